@@ -29,6 +29,9 @@ pub struct IndexStatistics {
     pub conflicts: Conflicts,
     /// The epochs that have ended since it was opened; all 0 for a strict engine.
     pub epochs: EpochStatistics,
+    /// How nodes of which several words change together are written, by an engine that has several
+    /// ways to do so: `line` at once, or by a `log`.
+    pub node_writes: Option<&'static str>,
 }
 
 /// Where inner nodes came from when an index was opened.

@@ -71,6 +71,9 @@ pub struct Statistics {
     pub conflicts: Conflicts,
     /// The epochs that have ended since it was opened; all 0 for an engine without any.
     pub epochs: EpochStatistics,
+    /// How nodes of which several words change together are written, by an engine that has several
+    /// ways to do so: `line` at once, or by a `log`.
+    pub node_writes: Option<&'static str>,
 }
 
 /// What a store can do.

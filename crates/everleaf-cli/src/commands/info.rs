@@ -63,6 +63,8 @@ struct Report {
     inner_from: &'static str,
     /// Why there was no image to be taken, if the engine has any.
     no_image: Option<String>,
+    /// How nodes of which several words change together are written: `line` or `log`.
+    node_writes: Option<&'static str>,
 }
 
 impl Report {
@@ -103,6 +105,7 @@ impl Report {
                 InnerFrom::Leaves(why) => Some(why.to_string()),
                 _ => None,
             },
+            node_writes: statistics.node_writes,
         }
     }
 }
@@ -135,6 +138,11 @@ impl Report {
             (flush, _) => format!("{flush} for each line, and sfence"),
         };
         let hint = self.hint.iter().map(|hint| format!("hint        {hint}\n")).collect::<String>();
+        let nodes = match self.node_writes {
+            Some("line") => "nodes       written as whole lines\n",
+            Some(_) => "nodes       written word by word, by a log in the pool\n",
+            None => "",
+        };
         let threads = match self.concurrency {
             "rtm" => "kept apart by transactions of the processor (rtm), and locks of leaves",
             "simulated-rtm" => "kept apart by simulated transactions",
@@ -154,6 +162,7 @@ impl Report {
              index       {pm} of persistent memory, {dram} of DRAM\n\
              pool        {used} of {total} in use, {free} free ({fragmentation:.0} percent of it \
              between others), grows up to {max}\n\
+             {nodes}\
              threads     {threads}\n\
              durability  {durability} on {medium}, {mode}: {promise}\n\
              flush       {flush}\n\

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::common::{Bench, content};
+use crate::common::{Bench, content, json};
 
 #[test]
 fn what_is_put_is_got_replaced_and_deleted() {
@@ -123,6 +123,38 @@ fn create_takes_sizes_with_units_and_engine_parameters() {
     ]);
     bench.ok(["put", "a", "k", "v"]);
     assert_eq!(bench.ok(["get", "a", "k"]), "v\n");
+}
+
+#[test]
+fn whole_lines_are_assumed_where_the_engine_can_use_them_and_info_says_what_it_does() {
+    let bench = Bench::new();
+    let create =
+        ["create", "p", "--size", "4MiB", "--assume", "atomic-line", "--keys", "u64", "--engine"];
+    for engine in ["fptree", "nvtree", "masstree"] {
+        let refused = bench.refused(create.iter().copied().chain([engine]));
+        assert!(refused.contains("assume"), "{refused}");
+    }
+    assert!(!bench.path("p").exists());
+    bench.ok(create.iter().copied().chain(["clftree-append"]));
+    for pool in ["p", "log"] {
+        if pool == "log" {
+            let engine = ["--keys", "u64", "--engine", "clftree-append"];
+            bench.ok(["create", "log", "--size", "4MiB"].into_iter().chain(engine));
+        }
+        let lines: String = (0..100).map(|key| format!("{key}\tv\n")).collect();
+        bench.write("lines.tsv", lines);
+        bench.ok(["load", pool, "lines.tsv", "--format", "tsv"]);
+        assert_eq!(bench.ok(["get", pool, "99"]), "v\n");
+        bench.ok(["check", pool]);
+        let writes = json(&bench.ok(["info", pool, "--json"]))["node_writes"].clone();
+        // A processor without transactions and wide stores has no way to write a line at once.
+        let ways: &[_] = if pool == "p" { &["line", "log"] } else { &["log"] };
+        assert!(ways.contains(&writes.as_str().unwrap()), "{pool}: {writes}");
+        let told = if writes == "line" { "whole lines" } else { "word by word" };
+        assert!(bench.ok(["info", pool]).contains(told));
+    }
+    bench.ok(["create", "other", "--keys", "u64", "--engine", "fptree"]);
+    assert!(json(&bench.ok(["info", "other", "--json"]))["node_writes"].is_null());
 }
 
 #[test]

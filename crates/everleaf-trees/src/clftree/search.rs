@@ -76,6 +76,11 @@ impl AtOnce {
             Self::Always => true,
         }
     }
+
+    /// What `info` says of it.
+    pub fn name<M: Media>(self, media: &M) -> &'static str {
+        if self.on(media) { "line" } else { "log" }
+    }
 }
 
 impl<K, M: Media> Clone for Nodes<'_, K, M> {

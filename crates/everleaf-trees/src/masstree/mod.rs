@@ -406,6 +406,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
             },
             concurrency: Concurrency::VersionLocks,
             epochs: self.memory.epochs.statistics(),
+            ..IndexStatistics::default()
         }
     }
 

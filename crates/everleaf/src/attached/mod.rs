@@ -312,6 +312,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             concurrency,
             conflicts,
             epochs,
+            node_writes,
         } = index;
         Ok(Statistics {
             engine: self.engine,
@@ -343,6 +344,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             concurrency,
             conflicts,
             epochs,
+            node_writes,
         })
     }
 

@@ -1,10 +1,18 @@
 //! What figures show: the places along their axes, and what is measured there.
 
-use crate::MicroOptions;
+use crate::{Flush, MicroOptions};
 
 /// The latency of DRAM, which the papers' least latencies are: an emulated one is what it is above
 /// this.
 pub const DRAM_NS: u64 = 90;
+
+/// A kind of memory, and what its reads and writes take beyond DRAM.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    pub name: &'static str,
+    pub read_ns: u64,
+    pub write_ns: u64,
+}
 
 /// What stands below.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +37,10 @@ pub enum Axis {
     KeyDeviation(&'static [u64]),
     /// Percent of a mixture that insert.
     Inserts(&'static [u32]),
+    /// Kinds of memory.
+    Kinds(&'static [Kind]),
+    /// Instructions that flush.
+    Instructions(&'static [Flush]),
 }
 
 impl Axis {
@@ -45,12 +57,25 @@ impl Axis {
             Axis::ValueBytes(_) => "bytes of a value",
             Axis::KeyDeviation(_) => "standard deviation of the keys",
             Axis::Inserts(_) => "percent of operations that insert",
+            Axis::Kinds(_) => "kind of memory",
+            Axis::Instructions(_) => "instruction that flushes",
         }
     }
 
     /// Whether places grow by factors.
     pub const fn is_logarithmic(self) -> bool {
         matches!(self, Axis::NodeBytes(_) | Axis::KeysOver(_) | Axis::KeyDeviation(_))
+    }
+
+    /// The names of its places, where they are no numbers.
+    pub fn names(self) -> Option<Vec<String>> {
+        match self {
+            Axis::Kinds(kinds) => Some(kinds.iter().map(|kind| kind.name.to_owned()).collect()),
+            Axis::Instructions(all) => {
+                Some(all.iter().map(|flush| flush.name().to_owned()).collect())
+            }
+            _ => None,
+        }
     }
 
     /// Its places, in a figure of so many keys.
@@ -69,6 +94,8 @@ impl Axis {
                 places.dedup(); // Of few keys several parts are one key.
                 places
             }
+            Axis::Kinds(kinds) => (0..kinds.len() as u64).collect(),
+            Axis::Instructions(all) => (0..all.len() as u64).collect(),
             Axis::ThreadsUpTo(most) => {
                 let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
                 let powers = std::iter::successors(Some(1), |threads| Some(threads * 2));
@@ -95,6 +122,11 @@ impl Axis {
             Axis::ValueBytes(_) => options.value_bytes = Some(place as u32),
             Axis::KeyDeviation(_) => options.key_deviation = Some(place),
             Axis::Inserts(_) => options.mixed_inserts = place as u32,
+            Axis::Kinds(kinds) => {
+                let kind = kinds[place as usize];
+                (options.read_ns, options.flush_ns) = (kind.read_ns, kind.write_ns);
+            }
+            Axis::Instructions(all) => options.flush = all[place as usize],
         }
     }
 }
@@ -116,6 +148,10 @@ pub enum Measure {
     Modelled,
     /// Flushed lines of an operation.
     Flushes,
+    /// Lines of persistent memory that an operation reads.
+    LinesRead,
+    /// Those of them that the modelled cache does not hold.
+    Misses,
     /// Bytes flushed by an operation, of lines that held something new.
     BytesFlushed,
     /// Bytes of persistent memory that a key takes after the phase.
@@ -132,6 +168,8 @@ impl Measure {
             Measure::Speedup => "times one thread",
             Measure::Modelled => "ns/operation beyond DRAM, by count",
             Measure::Flushes => "flushes/operation",
+            Measure::LinesRead => "lines read/operation",
+            Measure::Misses => "misses/operation",
             Measure::BytesFlushed => "bytes flushed/operation",
             Measure::PmBytes => "bytes/key",
             Measure::NodesLogged => "nodes logged/operation",
@@ -147,6 +185,8 @@ impl Measure {
             Measure::Speedup => "speedup",
             Measure::Modelled => "cost of the latency, counted",
             Measure::Flushes => "flushes",
+            Measure::LinesRead => "lines of persistent memory read",
+            Measure::Misses => "misses of the modelled cache",
             Measure::BytesFlushed => "bytes flushed",
             Measure::PmBytes => "persistent memory",
             Measure::NodesLogged => "nodes logged",
@@ -156,7 +196,12 @@ impl Measure {
     pub const fn is_counted(self) -> bool {
         matches!(
             self,
-            Measure::Modelled | Measure::Flushes | Measure::BytesFlushed | Measure::NodesLogged
+            Measure::Modelled
+                | Measure::Flushes
+                | Measure::LinesRead
+                | Measure::Misses
+                | Measure::BytesFlushed
+                | Measure::NodesLogged
         )
     }
 

@@ -3,9 +3,7 @@
 use super::axis::{Axis, DRAM_NS, Measure};
 use super::sweep::Sweep;
 use super::ycsb::{OfYcsb, Shown};
-use super::{
-    Drawing, FigureOptions, claims, clfb, clfb_encodings, clfb_writes, nvtree_flushes, single,
-};
+use super::{Drawing, FigureOptions, claims, clfb, clfb_encodings, clfb_writes, nvtree, single};
 use crate::ycsb::{Distribution, Record, Workload};
 use crate::{BenchError, BenchKeyType, Flush, Phase};
 
@@ -19,19 +17,23 @@ pub struct Entry {
     pub measure: fn(&FigureOptions, &mut Drawing<'_, '_>) -> Result<(), BenchError>,
 }
 
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    OF_THE_FPTREE.iter().chain(nvtree::ENTRIES).chain(OTHERS)
+}
+
 /// The names of all figures, in the order of the papers.
 pub fn figure_names() -> Vec<&'static str> {
-    ENTRIES.iter().map(|entry| entry.name).collect()
+    entries().map(|entry| entry.name).collect()
 }
 
 /// Names and titles of all figures.
 pub fn figure_list() -> Vec<(&'static str, &'static str)> {
-    ENTRIES.iter().map(|entry| (entry.name, entry.title)).collect()
+    entries().map(|entry| (entry.name, entry.title)).collect()
 }
 
 /// The figure of a name.
 pub fn find(name: &str) -> Result<&'static Entry, BenchError> {
-    let known = ENTRIES.iter().find(|entry| entry.name == name);
+    let known = entries().find(|entry| entry.name == name);
     known.ok_or_else(|| BenchError::Unknown {
         what: "figure",
         name: name.into(),
@@ -47,19 +49,18 @@ const INSERT_FIND: &[Phase] = &[Phase::Insert, Phase::Find];
 const BOTH_DISTRIBUTIONS: &[Distribution] = &[Distribution::Uniform, Distribution::Zipfian];
 
 const OF_FPTREE: &str = "Oukid et al., FPTree, SIGMOD 2016";
-const OF_NVTREE: &str = "Yang et al., NV-Tree, FAST 2015 (slides)";
 const OF_CLFBTREE: &str = "Kim et al., clfB-tree, ACM TOS 2018";
 const OF_MASSTREE: &str = "Cohen et al., In-Cache-Line Logging, ASPLOS 2019";
 const OF_CIRCTREE: &str = "Wang et al., Circ-Tree, 2020";
 
 const EMULATED: &str = "latencies are busy waits after flushes and after reads that miss a \
     modelled cache of 16 MiB; nothing overlaps with them";
-const SMALLER: &str = "the index is smaller than the paper's unless --keys says otherwise, so more \
-    of it lies in caches";
+pub(super) const SMALLER: &str = "the index is smaller than the paper's unless --keys says \
+    otherwise, so more of it lies in caches";
 const SAME_KEYS: &str = "btreemap stands for the paper's transient tree";
 
 /// What most sweeps have in common.
-const SWEEP: Sweep = Sweep {
+pub(super) const SWEEP: Sweep = Sweep {
     engines: &[],
     axis: Axis::Latency(&[90, 160, 250, 450, 650]),
     key_types: U64,
@@ -201,7 +202,7 @@ const SESSION_NOTES: &[&str] = &[
     CIRC_THREADS,
 ];
 
-const ENTRIES: &[Entry] = &[
+const OF_THE_FPTREE: &[Entry] = &[
     Entry {
         name: "fptree-4",
         title: "keys compared in a leaf by a find",
@@ -280,65 +281,10 @@ const ENTRIES: &[Entry] = &[
             .measure(options, drawing)
         },
     },
-    Entry {
-        name: "nvtree-insert",
-        title: "insertions by size of a node, and by number of keys",
-        source: OF_NVTREE,
-        notes: &[
-            SMALLER,
-            "the slides print 8 times the LCB+Tree and 12 times the CDDS-Tree, without saying with \
-            which node",
-        ],
-        measure: |options, drawing| {
-            let by_node = Sweep {
-                engines: &["nvtree", "lcbtree", "cdds", "fptree"],
-                axis: Axis::NodeBytes(&[512, 1024, 2048, 4096]),
-                phases: &[Phase::Insert],
-                shown: &[(Phase::Insert, Measure::MeanNs), (Phase::Insert, Measure::Flushes)],
-                warmed: false,
-                flush: Flush::Clflush,
-                ..SWEEP
-            };
-            let shown = &[(Phase::Insert, Measure::MeanNs)];
-            let by_keys = Sweep {
-                axis: Axis::KeysOver(&[100, 10, 1]),
-                shown,
-                claims: claims::nvtree_insert,
-                ..by_node
-            };
-            by_node.measure(options, drawing)?;
-            by_keys.measure(options, drawing)
-        },
-    },
-    Entry {
-        name: "nvtree-flushes",
-        title: "lines flushed by an insertion, by size of a node and by what they are for",
-        source: OF_NVTREE,
-        notes: &[
-            "exact counters of the trees, without the pool's; elements have 24 bytes in both trees",
-            "the slides print 82 to 96 percent fewer, without saying than which tree and with \
-            which node, or what a record of the log has",
-        ],
-        measure: nvtree_flushes::measure,
-    },
-    Entry {
-        name: "nvtree-mixed",
-        title: "mixtures of insertions and searches",
-        source: OF_NVTREE,
-        notes: &[SMALLER],
-        measure: |options, drawing| {
-            Sweep {
-                engines: &["nvtree", "lcbtree", "cdds", "fptree", "fptree-c"],
-                axis: Axis::Inserts(&[90, 70, 50, 30, 10]),
-                phases: &[Phase::Mixed],
-                shown: &[(Phase::Mixed, Measure::Throughput)],
-                flush: Flush::Clflush,
-                claims: claims::nvtree_mixed,
-                ..SWEEP
-            }
-            .measure(options, drawing)
-        },
-    },
+];
+
+/// Those of the other papers.
+const OTHERS: &[Entry] = &[
     Entry {
         name: "clfb-5",
         title: "bytes of differences in inner nodes by number of keys, leaves of 512 bytes",

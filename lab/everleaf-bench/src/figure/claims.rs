@@ -126,6 +126,38 @@ pub fn nvtree_insert() -> Vec<Quotient> {
         .collect()
 }
 
+/// NV-Tree's slides: insertion time of consistent trees to that of one that is not.
+pub fn nvtree_motivation() -> Vec<Quotient> {
+    let of = |engine, paper| Quotient {
+        paper_at: "without saying with which node",
+        ..quotient((Insert, Measure::MeanNs), (engine, 1024), ("volatile-std", 1024), paper)
+    };
+    vec![of("lcbtree", 16.0), of("cdds", 20.0)]
+}
+
+/// NV-Tree's slides: update time of the other trees to its own.
+pub fn nvtree_operations() -> Vec<Quotient> {
+    let of = |engine, paper| Quotient {
+        paper_at: "without saying with which node",
+        ..quotient((Update, Measure::MeanNs), (engine, 1024), ("nvtree", 1024), paper)
+    };
+    vec![of("lcbtree", 5.6), of("cdds", 8.5)]
+}
+
+/// NV-Tree's slides: by how many percent it loads and misses less.
+pub fn nvtree_misses() -> Vec<Quotient> {
+    let less = |measure, engine, paper| Quotient {
+        paper_at: "at the most",
+        ..percent(PercentLess, (Insert, measure), ("nvtree", 4096), (engine, 4096), paper)
+    };
+    vec![
+        less(Measure::LinesRead, "lcbtree", 90.0),
+        less(Measure::LinesRead, "cdds", 92.0),
+        less(Measure::Misses, "lcbtree", 83.0),
+        less(Measure::Misses, "cdds", 90.0),
+    ]
+}
+
 /// NV-Tree's slides: throughput of mixtures to that of the other trees.
 pub fn nvtree_mixed() -> Vec<Quotient> {
     let of = |engine, percent, paper| {

@@ -21,6 +21,7 @@ mod clfb_encodings;
 mod clfb_heap;
 mod clfb_writes;
 mod evidence;
+mod nvtree;
 mod nvtree_flushes;
 #[cfg(feature = "plots")]
 mod plot;

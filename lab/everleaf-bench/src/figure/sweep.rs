@@ -232,6 +232,8 @@ impl Sweep {
                 fence_ns: point.options.fence_ns,
             };
             put(Measure::Modelled, added.cost_ns(counts) / keys);
+            put(Measure::LinesRead, counts.pm_lines_read as f64 / keys);
+            put(Measure::Misses, counts.pm_line_misses as f64 / keys);
             put(Measure::NodesLogged, counts.event(Counter::NodesLogged) as f64 / keys);
             put(
                 Measure::Flushes,
@@ -286,7 +288,7 @@ impl Sweep {
                     },
                     x_label: self.axis.label().into(),
                     y_label: measure.label().into(),
-                    places: None,
+                    places: self.axis.names(),
                     logarithmic: [self.axis.is_logarithmic(), false],
                     series,
                 });
