@@ -147,6 +147,9 @@ impl<K: TreeKey, M: Media> Checked<'_, K, M> {
             if media.load(leaf.mark(slot)).tag() != tag_of::<K>(K::hash(key)) {
                 found(&format!("I2: the mark of element {slot} has another key's hash"));
             }
+            if self.shape.is_hashed() && leaf.hash(media, slot) != K::hash(key).fingerprint() {
+                found(&format!("I2: the head has another key's hash for element {slot}"));
+            }
             if *record_of.entry(key).or_insert(word) != word {
                 found(&format!("I8: element {slot} has not the record of the others of its key"));
             }

@@ -36,8 +36,16 @@ pub static OFFER: Offer = Offer {
 };
 
 /// Parameters of the tree.
-pub const PARAMETERS: &[&str] =
-    &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS, EngineParameters::GROUP_BYTES];
+pub const PARAMETERS: &[&str] = &[
+    EngineParameters::LEAF_SLOTS,
+    EngineParameters::INNER_KEYS,
+    EngineParameters::GROUP_BYTES,
+    EngineParameters::PAPER_ORDER,
+];
+
+/// The word of the header, behind those of the sizes, that is 1 if leaves with room for them have
+/// hashes, and 0 in the order of the slides and in pools of before there were any.
+const HASHED: usize = 4;
 
 /// Which tree of the family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +59,15 @@ pub enum Variant {
 impl TreeFamily for Variant {
     fn offer(self) -> &'static Offer {
         &OFFER
+    }
+
+    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
+        Ok(pack(OFFER.choose(chosen, value_words)?, !chosen.paper_order))
+    }
+
+    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
+        let (sizes, _) = unpack(packed)?;
+        Ok(OFFER.shown(sizes).paper_order(packed[HASHED] == 0))
     }
 
     fn open<K: TreeKey, M: Media>(
@@ -75,13 +92,13 @@ impl TreeFamily for Variant {
 /// use everleaf_index::{Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Hardware, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
-/// use everleaf_trees::nvtree::{OFFER, Parameters, TUNED, Variant, open};
+/// use everleaf_trees::nvtree::{Parameters, TUNED, Variant, open, pack};
 ///
 /// let parameters = Parameters { group_bytes: 4096, ..TUNED };
 /// let format = Format {
 ///     engine: "nvtree-c".into(),
 ///     key_type: KeyType::U64,
-///     parameters: OFFER.pack(parameters),
+///     parameters: pack(parameters, true),
 /// };
 /// let region = Region::anonymous(1 << 20, 1 << 24)?;
 /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
@@ -109,14 +126,30 @@ pub fn open<K: TreeKey, M: Media>(
     Ok(Box::new(Serialized::new(tree)))
 }
 
+/// Parameters as they stand in the header of a pool; `hashed`: whether leaves that have room for
+/// them have a byte of hash of each element.
+pub fn pack(sizes: Parameters, hashed: bool) -> [u64; 8] {
+    let mut words = OFFER.pack(sizes);
+    words[HASHED] = hashed.into();
+    words
+}
+
+/// From the header of a pool.
+fn unpack(words: [u64; 8]) -> Result<(Parameters, Shape), IndexError> {
+    let sizes = OFFER.unpack(words)?;
+    let refused = |parameter, value, offered| IndexError::Parameter { parameter, value, offered };
+    let hashed = match words[HASHED] {
+        0 => false,
+        1 => true,
+        value => return Err(refused("hashed", value, "0, 1".to_owned())),
+    };
+    let (slots, value_words) = (sizes.leaf_slots as usize, sizes.value_words as usize);
+    let shape = Shape::new(slots, value_words, hashed)
+        .ok_or_else(|| refused("leaf_slots", sizes.leaf_slots, format!("{SLOTS:?}")))?;
+    Ok((sizes, shape))
+}
+
 /// The sizes that the format of a pool has.
 pub(super) fn sizes_of<M: Media>(pool: &Pool<M>) -> Result<(Parameters, Shape), IndexError> {
-    let parameters = OFFER.unpack(pool.format().parameters)?;
-    let (slots, words) = (parameters.leaf_slots as usize, parameters.value_words as usize);
-    let shape = Shape::new(slots, words).ok_or_else(|| IndexError::Parameter {
-        parameter: "leaf_slots",
-        value: parameters.leaf_slots,
-        offered: format!("{SLOTS:?}"),
-    })?;
-    Ok((parameters, shape))
+    unpack(pool.format().parameters)
 }

@@ -8,7 +8,7 @@ use super::layout::{LeafHead, ListHead, Shape};
 /// What docs/format.md shows of this family: a leaf of the default sizes, and the anchor.
 pub fn layouts() -> Vec<Layout> {
     let sizes = TUNED;
-    let shape = Shape::new(sizes.leaf_slots as usize, sizes.value_words as usize);
+    let shape = Shape::new(sizes.leaf_slots as usize, sizes.value_words as usize, true);
     shape.map(leaf_layout).into_iter().chain([ListHead::layout()]).collect()
 }
 

@@ -54,9 +54,11 @@ pub(super) fn append<K: TreeKey, M: Media, S: Steps>(
     leaf.store_value(media, slot, element.value.unwrap_or_default());
     leaf.flush_element(media, site!("nvtree.append.P1.element"), slot, words);
     media.fence(site!("nvtree.append.P1.fence"));
-    // P2 COMMIT: the count and the live keys in one word, with the rest of the steps. Crash: the
-    // element is there or not; the steps in any mixture with it, and what they have prepared tells
-    // recovery where to look. Other threads see the count before it is durable: see `concurrent`.
+    // P2 COMMIT: the hash, then the count and the live keys in one word of the same line, with the
+    // rest of the steps. Crash: the element is there, and its hash with it, or neither counts; the
+    // steps in any mixture with it, and what they have prepared tells recovery where to look. Other
+    // threads see the count before it is durable: see `concurrent`.
+    leaf.store_hash(media, slot, element.hash.fingerprint());
     media.store(&leaf.head.fill, after);
     media.flush(site!("nvtree.append.P2.fill"), &leaf.head.fill);
     let completed = steps.complete();

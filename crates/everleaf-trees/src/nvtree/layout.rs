@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! anchor   line 0    the first leaf
-//! leaf     line 0    fill (elements, live keys) | next leaf | lower bound | reserved
+//! leaf     line 0    fill (elements, live keys) | next leaf | lower bound | hashes (5 words)
 //!          line 1..  elements, one behind the other: mark, key word, value words
 //! ```
 //!
 //! A key word is the key itself (`u64`) or a pointer to the record of its bytes. Elements from the
 //! count on mean nothing, but for byte-string keys their key words are null outside of operations.
-//! Elements are not padded: one of three words lies in one line or in two.
+//! Elements are not padded: one of three words lies in one line or in two. The hashes are a byte for
+//! each of up to 40 elements, in the line of the count, so they cost no flush; larger leaves, and
+//! those of a pool that is made in the order of the slides, have none.
 
 use everleaf_pmem::{LINE, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::{Node, NodeKind};
@@ -17,6 +19,10 @@ use everleaf_pool::{Node, NodeKind};
 pub(super) const MAX_VALUE_WORDS: usize = 14;
 /// Elements that a leaf can have at most.
 pub(super) const MAX_SLOTS: usize = 1024;
+/// Words of hashes in the head of a leaf.
+pub(super) const HASH_WORDS: usize = 5;
+/// Elements of which the head has hashes.
+const HASHED_SLOTS: usize = HASH_WORDS * WORD;
 /// Words of an element before its value: the mark and the key word.
 const ELEMENT_HEAD_WORDS: usize = 2;
 
@@ -30,8 +36,9 @@ persistent! {
         pub next: PCell<PPtr<LeafHead>>,
         /// No live key of the leaf is smaller. Written only before the leaf is published.
         pub lower_bound: PCell,
-        /// Zero or garbage.
-        pub _reserved: [PCell; 5],
+        /// A byte of its key's hash for each element, eight a word; zero or garbage behind the count,
+        /// and in leaves that have none.
+        pub hashes: [PCell; HASH_WORDS],
     }
 
     /// Where the list of leaves begins.
@@ -53,7 +60,7 @@ impl Node for LeafHead {
 
 /// Bytes of so many elements with values of one word.
 const fn array_bytes(slots: usize) -> usize {
-    Shape { slots, value_words: 1 }.element_index(slots) * WORD
+    Shape { slots, value_words: 1, hashed: false }.element_index(slots) * WORD
 }
 
 const _: () = {
@@ -180,14 +187,22 @@ impl Mark {
 pub struct Shape {
     slots: usize,
     value_words: usize,
+    hashed: bool,
 }
 
 impl Shape {
-    /// None outside 4 to 1024 slots and 1 to 14 words.
-    pub fn new(slots: usize, value_words: usize) -> Option<Self> {
+    /// None outside 4 to 1024 slots and 1 to 14 words. `hashed`: whether leaves that have room for
+    /// them have hashes.
+    pub fn new(slots: usize, value_words: usize, hashed: bool) -> Option<Self> {
         let offered =
             (4..=MAX_SLOTS).contains(&slots) && (1..=MAX_VALUE_WORDS).contains(&value_words);
-        offered.then_some(Self { slots, value_words })
+        let hashed = hashed && slots <= HASHED_SLOTS;
+        offered.then_some(Self { slots, value_words, hashed })
+    }
+    /// Whether the head has a byte of hash of each element.
+    #[inline(always)]
+    pub const fn is_hashed(self) -> bool {
+        self.hashed
     }
     /// Elements that a leaf has room for.
     #[inline(always)]
@@ -263,9 +278,11 @@ mod tests {
 
     #[test]
     fn elements_follow_each_other_without_gaps() {
-        let shape = Shape::new(32, 1).unwrap();
+        let shape = Shape::new(32, 1, true).unwrap();
         assert_eq!((shape.element_index(1), shape.leaf_bytes()), (3, 64 + 32 * 24));
-        assert_eq!(Shape::new(4, 14).unwrap().leaf_bytes(), 64 + 512);
-        assert!(Shape::new(3, 1).is_none() && Shape::new(4, 15).is_none());
+        assert_eq!(Shape::new(4, 14, true).unwrap().leaf_bytes(), 64 + 512);
+        let hashed = |slots| Shape::new(slots, 1, true).unwrap().is_hashed();
+        assert!(hashed(40) && !hashed(41), "the line of the count has room for 40 bytes");
+        assert!(Shape::new(3, 1, true).is_none() && Shape::new(4, 15, true).is_none());
     }
 }

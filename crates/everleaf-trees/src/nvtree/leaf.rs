@@ -17,6 +17,16 @@ pub(super) fn tag_of<K: TreeKey>(hash: KeyHash) -> u64 {
     if K::RECORDS { hash.tag() } else { 0 }
 }
 
+/// Which bytes of a word are zero, a bit each.
+#[inline(always)]
+const fn zero_bytes(word: u64) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    // The top bit of each byte that is zero: no carry leaves a byte.
+    let tops = !((word & LOW) + LOW | word | LOW);
+    // The eight bits come together in the top byte.
+    (tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+}
+
 /// A checked view of one leaf.
 #[derive(Clone, Copy)]
 pub(super) struct Leaf<'p> {
@@ -86,6 +96,35 @@ impl<'p> Leaf<'p> {
         &self.body[self.shape.element_index(slot) + 2..self.shape.element_index(slot + 1)]
     }
 
+    /// The slots before `count` whose elements have this byte of hash, a bit each. The leaf has
+    /// hashes.
+    #[inline(always)]
+    pub fn slots_of_hash<M: Media>(&self, media: &M, count: usize, hash: u8) -> u64 {
+        let pattern = u64::from_ne_bytes([hash; WORD]);
+        let words = self.head.hashes.iter().take(count.div_ceil(WORD)).enumerate();
+        let slots = words.fold(0, |slots, (at, cell)| {
+            slots | zero_bytes(media.load(cell) ^ pattern) << (at * WORD)
+        });
+        slots & !(u64::MAX << count)
+    }
+
+    /// The byte of hash of an element. The leaf has hashes.
+    pub fn hash<M: Media>(&self, media: &M, slot: usize) -> u8 {
+        media.load(&self.head.hashes[slot / WORD]).to_le_bytes()[slot % WORD]
+    }
+
+    /// Stores the byte of hash of an element, if the leaf has hashes. No flush: it lies in the line
+    /// of the count, which is stored after it.
+    #[inline(always)]
+    pub fn store_hash<M: Media>(&self, media: &M, slot: usize, hash: u8) {
+        if self.shape.is_hashed() {
+            let cell = &self.head.hashes[slot / WORD];
+            let mut bytes = media.load(cell).to_le_bytes();
+            bytes[slot % WORD] = hash;
+            media.store(cell, u64::from_le_bytes(bytes));
+        }
+    }
+
     /// Copies an element's value to `words`, which has its length.
     #[inline(always)]
     pub fn read_value<M: Media>(&self, media: &M, slot: usize, words: &mut [u64]) {
@@ -99,6 +138,14 @@ impl<'p> Leaf<'p> {
     pub fn store_value<M: Media>(&self, media: &M, slot: usize, words: &[u64]) {
         for (cell, word) in self.value(slot).iter().zip(words) {
             media.store(cell, *word);
+        }
+    }
+
+    /// Copies an element's byte of hash from one of another leaf, if leaves have hashes. No flush.
+    #[inline(always)]
+    pub fn copy_hash<M: Media>(&self, media: &M, slot: usize, other: Leaf<'_>, from: usize) {
+        if self.shape.is_hashed() {
+            self.store_hash(media, slot, other.hash(media, from));
         }
     }
 
@@ -153,8 +200,8 @@ impl<'p> Leaf<'p> {
         media.prefetch(&self.head.fill);
     }
 
-    /// Prefetches the lines of the elements before `count`, the last ones first, as a search reads
-    /// them.
+    /// Prefetches the lines of the elements before `count`, the last ones first, as a search without
+    /// hashes reads them.
     #[inline(always)]
     pub fn prefetch_elements<M: Media>(&self, media: &M, count: usize) {
         let mut word = self.shape.element_index(count);
@@ -164,9 +211,35 @@ impl<'p> Leaf<'p> {
         }
     }
 
+    /// Prefetches what a search of a key with this byte of hash reads of the elements before
+    /// `count`.
+    #[inline(always)]
+    pub fn prefetch_sought<M: Media>(&self, media: &M, count: usize, hash: u8) {
+        if !self.shape.is_hashed() {
+            self.prefetch_elements(media, count);
+        } else if let Some(slot) = self.slots_of_hash(media, count, hash).checked_ilog2() {
+            media.prefetch(self.key(slot as usize));
+        }
+    }
+
     /// An error that leads here.
     #[cold]
     pub fn damaged(&self, what: &'static str) -> IndexError {
         IndexError::Corrupt { offset: self.offset, what }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn zero_bytes_are_found_and_no_others(bytes in proptest::array::uniform8(0..3u8)) {
+            let spread = bytes.map(|byte| [0, 1, 0x80][byte as usize]);
+            let expected = (0..8).filter(|at| spread[*at] == 0).fold(0, |bits, at| bits | 1 << at);
+            prop_assert_eq!(zero_bytes(u64::from_le_bytes(spread)), expected);
+        }
     }
 }

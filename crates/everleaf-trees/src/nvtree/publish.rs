@@ -51,6 +51,7 @@ pub(super) fn write_leaves<K: TreeKey, M: Media>(
                     media.store(leaf.key(slot), media.load(source.key(from)));
                     media.store(leaf.mark(slot), media.load(source.mark(from)));
                     leaf.copy_value(media, slot, source, from);
+                    leaf.copy_hash(media, slot, source, from);
                 }
                 Source::New => write_new::<K, M>(media, old.left, leaf, slot, key, change),
             }
@@ -85,6 +86,7 @@ fn write_new<K: TreeKey, M: Media>(
     }
     media.store(leaf.mark(slot), Mark::new(Kind::Present, tag_of::<K>(*hash)));
     leaf.store_value(media, slot, value);
+    leaf.store_hash(media, slot, hash.fingerprint());
 }
 
 /// S2 COMMIT: the word that leads to the first leaf that goes. Crash: the old leaves are in the
@@ -113,6 +115,7 @@ pub(super) fn append_leaf<K: TreeKey, M: Media, S: Steps>(
     }
     media.store(leaf.mark(0), Mark::new(Kind::Present, tag_of::<K>(hash)));
     leaf.store_value(media, 0, value);
+    leaf.store_hash(media, 0, hash.fingerprint());
     leaf.flush_elements(media, site!("nvtree.split.L1.element"), 0..1);
     media.store(&leaf.head.fill, Fill::all_live(1));
     media.store(&leaf.head.next, PPtr::NULL);

@@ -1,8 +1,10 @@
 //! Finding a key: the inner nodes lead to the one leaf that may hold it; its elements are read from
 //! the newest to the oldest, and the first that is of the key says what holds.
 //!
-//! Of a present key half of the elements are read on the average, of an absent one all: 12 lines of
-//! 32 elements. Their addresses are known with the count, so the lines are asked for together.
+//! The head has a byte of hash of each element, so only those are read that have the key's: one line
+//! or two of a present key, hardly any of an absent one. In leaves without hashes half of the
+//! elements are read of a present key, all of an absent one: 12 lines of 32 elements. Their
+//! addresses are known with the count, so the lines are asked for together.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media};
@@ -34,13 +36,27 @@ pub(super) fn newest<K: TreeKey, M: Media>(
     hash: KeyHash,
 ) -> Result<Option<Newest>, IndexError> {
     let media = pool.media();
-    for slot in (0..count).rev() {
+    let is_of_key = |slot| {
         if K::RECORDS && media.load(leaf.mark(slot)).tag() != hash.tag() {
-            continue;
+            return Ok(false);
         }
         media.count(Counter::LeafProbes, 1);
-        if K::is_key(pool, media.load(leaf.key(slot)), key)? {
-            return Ok(Some(Newest { slot, kind: leaf.kind(media, slot)? }));
+        K::is_key(pool, media.load(leaf.key(slot)), key)
+    };
+    let found = |slot| Ok(Some(Newest { slot, kind: leaf.kind(media, slot)? }));
+    if leaf.shape().is_hashed() {
+        let mut slots = leaf.slots_of_hash(media, count, hash.fingerprint());
+        while let Some(slot) = slots.checked_ilog2() {
+            if is_of_key(slot as usize)? {
+                return found(slot as usize);
+            }
+            slots ^= 1 << slot;
+        }
+        return Ok(None);
+    }
+    for slot in (0..count).rev() {
+        if is_of_key(slot)? {
+            return found(slot);
         }
     }
     Ok(None)
@@ -83,7 +99,9 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         let place = self.inner.find(key);
         let leaf = self.leaf(self.inner.leaf(place))?;
         let fill = leaf.fill(self.pool.media())?;
-        leaf.prefetch_elements(self.pool.media(), fill.count());
+        if !self.shape.is_hashed() {
+            leaf.prefetch_elements(self.pool.media(), fill.count());
+        }
         let newest = newest::<K, M>(&self.pool, leaf, fill.count(), key, hash)?;
         Ok(Found { place, leaf, fill, newest })
     }
@@ -111,9 +129,10 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
             *leaf = self.inner.leaf(self.inner.find(*key));
             self.leaf(*leaf)?.prefetch_head(media);
         }
-        for leaf in &leaves[..keys.len()] {
+        for (leaf, key) in leaves.iter().zip(keys) {
             let leaf = self.leaf(*leaf)?;
-            leaf.prefetch_elements(media, leaf.fill(media)?.count());
+            let hash = K::hash(*key).fingerprint();
+            leaf.prefetch_sought(media, leaf.fill(media)?.count(), hash);
         }
         for ((leaf, key), value) in leaves.iter().zip(keys).zip(values) {
             let leaf = self.leaf(*leaf)?;

@@ -20,7 +20,8 @@ pub struct EngineParameters {
     /// Whether the pool may rely on lines that are written whole or not at all, as no processor
     /// documents it: the assumption `atomic-line`.
     pub atomic_line: bool,
-    /// Whether as much is flushed as in the engine's paper, for comparisons with its numbers.
+    /// Whether the tree does as the engine's paper does where that is worse, for comparisons with
+    /// its numbers: a clfB-tree flushes as much, leaves of an NV-Tree have no hashes.
     pub paper_order: bool,
     /// Whether a redo log has the ranges of a node that change, and not the whole node.
     pub log_ranges: bool,

@@ -76,7 +76,7 @@ pub(super) const SWEEP: Sweep = Sweep {
     added: [0, 0],
     inner_keys: None,
     node_bytes: &[],
-    paper_order: false,
+    paper_order: true,
     key_bits: u64::BITS,
     claims: claims::none,
 };
@@ -130,7 +130,6 @@ const CLFB: Sweep = Sweep {
     ],
     warmed: false,
     flush: Flush::Clflush,
-    paper_order: true,
     key_bits: clfb::KEY_BITS,
     ..SWEEP
 };

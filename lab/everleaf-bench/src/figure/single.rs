@@ -3,7 +3,7 @@
 use everleaf_pmem::Counter;
 
 use super::axis::{Axis, DRAM_NS};
-use super::{Claim, Drawing, FigureOptions, Panel, Series};
+use super::{Claim, Drawing, FigureOptions, Panel, Series, has_paper_order};
 use crate::recovery::plan_recovery;
 use crate::session::{ProgressTracker, Session};
 use crate::{
@@ -17,6 +17,7 @@ pub(super) fn base(options: &FigureOptions, engine: &str, phases: &[Phase]) -> M
         phases: phases.to_vec(),
         seed: options.seed,
         pool: options.pool.clone(),
+        paper_order: has_paper_order(engine),
         ..MicroOptions::default()
     }
 }

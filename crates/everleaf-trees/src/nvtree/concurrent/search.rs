@@ -80,7 +80,9 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         hash: KeyHash,
     ) -> Result<(Fill, Option<Newest>), IndexError> {
         let fill = leaf.fill(self.pool.media())?;
-        leaf.prefetch_elements(self.pool.media(), fill.count());
+        if !self.shape.is_hashed() {
+            leaf.prefetch_elements(self.pool.media(), fill.count());
+        }
         Ok((fill, newest::<K, M>(&self.pool, leaf, fill.count(), key, hash)?))
     }
 
@@ -129,9 +131,10 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
             self.leaf(*offset)?.prefetch_head(media);
             self.locks.prefetch(*offset);
         }
-        for offset in &offsets[..keys.len()] {
+        for (offset, key) in offsets.iter().zip(keys) {
             let leaf = self.leaf(*offset)?;
-            leaf.prefetch_elements(media, leaf.fill(media)?.count());
+            let hash = K::hash(*key).fingerprint();
+            leaf.prefetch_sought(media, leaf.fill(media)?.count(), hash);
         }
         for ((offset, key), value) in offsets.iter().zip(keys).zip(values) {
             let leaf = self.leaf(*offset)?;

@@ -5,22 +5,32 @@ use std::sync::Arc;
 
 use everleaf_crash::Instrumented;
 use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Cpu, Hardware, Region, Site};
-use everleaf_pool::{Pool, Shutdown};
+use everleaf_pmem::{Counter, Cpu, Hardware, Region, Site};
+use everleaf_pool::{Format, Pool, Shutdown};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::super::open;
+use super::super::{open, pack};
 use super::{Parameters, VARIANTS, Variant, assert_sound, format_of};
 
 fn counted(
     leaf_slots: u64,
     variant: Variant,
 ) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
+    counted_in(leaf_slots, variant, true)
+}
+
+fn counted_in(
+    leaf_slots: u64,
+    variant: Variant,
+    hashed: bool,
+) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
     let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
     let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
     let parameters = Parameters { leaf_slots, ..super::super::TUNED };
-    let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
+    let format = format_of::<U64Keys>(parameters);
+    let format = Format { parameters: pack(parameters, hashed), ..format };
+    let pool = Pool::create(media, &format).unwrap();
     let tree = open::<U64Keys, _>(&pool, variant, Shutdown::Clean).unwrap();
     pool.media().reset();
     (pool, tree)
@@ -83,6 +93,35 @@ fn changes(variant: Variant) {
     assert_eq!(tree.remove(1000).unwrap(), Some(1));
     assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((1, 1), 2));
     assert_sound(&pool, &*tree);
+}
+
+/// With hashes a search compares one key, without them half of those of a leaf or all; what is
+/// flushed is the same.
+#[test]
+fn hashes_save_comparisons_and_cost_no_flush() {
+    let seed = 7;
+    for variant in VARIANTS {
+        let [hashed, plain] = [true, false].map(|hashed| {
+            let mut random = StdRng::seed_from_u64(seed);
+            let (pool, tree) = counted_in(32, variant, hashed);
+            let keys: Vec<u64> = (0..20_000).map(|_| random.random()).collect();
+            keys.iter().for_each(|key| assert!(tree.insert(*key, 1).unwrap()));
+            let flushed = flushes_and_fences(&pool);
+            let mut compared = |present: bool| {
+                for key in &keys {
+                    let sought = if present { *key } else { random.random() };
+                    assert_eq!(tree.get(sought).unwrap().is_some(), present);
+                }
+                let probes = pool.media().counts().event(Counter::LeafProbes);
+                pool.media().reset();
+                probes as f64 / keys.len() as f64
+            };
+            (flushed, compared(true), compared(false))
+        });
+        println!("{variant:?}, seed {seed}: {hashed:?} with hashes, {plain:?} without");
+        assert_eq!(hashed.0, plain.0);
+        assert!(hashed.1 < 1.1 && hashed.2 < 0.15 && plain.1 > 10.0 && plain.2 > 20.0);
+    }
 }
 
 /// Lines an insertion, for each size of the element array; rows of docs/trees/nvtree.md.

@@ -150,6 +150,12 @@ fn elements_of_other_keys_and_kinds(variant: Variant) {
     pool.media().store(&cells[0], 3);
     assert!(problems(&*tree).contains("I2"));
     assert!(tree.get(key).unwrap_err().to_string().contains("neither a key nor the removal"));
+    pool.media().store(&cells[0], mark);
+    let hashes = &pool.media().region().cells(leaf + 24, 1).unwrap()[0];
+    let word = pool.media().load(hashes);
+    pool.media().store(hashes, word ^ 1);
+    assert!(problems(&*tree).contains("I2: the head has another key's hash for element 0"));
+    pool.media().store(hashes, word);
     pool.media().store(&cells[0], mark ^ 3);
     assert!(problems(&*tree).contains("I4"));
 }

@@ -12,7 +12,7 @@ use everleaf_index::Index;
 use everleaf_pmem::{Cpu, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Format, Pool, Shutdown};
 
-use super::{OFFER, Parameters, Variant, open};
+use super::{Parameters, Variant, open, pack};
 use crate::support::key::{TestKey, TreeKey};
 
 /// The smallest sizes: every few operations change the list of leaves, spread parents, take or give
@@ -21,7 +21,7 @@ pub(in crate::nvtree) const TINY: Parameters =
     Parameters { leaf_slots: 4, inner_keys: 4, value_words: 1, group_bytes: 4096 };
 
 pub(in crate::nvtree) fn format_of<K: TestKey>(parameters: Parameters) -> Format {
-    Format { engine: "nvtree".into(), key_type: K::KEY_TYPE, parameters: OFFER.pack(parameters) }
+    Format { engine: "nvtree".into(), key_type: K::KEY_TYPE, parameters: pack(parameters, true) }
 }
 
 pub(in crate::nvtree) fn dram_pool<K: TestKey>(
