@@ -30,7 +30,7 @@ pub struct IndexStatistics {
     /// The epochs that have ended since it was opened; all 0 for a strict engine.
     pub epochs: EpochStatistics,
     /// How nodes of which several words change together are written, by an engine that has several
-    /// ways to do so: `line` at once, or by a `log`.
+    /// ways to do so: `line` at once, by a `log`, or as a `copy`.
     pub node_writes: Option<&'static str>,
 }
 

@@ -72,7 +72,7 @@ pub struct Statistics {
     /// The epochs that have ended since it was opened; all 0 for an engine without any.
     pub epochs: EpochStatistics,
     /// How nodes of which several words change together are written, by an engine that has several
-    /// ways to do so: `line` at once, or by a `log`.
+    /// ways to do so: `line` at once, by a `log`, or as a `copy`.
     pub node_writes: Option<&'static str>,
 }
 

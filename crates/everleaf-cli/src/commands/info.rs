@@ -63,7 +63,7 @@ struct Report {
     inner_from: &'static str,
     /// Why there was no image to be taken, if the engine has any.
     no_image: Option<String>,
-    /// How nodes of which several words change together are written: `line` or `log`.
+    /// How nodes of which several words change together are written: `line`, `log` or `copy`.
     node_writes: Option<&'static str>,
 }
 
@@ -140,6 +140,7 @@ impl Report {
         let hint = self.hint.iter().map(|hint| format!("hint        {hint}\n")).collect::<String>();
         let nodes = match self.node_writes {
             Some("line") => "nodes       written as whole lines\n",
+            Some("copy") => "nodes       copied, and led to by one word\n",
             Some(_) => "nodes       written word by word, by a log in the pool\n",
             None => "",
         };

@@ -153,6 +153,8 @@ fn whole_lines_are_assumed_where_the_engine_can_use_them_and_info_says_what_it_d
         let told = if writes == "line" { "whole lines" } else { "word by word" };
         assert!(bench.ok(["info", pool]).contains(told));
     }
+    bench.ok(["create", "s", "--size", "4MiB", "--keys", "u64", "--engine", "clftree-shadow"]);
+    assert_eq!(json(&bench.ok(["info", "s", "--json"]))["node_writes"], "copy");
     bench.ok(["create", "other", "--keys", "u64", "--engine", "fptree"]);
     assert!(json(&bench.ok(["info", "other", "--json"]))["node_writes"].is_null());
 }

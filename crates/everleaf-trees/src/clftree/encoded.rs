@@ -10,6 +10,7 @@
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Line, Media, site};
+use everleaf_pool::PoolError;
 
 use super::ClfTree;
 use super::encode::{Bases, Encoded, Kind, Words};
@@ -130,7 +131,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         check_range(nodes, leaf, &entries.keys)?;
         let mut fresh = Vec::new();
         let planned = self.plan_encoded(nodes, &path, leaf, (entries, new, before), &mut fresh);
-        let is_full = matches!(planned, Err(IndexError::Pool(_)));
+        let is_full = matches!(planned, Err(IndexError::Pool(PoolError::PoolFull { .. })));
         let planned = planned.and_then(|plan| {
             plan.unless_refused(steps.prepare(old), &mut self.lines, &mut self.worker)
         });

@@ -303,7 +303,7 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for ClfTree<K, M> {
             dram_bytes: self.leaves.dram_bytes()
                 + self.lines.dram_bytes()
                 + size_of::<Self>() as u64,
-            node_writes: Some(self.settings.at_once.name(self.pool.media())),
+            node_writes: Some(self.settings.node_writes(self.pool.media())),
             ..IndexStatistics::default()
         }
     }

@@ -49,6 +49,15 @@ impl Settings {
         let entries = if self.encoded { MAX_ENTRIES } else { self.shape.slots() };
         entries as u64
     }
+
+    /// How inner nodes, and encoded leaves, are written.
+    pub fn node_writes<M: Media>(&self, media: &M) -> &'static str {
+        match (self.shadow, self.at_once.on(media)) {
+            (true, _) => "copy",
+            (false, true) => "line",
+            (false, false) => "log",
+        }
+    }
 }
 
 /// When a line is written at once, and not by the log.
@@ -75,11 +84,6 @@ impl AtOnce {
             Self::Assumed => promised || media.may_write_lines(),
             Self::Always => true,
         }
-    }
-
-    /// What `info` says of it.
-    pub fn name<M: Media>(self, media: &M) -> &'static str {
-        if self.on(media) { "line" } else { "log" }
     }
 }
 

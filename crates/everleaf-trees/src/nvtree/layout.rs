@@ -8,9 +8,9 @@
 //!
 //! A key word is the key itself (`u64`) or a pointer to the record of its bytes. Elements from the
 //! count on mean nothing, but for byte-string keys their key words are null outside of operations.
-//! Elements are not padded: one of three words lies in one line or in two. The hashes are a byte for
-//! each of up to 40 elements, in the line of the count, so they cost no flush; larger leaves, and
-//! those of a pool that is made in the order of the slides, have none.
+//! Elements are not padded: one of three words lies in one line or in two. The hashes are a byte
+//! for each of up to 40 elements, in the line of the count, so they cost no flush; larger leaves,
+//! and those of a pool that is made in the order of the slides, have none.
 
 use everleaf_pmem::{LINE, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::{Node, NodeKind};
@@ -36,8 +36,8 @@ persistent! {
         pub next: PCell<PPtr<LeafHead>>,
         /// No live key of the leaf is smaller. Written only before the leaf is published.
         pub lower_bound: PCell,
-        /// A byte of its key's hash for each element, eight a word; zero or garbage behind the count,
-        /// and in leaves that have none.
+        /// A byte of its key's hash for each element, eight a word; zero or garbage behind the
+        /// count, and in leaves that have none.
         pub hashes: [PCell; HASH_WORDS],
     }
 

@@ -200,8 +200,8 @@ impl<'p> Leaf<'p> {
         media.prefetch(&self.head.fill);
     }
 
-    /// Prefetches the lines of the elements before `count`, the last ones first, as a search without
-    /// hashes reads them.
+    /// Prefetches the lines of the elements before `count`, the last ones first, as a search
+    /// without hashes reads them.
     #[inline(always)]
     pub fn prefetch_elements<M: Media>(&self, media: &M, count: usize) {
         let mut word = self.shape.element_index(count);

@@ -1,8 +1,8 @@
 //! Finding a key: the inner nodes lead to the one leaf that may hold it; its elements are read from
 //! the newest to the oldest, and the first that is of the key says what holds.
 //!
-//! The head has a byte of hash of each element, so only those are read that have the key's: one line
-//! or two of a present key, hardly any of an absent one. In leaves without hashes half of the
+//! The head has a byte of hash of each element, so only those are read that have the key's: one
+//! line or two of a present key, hardly any of an absent one. In leaves without hashes half of the
 //! elements are read of a present key, all of an absent one: 12 lines of 32 elements. Their
 //! addresses are known with the count, so the lines are asked for together.
 

@@ -22,8 +22,8 @@ pub struct Subject {
     #[arg(long, value_name = "N", conflicts_with = "node_bytes")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     leaf_slots: Option<u32>,
-    /// As in the engine's paper: clfB-trees flush entry and live bit apart, all lines of new leaves,
-    /// each step of an inner node by the log; leaves of NV-Trees have no hashes.
+    /// As in the engine's paper: clfB-trees flush entry and live bit apart, all lines of new
+    /// leaves, each step of an inner node by the log; leaves of NV-Trees have no hashes.
     #[arg(long)]
     paper_order: bool,
     /// A redo log has the ranges of a node that change, and not the whole node (lcbtree).
