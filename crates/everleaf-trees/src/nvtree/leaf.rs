@@ -22,7 +22,7 @@ pub(super) fn tag_of<K: TreeKey>(hash: KeyHash) -> u64 {
 const fn zero_bytes(word: u64) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     // The top bit of each byte that is zero: no carry leaves a byte.
-    let tops = !((word & LOW) + LOW | word | LOW);
+    let tops = !(((word & LOW) + LOW) | word | LOW);
     // The eight bits come together in the top byte.
     (tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
