@@ -13,7 +13,7 @@ use super::NvTree;
 use super::layout::{Fill, Kind, Mark};
 use super::leaf::{Leaf, tag_of};
 use super::plan::Change;
-use super::search::Newest;
+use super::search::{Newest, Purpose};
 use super::steps::{Alone, Done, Steps};
 use crate::support::key::{KeyHash, TreeKey};
 
@@ -72,7 +72,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
     pub(super) fn insert(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
         K::admit(key)?;
         let hash = K::hash(key);
-        let found = self.search(key, hash)?;
+        let found = self.search(key, hash, Purpose::Append)?;
         if found.live_slot().is_some() {
             return Ok(false);
         }
@@ -99,7 +99,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
                 if K::RECORDS && newest.is_none() && fill.live() < fill.count() =>
             {
                 self.make_room(key, &Change::Nothing)?;
-                let found = self.search(key, hash)?;
+                let found = self.search(key, hash, Purpose::Append)?;
                 let (offset, fill) = (found.leaf.offset(), found.fill);
                 self.put_here(offset, fill, None, key, hash, value)
             }
@@ -143,7 +143,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
     ) -> Result<bool, IndexError> {
         K::admit(key)?;
         let hash = K::hash(key);
-        let found = self.search(key, hash)?;
+        let found = self.search(key, hash, Purpose::Append)?;
         let slot = found.live_slot();
         if let Some(slot) = slot {
             found.leaf.read_value(self.pool.media(), slot, old);

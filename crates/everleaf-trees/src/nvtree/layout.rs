@@ -12,6 +12,8 @@
 //! for each of up to 40 elements, in the line of the count, so they cost no flush; larger leaves,
 //! and those of a pool that is made in the order of the slides, have none.
 
+use std::mem::offset_of;
+
 use everleaf_pmem::{LINE, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::{Node, NodeKind};
 
@@ -19,10 +21,8 @@ use everleaf_pool::{Node, NodeKind};
 pub(super) const MAX_VALUE_WORDS: usize = 14;
 /// Elements that a leaf can have at most.
 pub(super) const MAX_SLOTS: usize = 1024;
-/// Words of hashes in the head of a leaf.
-pub(super) const HASH_WORDS: usize = 5;
-/// Elements of which the head has hashes.
-const HASHED_SLOTS: usize = HASH_WORDS * WORD;
+/// Elements of which the head has hashes, at most.
+const HASHED_SLOTS: usize = 40;
 /// Words of an element before its value: the mark and the key word.
 const ELEMENT_HEAD_WORDS: usize = 2;
 
@@ -38,7 +38,7 @@ persistent! {
         pub lower_bound: PCell,
         /// A byte of its key's hash for each element, eight a word; zero or garbage behind the
         /// count, and in leaves that have none.
-        pub hashes: [PCell; HASH_WORDS],
+        pub hashes: [PCell; 5],
     }
 
     /// Where the list of leaves begins.
@@ -66,6 +66,7 @@ const fn array_bytes(slots: usize) -> usize {
 const _: () = {
     // The head is one line: its words are flushed together before the leaf is published.
     assert!(size_of::<LeafHead>() == LINE && size_of::<ListHead>() == LINE);
+    assert!(offset_of!(LeafHead, hashes) + HASHED_SLOTS == LINE);
     // The element arrays of the slides: 512 bytes to 4 KiB of elements of 24 bytes.
     assert!(array_bytes(21) <= 512 && array_bytes(42) <= 1024);
     assert!(array_bytes(85) <= 2048 && array_bytes(170) <= 4096);

@@ -222,6 +222,16 @@ impl<'p> Leaf<'p> {
         }
     }
 
+    /// Prefetches the lines of the element behind the first `count`, if the leaf has room for it: what
+    /// is appended to is asked for together with what is searched.
+    #[inline(always)]
+    pub fn prefetch_next<M: Media>(&self, media: &M, count: usize) {
+        if count < self.shape.slots() {
+            media.prefetch(self.mark(count));
+            media.prefetch(&self.value(count)[0]);
+        }
+    }
+
     /// An error that leads here.
     #[cold]
     pub fn damaged(&self, what: &'static str) -> IndexError {

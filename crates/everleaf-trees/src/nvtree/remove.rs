@@ -11,6 +11,7 @@ use super::NvTree;
 use super::insert::{Element, append};
 use super::leaf::Leaf;
 use super::plan::Change;
+use super::search::Purpose;
 use super::steps::Alone;
 use crate::support::key::TreeKey;
 
@@ -19,7 +20,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
     #[inline(always)]
     pub(super) fn remove(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
         let hash = K::hash(key);
-        let found = self.search(key, hash)?;
+        let found = self.search(key, hash, Purpose::Append)?;
         let Some(slot) = found.live_slot() else { return Ok(false) };
         found.leaf.read_value(self.pool.media(), slot, old);
         let (place, offset, fill) = (found.place, found.leaf.offset(), found.fill);

@@ -19,6 +19,15 @@ use crate::support::key::{KeyHash, TreeKey};
 /// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
 pub(super) const GROUP: usize = 16;
 
+/// What a search is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// What was found is read.
+    Read,
+    /// An element is appended to the leaf.
+    Append,
+}
+
 /// The newest element of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Newest {
@@ -95,10 +104,18 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
 
     /// Looks for a key.
     #[inline(always)]
-    pub(super) fn search(&self, key: K::Ref<'_>, hash: KeyHash) -> Result<Found<'_>, IndexError> {
+    pub(super) fn search(
+        &self,
+        key: K::Ref<'_>,
+        hash: KeyHash,
+        purpose: Purpose,
+    ) -> Result<Found<'_>, IndexError> {
         let place = self.inner.find(key);
         let leaf = self.leaf(self.inner.leaf(place))?;
         let fill = leaf.fill(self.pool.media())?;
+        if purpose == Purpose::Append {
+            leaf.prefetch_next(self.pool.media(), fill.count());
+        }
         if !self.shape.is_hashed() {
             leaf.prefetch_elements(self.pool.media(), fill.count());
         }
@@ -109,7 +126,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
     /// Copies the value of `key` to `value`.
     #[inline(always)]
     pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        let found = self.search(key, K::hash(key))?;
+        let found = self.search(key, K::hash(key), Purpose::Read)?;
         let slot = found.live_slot();
         if let Some(slot) = slot {
             found.leaf.read_value(self.pool.media(), slot, value);

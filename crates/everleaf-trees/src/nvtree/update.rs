@@ -7,6 +7,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::NvTree;
+use super::search::Purpose;
 use crate::support::key::TreeKey;
 
 impl<K: TreeKey, M: Media> NvTree<K, M> {
@@ -19,7 +20,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         old: &mut [u64],
     ) -> Result<bool, IndexError> {
         let hash = K::hash(key);
-        let found = self.search(key, hash)?;
+        let found = self.search(key, hash, Purpose::Append)?;
         let Some(slot) = found.live_slot() else { return Ok(false) };
         found.leaf.read_value(self.pool.media(), slot, old);
         let (offset, fill, newest) = (found.leaf.offset(), found.fill, found.newest);

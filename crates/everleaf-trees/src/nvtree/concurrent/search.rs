@@ -8,7 +8,7 @@ use super::ConcurrentNvTree;
 use super::parents::Place;
 use crate::nvtree::layout::{Fill, Kind};
 use crate::nvtree::leaf::Leaf;
-use crate::nvtree::search::{GROUP, Newest, newest};
+use crate::nvtree::search::{GROUP, Newest, Purpose, newest};
 use crate::support::key::{KeyHash, TreeKey};
 use crate::support::version_locks::LockGuard;
 
@@ -78,8 +78,12 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         leaf: Leaf<'_>,
         key: K::Ref<'_>,
         hash: KeyHash,
+        purpose: Purpose,
     ) -> Result<(Fill, Option<Newest>), IndexError> {
         let fill = leaf.fill(self.pool.media())?;
+        if purpose == Purpose::Append {
+            leaf.prefetch_next(self.pool.media(), fill.count());
+        }
         if !self.shape.is_hashed() {
             leaf.prefetch_elements(self.pool.media(), fill.count());
         }
@@ -108,7 +112,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
     pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
         let pinned = self.enter();
         let leaf = self.leaf(self.place_of(&pinned, key).leaf)?;
-        let (_, newest) = self.search(leaf, key, K::hash(key))?;
+        let (_, newest) = self.search(leaf, key, K::hash(key), Purpose::Read)?;
         let slot = newest.and_then(Newest::live_slot);
         if let Some(slot) = slot {
             leaf.read_value(self.pool.media(), slot, value);
@@ -175,7 +179,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         let place = self.place_of(&pinned, key);
         self.locks.prefetch_to_lock(place.leaf);
         let leaf = self.leaf(place.leaf)?;
-        let (fill, newest) = self.search(leaf, key, hash)?;
+        let (fill, newest) = self.search(leaf, key, hash, Purpose::Append)?;
         if skip.applies(newest) {
             self.settle(leaf);
             return Ok(None);
@@ -212,7 +216,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         hash: KeyHash,
         skip: SkipIf,
     ) -> Result<Option<LockedLeaf<'t>>, IndexError> {
-        let (fill, newest) = self.search(leaf, key, hash)?;
+        let (fill, newest) = self.search(leaf, key, hash, Purpose::Append)?;
         if skip.applies(newest) {
             guard.unlock_unchanged();
             return Ok(None);
