@@ -48,10 +48,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         let (inner, groups, keys, inner_from) =
             match Leaves::in_image::<K, M>(pool, &opening, shape, parameters)? {
                 Ok((image, groups)) => {
-                    let records = pool.pin();
-                    let owned =
-                        |(bound, leaf)| Ok((K::to_owned(K::read_bound(&records, bound)?), leaf));
-                    let inner = Inner::build(fanout, dram, image.entries().map(owned))?;
+                    let inner = Inner::build_known(fanout, dram, image.entries())?;
                     (inner, groups, image.keys, InnerFrom::Image)
                 }
                 Err(why) => {

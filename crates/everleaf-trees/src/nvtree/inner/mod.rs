@@ -120,7 +120,7 @@ impl<K: TreeKey> Inner<K> {
         leaves: impl Iterator<Item = Result<(K::Owned, u64), IndexError>>,
     ) -> Result<Self, IndexError> {
         let separators = K::separators(dram).map_err(no_memory)?;
-        let mut entries: Vec<(Kept, u64)> = Vec::new();
+        let mut entries: Vec<(Kept, u64)> = Vec::with_capacity(leaves.size_hint().0);
         let mut before: Option<K::Owned> = None;
         for leaf in leaves {
             let (bound, leaf) = leaf?;
@@ -135,7 +135,30 @@ impl<K: TreeKey> Inner<K> {
             entries.push((kept, leaf));
             before = Some(bound);
         }
-        let mut inner = Self {
+        let mut inner = Self::empty(fanout, separators);
+        inner.lay_out(entries.into_iter())?;
+        Ok(inner)
+    }
+
+    /// Inner nodes over leaves of `u64` keys, likewise, whose bounds are known to ascend: they are
+    /// written once.
+    ///
+    /// # Errors
+    /// [`IndexError::Pool`] when there is no memory.
+    pub fn build_known(
+        fanout: usize,
+        dram: DramSource<'_>,
+        leaves: impl ExactSizeIterator<Item = (u64, u64)>,
+    ) -> Result<Self, IndexError> {
+        let mut inner = Self::empty(fanout, K::separators(dram).map_err(no_memory)?);
+        let kept = |(word, leaf)| (Kept { word, ..Kept::default() }, leaf);
+        inner.lay_out(leaves.map(kept))?;
+        Ok(inner)
+    }
+
+    /// Without a node; to be laid out.
+    fn empty(fanout: usize, separators: K::Separators) -> Self {
+        Self {
             fanout,
             separators,
             levels: Vec::new(),
@@ -146,9 +169,7 @@ impl<K: TreeKey> Inner<K> {
             leaves: Vec::new(),
             len: 0,
             moves: Moves::default(),
-        };
-        inner.lay_out(&entries)?;
-        Ok(inner)
+        }
     }
 
     /// The parent whose part of the keys `key` lies in.

@@ -88,7 +88,7 @@ impl<K: TreeKey> Inner<K> {
         for parent in parents.clone().skip(1) {
             self.release_orphan(parent);
         }
-        self.place(&entries, parents);
+        self.place(entries.into_iter(), parents);
     }
 
     /// Gives the key of a parent back if it is no leaf's.
@@ -103,25 +103,26 @@ impl<K: TreeKey> Inner<K> {
 
     /// Puts entries into some parents, as many into each, and makes the keys of all but the first
     /// those of their first entries.
-    fn place(&mut self, entries: &[(Kept, u64)], parents: Range<usize>) {
+    fn place(
+        &mut self,
+        mut entries: impl ExactSizeIterator<Item = (Kept, u64)>,
+        parents: Range<usize>,
+    ) {
         let (each, more) = (entries.len() / parents.len(), entries.len() % parents.len());
-        let mut rest = entries;
         for (number, parent) in parents.clone().enumerate() {
-            let (here, behind) = rest.split_at(each + usize::from(number < more));
-            rest = behind;
-            let start = parent * self.fanout;
-            for (at, (kept, leaf)) in (start..).zip(here) {
-                self.bounds.set(at, *kept);
-                self.leaves[at] = *leaf;
+            let (count, start) = (each + usize::from(number < more), parent * self.fanout);
+            for (at, (kept, leaf)) in (start..).zip(entries.by_ref().take(count)) {
+                self.bounds.set(at, kept);
+                self.leaves[at] = leaf;
             }
-            self.counts[parent] = here.len() as u32;
-            if number == 0 {
+            self.counts[parent] = count as u32;
+            if number == 0 || count == 0 {
                 continue;
             }
-            let Some((key, _)) = here.first() else { continue };
+            let key = self.bounds.get(start);
             let mut node = parent;
             for level in &self.levels {
-                self.keys.set(level.start + node, *key);
+                self.keys.set(level.start + node, key);
                 // It is also the key of the node above if it is its first child.
                 if !node.is_multiple_of(self.fanout) {
                     break;
@@ -135,15 +136,18 @@ impl<K: TreeKey> Inner<K> {
     #[cold]
     fn rebuild(&mut self) -> Result<(), IndexError> {
         let entries = self.collect(0..self.counts.len());
-        self.lay_out(&entries)?;
-        self.moves.rebuilds += 1;
         self.moves.entries += entries.len() as u64;
+        self.lay_out(entries.into_iter())?;
+        self.moves.rebuilds += 1;
         Ok(())
     }
 
     /// Replaces all inner nodes by new ones over these entries, with parents half full.
-    pub(super) fn lay_out(&mut self, entries: &[(Kept, u64)]) -> Result<(), IndexError> {
-        if entries.is_empty() {
+    pub(super) fn lay_out(
+        &mut self,
+        entries: impl ExactSizeIterator<Item = (Kept, u64)>,
+    ) -> Result<(), IndexError> {
+        if entries.len() == 0 {
             return Err(IndexError::Corrupt { offset: 0, what: "a tree has no leaf" });
         }
         let parents = entries.len().div_ceil(self.fanout / 2);

@@ -112,7 +112,7 @@ impl Parents {
         dram: DramSource<'_>,
         leaves: impl Iterator<Item = Result<Entry, IndexError>>,
     ) -> Result<Self, IndexError> {
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<Entry> = Vec::with_capacity(leaves.size_hint().0);
         for entry in leaves {
             let (bound, leaf) = entry?;
             if entries.last().is_some_and(|(before, _)| *before >= bound) {
