@@ -222,8 +222,8 @@ impl<'p> Leaf<'p> {
         }
     }
 
-    /// Prefetches the lines of the element behind the first `count`, if the leaf has room for it: what
-    /// is appended to is asked for together with what is searched.
+    /// Prefetches the lines of the element behind the first `count`, if the leaf has room for it:
+    /// what is appended to is asked for together with what is searched.
     #[inline(always)]
     pub fn prefetch_next<M: Media>(&self, media: &M, count: usize) {
         if count < self.shape.slots() {
