@@ -250,6 +250,12 @@ pub enum PoolError {
 }
 
 impl PoolError {
+    /// Whether the pool has no room and gets no more: it has its greatest size, or the disk is
+    /// full, or the system refuses to lengthen it. What needs no room may still be done.
+    pub const fn is_full(&self) -> bool {
+        matches!(self, Self::PoolFull { .. } | Self::Map(_))
+    }
+
     pub(crate) const fn corrupt(offset: u64, what: Corruption) -> Self {
         Self::Corrupt { offset, what }
     }

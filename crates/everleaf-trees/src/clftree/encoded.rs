@@ -10,7 +10,6 @@
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Line, Media, site};
-use everleaf_pool::PoolError;
 
 use super::ClfTree;
 use super::encode::{Bases, Encoded, Kind, Words};
@@ -131,7 +130,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         check_range(nodes, leaf, &entries.keys)?;
         let mut fresh = Vec::new();
         let planned = self.plan_encoded(nodes, &path, leaf, (entries, new, before), &mut fresh);
-        let is_full = matches!(planned, Err(IndexError::Pool(PoolError::PoolFull { .. })));
+        let is_full = matches!(&planned, Err(IndexError::Pool(error)) if error.is_full());
         let planned = planned.and_then(|plan| {
             plan.unless_refused(steps.prepare(old), &mut self.lines, &mut self.worker)
         });

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, Site};
-use everleaf_pool::{PoolError, Worker};
+use everleaf_pool::Worker;
 
 use super::encode::{Bases, Encoded, Kind, Words, encode};
 use super::layout::Root;
@@ -243,7 +243,7 @@ impl<'p> Plan<'p> {
                         return Ok(Some(Self { commit, fresh, events, ..plan }));
                     }
                     // Without room the line is overwritten, so that no removal is refused.
-                    Err(IndexError::Pool(PoolError::PoolFull { .. })) => {}
+                    Err(IndexError::Pool(error)) if error.is_full() => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -173,6 +173,12 @@ impl Commit {
     pub const fn is_after(self, other: Self) -> bool {
         self.sequence().wrapping_sub(other.sequence()) as i32 > 0
     }
+    /// Whether the two halves of a log, the even one first, can have these commit words: those of
+    /// two operations in a row, or of none.
+    pub const fn are_in_a_row(even: Self, odd: Self) -> bool {
+        let step = odd.sequence().wrapping_sub(even.sequence());
+        (even.0 | odd.0) == 0 || even.half() == 0 && (step == 1 || step == u32::MAX)
+    }
     /// The half of the log that it is in.
     #[inline(always)]
     pub const fn half(self) -> usize {
@@ -255,7 +261,19 @@ mod tests {
             let next = Commit::from_word(one.next(words as usize).into_word());
             prop_assert!(next.is_after(one) && !one.is_after(next) && !one.is_after(one));
             prop_assert_eq!((next.words(), next.half()), (words as usize, 1 - one.half()));
+            let (even, odd) = if one.half() == 0 { (one, next) } else { (next, one) };
+            prop_assert!(Commit::are_in_a_row(even, odd) && !Commit::are_in_a_row(odd, even));
+            prop_assert!(!Commit::are_in_a_row(even, even));
+            let later = odd.next(1).next(1).next(1).next(1);
+            prop_assert!(!Commit::are_in_a_row(even, later));
         }
+    }
+
+    #[test]
+    fn a_log_begins_with_no_operation_and_then_has_the_first() {
+        assert!(Commit::are_in_a_row(Commit::NONE, Commit::NONE));
+        assert!(Commit::are_in_a_row(Commit::NONE, Commit::NONE.next(3)));
+        assert!(!Commit::are_in_a_row(Commit::NONE.next(3), Commit::NONE));
     }
 
     #[test]

@@ -58,6 +58,12 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
         let is_fresh = nodes.media().load(&nodes.anchor()?.root).is_null();
         if !is_fresh {
             reached.follow(nodes)?;
+        } else if redo.has_committed() {
+            // The first operation of all has stored one.
+            return Err(IndexError::Corrupt {
+                offset: root,
+                what: "the tree has no root any more",
+            });
         }
         let (groups, free) = (reached.groups(), reached.others());
         let mut groups =

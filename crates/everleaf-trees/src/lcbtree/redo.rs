@@ -75,7 +75,8 @@ impl Redo {
     /// Over the log at an offset, whose last operation is done again.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] if a record is none, or goes elsewhere than into `is_target`.
+    /// [`IndexError::Corrupt`] if a record is none, or goes elsewhere than into `is_target`, or the
+    /// halves are not of two operations in a row. Nothing is stored then.
     pub fn open<M: Media>(
         pool: &Pool<M>,
         shape: Shape,
@@ -94,11 +95,15 @@ impl Redo {
             records: Vec::new(),
         };
         let media = pool.media();
-        for half in 0..2 {
-            let commit = media.load(redo.half(media.region(), half)?[0].view::<Commit>());
-            let is_last = half == 0 || commit.is_after(redo.committed);
-            redo.committed = if is_last { commit } else { redo.committed };
+        let commit_of = |half| -> Result<Commit, IndexError> {
+            Ok(media.load(redo.half(media.region(), half)?[0].view()))
+        };
+        let (even, odd) = (commit_of(0)?, commit_of(1)?);
+        if !Commit::are_in_a_row(even, odd) {
+            let what = "the halves of the log are not of two operations in a row";
+            return Err(IndexError::Corrupt { offset, what });
         }
+        redo.committed = if odd.is_after(even) { odd } else { even };
         redo.replay(media, is_target)?;
         Ok(redo)
     }
@@ -115,7 +120,7 @@ impl Redo {
         if records.len() < self.committed.words() {
             return Err(damaged("the log has more records than room"));
         }
-        let mut targets = Vec::new();
+        let mut found = Vec::new();
         while let Some((head, rest)) = records.split_first() {
             let target = Target::from_word(media.load(head));
             if target.words() == 0 || target.words() > rest.len() || !is_target(target) {
@@ -124,13 +129,15 @@ impl Redo {
             let (words, next) = rest.split_at(target.words());
             let places = media.region().cells(target.offset(), target.words());
             let places = places.ok_or(damaged("a record of the log goes beyond the pool"))?;
+            found.push((target, places, words));
+            records = next;
+        }
+        for (target, places, words) in found {
             for (place, word) in places.iter().zip(words) {
                 media.store(place, media.load(word));
             }
-            targets.push(target);
-            records = next;
+            self.unflushed.push(target);
         }
-        self.unflushed = targets;
         Ok(())
     }
 
@@ -139,6 +146,11 @@ impl Redo {
         let offset = self.offset + (half * self.half_words * WORD) as u64;
         let cells = region.cells(offset, self.half_words);
         cells.ok_or(IndexError::Corrupt { offset, what: "the log reaches beyond the pool" })
+    }
+
+    /// Whether there was an operation, be it in a session before.
+    pub fn has_committed(&self) -> bool {
+        self.committed != Commit::NONE
     }
 
     /// Where the log is.

@@ -43,9 +43,11 @@ pub const PARAMETERS: &[&str] = &[
     EngineParameters::PAPER_ORDER,
 ];
 
-/// The word of the header, behind those of the sizes, that is 1 if leaves with room for them have
-/// hashes, and 0 in the order of the slides and in pools of before there were any.
-const HASHED: usize = 4;
+/// What the word of the slots has besides if leaves with room for them have hashes. It has not in
+/// the order of the slides, nor in pools of before there were any. A program that knows no hashes
+/// takes it for a size that is not on offer: it would append elements without hashes, which nobody
+/// would find.
+const HASHED: u64 = 1 << 32;
 
 /// Which tree of the family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +69,7 @@ impl TreeFamily for Variant {
 
     fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
         let (sizes, _) = unpack(packed)?;
-        Ok(OFFER.shown(sizes).paper_order(packed[HASHED] == 0))
+        Ok(OFFER.shown(sizes).paper_order(packed[0] & HASHED == 0))
     }
 
     fn open<K: TreeKey, M: Media>(
@@ -130,26 +132,45 @@ pub fn open<K: TreeKey, M: Media>(
 /// them have a byte of hash of each element.
 pub fn pack(sizes: Parameters, hashed: bool) -> [u64; 8] {
     let mut words = OFFER.pack(sizes);
-    words[HASHED] = hashed.into();
+    words[0] |= if hashed { HASHED } else { 0 };
     words
 }
 
 /// From the header of a pool.
-fn unpack(words: [u64; 8]) -> Result<(Parameters, Shape), IndexError> {
+fn unpack(mut words: [u64; 8]) -> Result<(Parameters, Shape), IndexError> {
+    let hashed = words[0] & HASHED != 0;
+    words[0] &= !HASHED;
     let sizes = OFFER.unpack(words)?;
-    let refused = |parameter, value, offered| IndexError::Parameter { parameter, value, offered };
-    let hashed = match words[HASHED] {
-        0 => false,
-        1 => true,
-        value => return Err(refused("hashed", value, "0, 1".to_owned())),
-    };
     let (slots, value_words) = (sizes.leaf_slots as usize, sizes.value_words as usize);
-    let shape = Shape::new(slots, value_words, hashed)
-        .ok_or_else(|| refused("leaf_slots", sizes.leaf_slots, format!("{SLOTS:?}")))?;
+    let shape = Shape::new(slots, value_words, hashed);
+    let shape = shape.ok_or_else(|| IndexError::Parameter {
+        parameter: "leaf_slots",
+        value: sizes.leaf_slots,
+        offered: format!("{SLOTS:?}"),
+    })?;
     Ok((sizes, shape))
 }
 
 /// The sizes that the format of a pool has.
 pub(super) fn sizes_of<M: Media>(pool: &Pool<M>) -> Result<(Parameters, Shape), IndexError> {
     unpack(pool.format().parameters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_knows_no_hashes_refuses_leaves_that_have_them() {
+        // It reads the sizes, and nothing else of the header.
+        assert!(OFFER.unpack(pack(TUNED, true)).is_err());
+        assert_eq!(OFFER.unpack(pack(TUNED, false)).unwrap(), TUNED);
+        for hashed in [false, true] {
+            let (sizes, shape) = unpack(pack(TUNED, hashed)).unwrap();
+            assert_eq!((sizes, shape.is_hashed()), (TUNED, hashed));
+            let chosen = Variant::Serial.unpack(pack(TUNED, hashed)).unwrap();
+            assert_eq!(chosen.paper_order, !hashed);
+            assert_eq!(Variant::Serial.pack(&chosen, 1).unwrap(), pack(TUNED, hashed));
+        }
+    }
 }

@@ -7,7 +7,6 @@
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PCell, site};
-use everleaf_pool::PoolError;
 
 use super::NvTree;
 use super::layout::{Fill, Kind, Mark};
@@ -59,6 +58,7 @@ pub(super) fn append<K: TreeKey, M: Media, S: Steps>(
     // steps in any mixture with it, and what they have prepared tells recovery where to look. Other
     // threads see the count before it is durable: see `concurrent`.
     leaf.store_hash(media, slot, element.hash.fingerprint());
+    media.order(site!("nvtree.append.P2.order"));
     media.store(&leaf.head.fill, after);
     media.flush(site!("nvtree.append.P2.fill"), &leaf.head.fill);
     let completed = steps.complete();
@@ -95,8 +95,11 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         value: &[u64],
     ) -> Result<(), IndexError> {
         match self.put_here(offset, fill, newest, key, hash, value) {
-            Err(IndexError::Pool(PoolError::PoolFull { .. }))
-                if K::RECORDS && newest.is_none() && fill.live() < fill.count() =>
+            Err(IndexError::Pool(error))
+                if error.is_full()
+                    && K::RECORDS
+                    && newest.is_none()
+                    && fill.live() < fill.count() =>
             {
                 self.make_room(key, &Change::Nothing)?;
                 let found = self.search(key, hash, Purpose::Append)?;

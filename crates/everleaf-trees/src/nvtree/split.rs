@@ -15,7 +15,6 @@
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, PCell, PPtr};
-use everleaf_pool::PoolError;
 
 use super::inner::{Place, Room};
 use super::layout::{Kind, LeafHead, ListHead};
@@ -67,8 +66,8 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
             let split = Plan::Split(items.len() / 2);
             return match self.exchange(place, left, None, &entries, &items, key, change, split) {
                 // What fits needs no second leaf.
-                Err(IndexError::Pool(PoolError::PoolFull { .. }))
-                    if items.len() <= self.shape.slots() =>
+                Err(IndexError::Pool(error))
+                    if error.is_full() && items.len() <= self.shape.slots() =>
                 {
                     let place = self.inner.find(key);
                     let plan = Plan::Replace;

@@ -1,19 +1,33 @@
 //! The media of the transient twins: the same trees in memory that does not survive.
 
 use everleaf_pmem::{
-    Cpu, FlushInstruction, Hardware, Line, LineAtomicity, Media, PCell, Persistent, Region, Rtm,
-    SimdLevel, Site, Word,
+    Cpu, FlushInstruction, Hardware, Line, LineAtomicity, MapError, Media, PCell, Persistent,
+    Region, Rtm, SimdLevel, Site, Word,
 };
 
 /// DRAM: flushes and fences are compiled away.
 #[derive(Debug)]
-pub struct Dram(Hardware);
+pub struct Dram(Hardware, Growth);
+
+/// Whether a region grows, up to its greatest size.
+#[derive(Debug, PartialEq, Eq)]
+enum Growth {
+    Possible,
+    Refused,
+}
 
 impl Dram {
     /// Any region will do; an anonymous one is natural.
     pub fn new(region: Region, cpu: &Cpu) -> Self {
         let hardware = Hardware::forced(region, cpu, FlushInstruction::None);
-        Self(hardware.expect("no processor lacks an instruction that is none"))
+        let hardware = hardware.expect("no processor lacks an instruction that is none");
+        Self(hardware, Growth::Possible)
+    }
+
+    /// The same as if it were a file on a disk that is full.
+    #[must_use]
+    pub fn on_a_full_disk(self) -> Self {
+        Self(self.0, Growth::Refused)
     }
 }
 
@@ -73,4 +87,11 @@ impl Media for Dram {
     }
     #[inline(always)]
     fn end_operation(&self) {}
+    fn grow(&self, new_len: u64) -> Result<(), MapError> {
+        let requested_bytes = new_len.saturating_sub(self.region().len());
+        match self.1 {
+            Growth::Possible => self.region().grow(new_len),
+            Growth::Refused => Err(MapError::DiskFull { requested_bytes }),
+        }
+    }
 }

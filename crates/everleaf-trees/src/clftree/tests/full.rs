@@ -1,13 +1,23 @@
 //! A full pool: what needs no room is done, the rest is refused, and nothing is lost.
 
-use everleaf_index::{BytesKeys, U64Keys};
+use std::sync::Arc;
 
-use super::{ENCODED, ENCODED_SHADOW, SHADOW, TINY, Tested, assert_sound, dram_pool, opened};
+use everleaf_crash::Dram;
+use everleaf_index::{BytesKeys, U64Keys};
+use everleaf_pool::Pool;
+
+use super::{ENCODED, ENCODED_SHADOW, SHADOW, TINY, Tested};
+use super::{assert_sound, dram_pool, full_disk_pool, opened};
 use crate::support::key::TestKey;
 
+/// In a pool of its greatest size, and on a disk that is full.
 fn fill_up<K: TestKey>(parameters: Tested) {
-    let pool = dram_pool::<K>(parameters, 64 << 10);
-    let tree = opened::<K, _>(&pool);
+    fill_up_pool::<K>(parameters, &dram_pool::<K>(parameters, 64 << 10));
+    fill_up_pool::<K>(parameters, &full_disk_pool::<K>(parameters));
+}
+
+fn fill_up_pool<K: TestKey>(parameters: Tested, pool: &Arc<Pool<Dram>>) {
+    let tree = opened::<K, _>(pool);
     let numbers: Vec<u16> = (0..6000u16).map(|i| i.wrapping_mul(40_503)).collect();
     let mut present = Vec::new();
     for number in &numbers {
@@ -26,7 +36,7 @@ fn fill_up<K: TestKey>(parameters: Tested) {
             present.push(*number);
         }
     }
-    assert_sound(&pool, &*tree);
+    assert_sound(pool, &*tree);
     // Every key more than once. A value that an encoded leaf has no room for is refused.
     let mut values: Vec<u64> = present.iter().map(|number| u64::from(*number)).collect();
     for round in 0..2 {
@@ -40,12 +50,12 @@ fn fill_up<K: TestKey>(parameters: Tested) {
             }
         }
     }
-    assert_sound(&pool, &*tree);
+    assert_sound(pool, &*tree);
     for (number, value) in present.iter().zip(values) {
         let old = tree.remove(K::borrow(&K::ascending(*number))).unwrap();
         assert_eq!(old, Some(value));
     }
-    assert_sound(&pool, &*tree);
+    assert_sound(pool, &*tree);
     assert_eq!((tree.len(), tree.statistics().leaves), (0, 0));
     assert!(tree.insert(K::borrow(&K::ascending(7)), 1).unwrap());
 }

@@ -71,6 +71,13 @@ pub(super) fn dram_pool<K: TestKey>(tested: Tested, max_bytes: u64) -> Arc<Pool<
     Pool::create(Dram::new(region, &Cpu::detect()), &format_of::<K>(tested)).unwrap()
 }
 
+/// The same, as if on a disk that is full, with room to grow otherwise.
+pub(super) fn full_disk_pool<K: TestKey>(tested: Tested) -> Arc<Pool<Dram>> {
+    let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
+    let media = Dram::new(region, &Cpu::detect()).on_a_full_disk();
+    Pool::create(media, &format_of::<K>(tested)).unwrap()
+}
+
 /// Of a media that promises words and no lines.
 pub(super) fn hardware_pool<K: TestKey>(tested: Tested, max_bytes: u64) -> Arc<Pool<Hardware>> {
     let region = Region::anonymous(64 << 10, max_bytes).unwrap();

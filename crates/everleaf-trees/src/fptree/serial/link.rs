@@ -41,7 +41,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
             (Some(slot), None, Some(_)) => {
                 let leaf = Leaf::at(self.pool.media().region(), leaf_offset, self.shape)?;
                 let done = clear(self.pool.media(), leaf, live, slot, steps)?;
-                self.keys -= 1;
+                self.keys = self.keys.saturating_sub(1);
                 if live.without(slot).is_empty() && leaf_offset != self.leftmost {
                     self.inner.remove(key);
                     self.groups.give_back(leaf_offset, &mut self.worker)?;

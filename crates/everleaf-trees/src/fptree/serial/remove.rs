@@ -24,7 +24,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         let leaf = Leaf::at(media.region(), leaf_offset, self.shape)?;
         leaf.read_value(media, slot, old);
         let remaining = clear_bit::<K, M, S>(media, leaf, live, slot);
-        self.keys -= 1;
+        self.keys = self.keys.saturating_sub(1);
         let emptied = remaining.is_empty() && leaf_offset != self.leftmost;
         if emptied {
             self.inner.remove(key);

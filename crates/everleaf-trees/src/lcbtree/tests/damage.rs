@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use everleaf_crash::Traced;
 use everleaf_index::{Direction, Index, IndexError, U64Keys};
-use everleaf_pmem::{Media, PCell};
+use everleaf_pmem::{Media, PCell, PPtr, Word};
 use everleaf_pool::{Audit, Pool};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -149,8 +149,86 @@ fn a_log_that_goes_astray_is_refused() {
             refused(&pool, "more records than room");
         }
         media.store(half[0].view(), right);
+        media.store(cells(&pool, halves[1 - newest], 1)[0].view(), commits[1 - newest]);
         assert!(reopened(&pool).is_ok());
     }
+}
+
+/// The commit words of both halves of the log, that of the newest operation first.
+fn commits(pool: &Pool<Traced>) -> [&PCell<Commit>; 2] {
+    let log = pool.runs(LOG).unwrap()[0];
+    let half_words = super::super::layout::Shape::new(TINY.slots).unwrap().half_words() as u64;
+    let halves = [0, 1].map(|half| cells(pool, log.offset + half * half_words * 8, 1)[0].view());
+    let [even, odd] = halves.map(|half| pool.media().load::<Commit>(half));
+    if odd.is_after(even) { [halves[1], halves[0]] } else { halves }
+}
+
+#[test]
+fn a_log_whose_halves_are_not_of_two_operations_in_a_row_is_refused_and_changes_nothing() {
+    for logging in BOTH {
+        let (pool, _tree) = grown(logging);
+        let (media, [newest, before]) = (pool.media(), commits(&pool));
+        let (right, older) = (media.load(newest), media.load(before));
+        let numbered =
+            |number: u32, words: usize| Commit::from_word(u64::from(number) << 32 | words as u64);
+        for (cell, number) in (0..32).flat_map(|bit| [(newest, bit), (before, bit)]) {
+            let commit = media.load(cell);
+            let damaged = commit.sequence() ^ 1 << number;
+            // A step of two that leaves the halves neighbours is all that cannot be told.
+            let (one, other) =
+                if std::ptr::eq(cell, newest) { (damaged, older) } else { (damaged, right) };
+            if one.wrapping_sub(other.sequence()).wrapping_add(1) <= 2
+                && one % 2 != other.sequence() % 2
+            {
+                continue;
+            }
+            media.store(cell, numbered(damaged, commit.words()));
+            refused(&pool, "two operations in a row");
+            media.store(cell, commit);
+        }
+        assert!(reopened(&pool).is_ok());
+    }
+}
+
+#[test]
+fn a_tree_that_has_lost_its_root_is_refused_and_not_taken_for_a_fresh_one() {
+    for logging in BOTH {
+        let (pool, tree) = grown(logging);
+        assert!(tree.update(37, 5).unwrap().is_some());
+        pool.media().store(&pool.index_root::<LcbRoot>().unwrap().root, PPtr::NULL);
+        refused(&pool, "the tree has no root any more");
+    }
+}
+
+#[test]
+fn a_log_with_a_record_that_goes_astray_is_refused_before_another_is_stored() {
+    // The insertion splits a leaf: its log has several records.
+    let (pool, tree) = grown(Logging::WholeNodes);
+    let media = pool.media();
+    let splits = |key: &u64| {
+        let before = tree.statistics().leaves;
+        tree.insert(*key, 1).unwrap() && tree.statistics().leaves > before
+    };
+    assert!((1000..1010).any(|key| splits(&key)));
+    let commit = commits(&pool)[0];
+    let records = cells(
+        &pool,
+        pool.media().region().pointer_to(commit).offset(),
+        1 + media.load(commit).words(),
+    );
+    let first = Target::from_word(media.load(&records[1]));
+    let second = 2 + first.words();
+    assert!(second < records.len());
+    media.store(&records[second], Target::new(64, 1).into_word());
+    let place = &cells(&pool, first.offset(), first.words())[0];
+    media.store(place, 99);
+    let image = pool.media().image();
+    let media = Traced::from_image(&image, BYTES, 3).unwrap();
+    media.record(false, false);
+    let (pool, _) = Pool::open(media).unwrap();
+    assert!(open::<U64Keys, _>(&pool).is_err());
+    let place = &cells(&pool, first.offset(), first.words())[0];
+    assert_eq!(pool.media().load(place), 99, "nothing was stored");
 }
 
 /// Words of the pool overwritten at random: whatever is done then ends, with any outcome but a

@@ -7,7 +7,6 @@
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, PCell, PPtr};
-use everleaf_pool::PoolError;
 
 use super::ConcurrentNvTree;
 use super::parents::Place;
@@ -71,8 +70,8 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
             let split = Plan::Split(exchange.items.len() / 2);
             return match self.exchange(&exchange, split, steps) {
                 // What fits needs no second leaf.
-                Err(IndexError::Pool(PoolError::PoolFull { .. }))
-                    if exchange.items.len() <= self.shape.slots() =>
+                Err(IndexError::Pool(error))
+                    if error.is_full() && exchange.items.len() <= self.shape.slots() =>
                 {
                     self.exchange(&exchange, Plan::Replace, steps)
                 }

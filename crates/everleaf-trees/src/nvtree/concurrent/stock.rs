@@ -105,8 +105,8 @@ impl<M: Media> Stock<M> {
                     break;
                 }
                 match groups::grow::<K, M>(&mut state.groups, &mut worker, self.shape) {
-                    Err(error @ IndexError::Pool(PoolError::PoolFull { .. })) => {
-                        refused = Some(error);
+                    Err(IndexError::Pool(error)) if error.is_full() => {
+                        refused = Some(error.into());
                     }
                     grown => grown?,
                 }

@@ -32,6 +32,13 @@ pub(in crate::nvtree) fn dram_pool<K: TestKey>(
     Pool::create(Dram::new(region, &Cpu::detect()), &format_of::<K>(parameters)).unwrap()
 }
 
+/// The same, as if on a disk that is full, with room to grow otherwise.
+pub(in crate::nvtree) fn full_disk_pool<K: TestKey>(parameters: Parameters) -> Arc<Pool<Dram>> {
+    let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
+    let media = Dram::new(region, &Cpu::detect()).on_a_full_disk();
+    Pool::create(media, &format_of::<K>(parameters)).unwrap()
+}
+
 /// Both trees of the family.
 pub(in crate::nvtree) const VARIANTS: [Variant; 2] = [Variant::Serial, Variant::Concurrent];
 

@@ -358,6 +358,51 @@ fn an_entry_that_leads_to_no_leaf_or_to_one_twice_is_found_though_the_checksum_i
     }
 }
 
+/// The content of a closed pool whose image says that the tree has so many keys.
+fn with_count(pool: &Pool<Traced>, whole: &[u64], keys: u64) -> Vec<u64> {
+    let ((at, words), mut counted) = (place(pool), whole.to_vec());
+    counted[at + std::mem::offset_of!(ImageHead, keys) / WORD] = keys;
+    let mut checksum = super::Checksum::new();
+    counted[at..at + words].iter().for_each(|word| checksum.add(*word));
+    counted[STATE / WORD + 2] = sealed(u64::from(checksum.end()));
+    counted
+}
+
+#[test]
+fn a_count_that_the_leaves_cannot_have_is_found_though_the_checksum_is_right() {
+    for engine in ENGINES {
+        let made = small(engine);
+        let model = filled(&*made.1, 200);
+        let (pool, whole) = (Arc::clone(&made.0), closed(made));
+        let leaves = (place(&pool).1 - super::HEAD_WORDS) as u64 / 2;
+        for keys in [0, leaves - 2, 4 * leaves + 1, u64::MAX] {
+            let found = opened(engine, &with_count(&pool, &whole, keys));
+            let why = from(&*found.1);
+            let expected = matches!(why, InnerFrom::Leaves(NoImage::Damaged(_)));
+            assert!(expected, "{engine}, {keys} keys in {leaves} leaves: {why}");
+            assert_holds(&found, &model);
+        }
+    }
+}
+
+#[test]
+fn a_wrong_count_of_an_image_is_found_by_the_check_and_never_panics() {
+    for engine in ENGINES {
+        let made = small(engine);
+        let model = filled(&*made.1, 200);
+        let (pool, whole) = (Arc::clone(&made.0), closed(made));
+        let leaves = (place(&pool).1 - super::HEAD_WORDS) as u64 / 2;
+        let (_, tree) = opened(engine, &with_count(&pool, &whole, leaves));
+        assert_eq!((from(&*tree), tree.len()), (InnerFrom::Image, leaves), "{engine}");
+        let problems = tree.check(&mut Audit::new()).unwrap().violations;
+        assert!(problems.join("").contains("I10"), "{engine}: {problems:?}");
+        for key in model.keys() {
+            assert_eq!(tree.remove(*key).unwrap(), model.get(key).copied(), "{engine}");
+        }
+        assert_eq!((content(&*tree), tree.len()), (Keys::new(), 0), "{engine}");
+    }
+}
+
 /// A word of the header: content and check, as docs/format.md says.
 fn sealed(content: u64) -> u64 {
     let mixed = (content ^ (content >> 23)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
