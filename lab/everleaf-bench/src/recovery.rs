@@ -43,8 +43,6 @@ pub struct Recovery {
     pub threads: u32,
     /// How the pool was left before it was opened: `clean` or `crash`.
     pub shutdown: &'static str,
-    /// Where its inner nodes came from: `pool`, `image` or `leaves`.
-    pub inner_from: &'static str,
     /// From the opening of the file to an index that answers: median of the rounds.
     pub recovery_ms: f64,
     /// The fastest round.
@@ -57,6 +55,8 @@ pub struct Recovery {
     pub insert_seconds: f64,
     /// `insert_seconds` in terms of `recovery_ms`.
     pub times_faster_than_inserting: f64,
+    /// Where its inner nodes came from: `pool`, `image` or `leaves`.
+    pub inner_from: &'static str,
 }
 
 /// Fills an index, leaves it as a crash would, and measures how long it takes to open it, with each

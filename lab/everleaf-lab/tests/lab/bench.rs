@@ -335,6 +335,7 @@ fn recovery_prints_an_object_for_each_number_of_threads() {
         "max",
         "insert_seconds",
         "times_faster_than_inserting",
+        "inner_from",
     ];
     assert!(rows.iter().all(|row| row.keys().eq(keys)), "{rows:?}");
     assert_eq!(rows.iter().map(|row| row["threads"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
