@@ -16,9 +16,9 @@ use super::encode::{Bases, Encoded, Kind, Words};
 use super::insert::Put;
 use super::leaf::Leaf;
 use super::parents::{Parts, Plan};
-use super::publish::{Commit, publish};
+use super::publish::{Commit, publish, write_line};
 use super::search::{Nodes, Step};
-use super::split::{near, write_line};
+use super::split::near;
 use super::steps::Steps;
 use crate::support::key::TreeKey;
 

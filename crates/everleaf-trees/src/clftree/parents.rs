@@ -11,10 +11,9 @@ use everleaf_pool::Worker;
 
 use super::encode::{Bases, Encoded, Kind, Words, encode};
 use super::layout::Root;
-use super::publish::Commit;
+use super::publish::{Commit, write_line};
 use super::search::{Nodes, Step};
 use super::space::Space;
-use super::split::write_line;
 use crate::support::key::TreeKey;
 
 /// Children, and the keys between them; or the keys and values of a leaf.

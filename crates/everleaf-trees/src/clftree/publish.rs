@@ -19,7 +19,7 @@
 //! By the log: 2 flushes, 2 fences.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, Line, Media, PCell, site};
+use everleaf_pmem::{Counter, LINE, Line, Media, PCell, Site, WORD, site};
 
 use super::encode::{Overwritten, Words};
 use super::layout::{ClfAnchor, Root};
@@ -143,3 +143,11 @@ fn overwrite<K: TreeKey, M: Media>(nodes: Nodes<'_, K, M>, line: &Line, log: u64
     media.store(&line.0[0], after[0]);
     media.flush(site!("clftree.publish.P2.line"), &line.0[0]);
 }
+
+/// Writes a line that nothing leads to, and flushes it. No fence.
+pub(super) fn write_line<M: Media>(media: &M, site: Site, line: &Line, words: Words) {
+    line.0.iter().zip(words).for_each(|(cell, word)| media.store(cell, word));
+    media.flush(site, &line.0[0]);
+}
+
+const _: () = assert!(size_of::<Words>() == LINE && LINE / WORD == 8);

@@ -8,10 +8,9 @@
 use std::cmp::Ordering;
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, LINE, Line, Media, Site, WORD, site};
+use everleaf_pmem::{Counter, Media, site};
 
 use super::ClfTree;
-use super::encode::Words;
 use super::insert::place;
 use super::layout::LiveSet;
 use super::leaf::{Leaf, entry_word};
@@ -190,12 +189,6 @@ fn write_leaf<M: Media>(
     leaf.flush_first(media, site!("clftree.split.P1.leaf"), flushed);
 }
 
-/// Writes a line that nothing leads to, and flushes it. No fence.
-pub(super) fn write_line<M: Media>(media: &M, site: Site, line: &Line, words: Words) {
-    line.0.iter().zip(words).for_each(|(cell, word)| media.store(cell, word));
-    media.flush(site, &line.0[0]);
-}
-
 /// Near to what a new leaf in the place of this one is taken: its siblings.
 pub(super) fn near<K: TreeKey, M: Media>(
     nodes: Nodes<'_, K, M>,
@@ -207,5 +200,3 @@ pub(super) fn near<K: TreeKey, M: Media>(
         None => Ok(leaf.offset()),
     }
 }
-
-const _: () = assert!(size_of::<Words>() == LINE && LINE / WORD == 8);

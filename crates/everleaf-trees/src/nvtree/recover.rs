@@ -84,7 +84,7 @@ impl Leaves {
         shape: Shape,
         parameters: Parameters,
     ) -> Result<Result<(Image<'p, M>, Groups), NoImage>, IndexError> {
-        let image = match image::read::<K, M>(pool, opening, parameters) {
+        let image = match image::read::<K, M>(pool, (opening.shutdown, opening.seal), parameters) {
             Ok(image) => image,
             Err(why) => return Ok(Err(why)),
         };

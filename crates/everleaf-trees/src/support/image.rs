@@ -34,7 +34,6 @@ use everleaf_pool::{
     Audit, KeyType, Node, NodeKind, Pool, PoolError, RootName, Seal, Shutdown, Worker,
 };
 
-use crate::engine::Opening;
 use crate::support::key::TreeKey;
 use crate::support::parameters::Parameters;
 
@@ -238,16 +237,16 @@ fn room<M: Media>(
 /// Why not.
 pub(crate) fn read<'p, K: TreeKey, M: Media>(
     pool: &'p Pool<M>,
-    opening: &Opening,
+    (shutdown, seal): (Shutdown, Option<Seal>),
     sizes: Parameters,
 ) -> Result<Image<'p, M>, NoImage> {
     if K::RECORDS {
         return Err(NoImage::Bytes);
     }
-    if opening.shutdown == Shutdown::Crash {
+    if shutdown == Shutdown::Crash {
         return Err(NoImage::Crash);
     }
-    let seal = opening.seal.ok_or(NoImage::None)?;
+    let seal = seal.ok_or(NoImage::None)?;
     let media = pool.media();
     let lost = |_: PoolError| NoImage::Damaged("nothing leads to it");
     let image = media.load(&pool.root::<ImageRoot>(IMAGE).map_err(lost)?.image);

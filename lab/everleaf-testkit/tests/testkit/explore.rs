@@ -53,7 +53,7 @@ fn every_engine_survives_random_operations() {
 #[test]
 fn the_store_survives_random_operations() {
     for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
-        for engine in trees() {
+        for engine in trees().filter(|engine| keys.are_of(*engine)) {
             explored(engine, Level::Store, Scenario::random_of_store(keys, 25, 13), false);
         }
     }
@@ -70,7 +70,7 @@ fn leaves_that_are_emptied_and_trees_that_are_filled_again_survive() {
     let script =
         format!("{}explore\n{}{}reopen\n{}", fill(0, 9), empty(0, 9), fill(0, 9), empty(3, 9));
     for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
-        for engine in trees() {
+        for engine in trees().filter(|engine| keys.are_of(*engine)) {
             explored(engine, Level::Index, Scenario::parse(&script, Some(keys)).unwrap(), false);
         }
     }
@@ -98,6 +98,8 @@ fn barriers_of_plain_operations_are_needed() {
             .filter(|name| operation(name))
             .collect();
         assert_eq!(survivors, Vec::<&str>::new());
-        assert!(report.mutants_killed.unwrap_or(0) >= 15, "{:?}", report.mutants_killed);
+        // `lcbtree` has eight barriers in all.
+        let least = if engine.name() == "lcbtree" { 8 } else { 15 };
+        assert!(report.mutants_killed.unwrap_or(0) >= least, "{:?}", report.mutants_killed);
     }
 }

@@ -80,7 +80,7 @@ fn in_image<K: TreeKey, M: Media, S: Shape>(
     parameters: Parameters,
     opening: &Opening,
 ) -> Result<Result<Found<K>, NoImage>, IndexError> {
-    let image = match image::read::<K, M>(pool, opening, parameters) {
+    let image = match image::read::<K, M>(pool, (opening.shutdown, opening.seal), parameters) {
         Ok(image) => image,
         Err(why) => return Ok(Err(why)),
     };
