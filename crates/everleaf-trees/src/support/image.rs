@@ -266,14 +266,12 @@ pub(crate) fn read<'p, K: TreeKey, M: Media>(
         return Err(NoImage::Damaged("its checksum is wrong"));
     }
     compare(std::array::from_fn(|at| media.load(&cells[1 + at])), subject(pool, sizes))?;
-    let (head_cells, entries) = cells.split_at(HEAD_WORDS);
     let keys = media.load(&head.keys);
     // Each leaf but the first has a key.
     if !(leaves - 1..=leaves.saturating_mul(sizes.leaf_slots)).contains(&keys) {
         return Err(NoImage::Damaged("its leaves cannot have as many keys as it says"));
     }
-    debug_assert!(head_cells.len() == HEAD_WORDS);
-    let image = Image { media, entries: entries.as_chunks().0, keys };
+    let image = Image { media, entries: cells[HEAD_WORDS..].as_chunks().0, keys };
     let ascend = image.entries().is_sorted_by(|(before, _), (bound, _)| before < bound);
     if image.entries().next().is_none_or(|(least, _)| least != 0) || !ascend {
         return Err(NoImage::Damaged("the lower bounds of leaves do not ascend"));
