@@ -205,6 +205,8 @@ impl<M: Media> Pool<M> {
 
     /// Ends the doubts that opening has found: `held` tells of each whether the index leads to its
     /// record. Returns how many bits were wrong. A flush for each, and a fence if there are any.
+    /// A doubt about a block of chunks that a link, cut by the crash and ended before, has taken for
+    /// a run says nothing: the run is whole, and has no such bit.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
@@ -212,7 +214,8 @@ impl<M: Media> Pool<M> {
         let (media, chunks) = (self.media(), self.chunks());
         let mut wrong = 0;
         for (doubt, held) in doubts.iter().zip(held) {
-            if chunks.is_in_use(media, doubt.block())? != *held {
+            let is_block = *held || chunks.fits(media, doubt.block())?;
+            if is_block && chunks.is_in_use(media, doubt.block())? != *held {
                 // Crash: the doubt is still there.
                 chunks.mark(media, site!("pool.recover.doubt.block"), doubt.block(), *held)?;
                 wrong += 1;

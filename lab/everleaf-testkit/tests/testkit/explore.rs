@@ -59,6 +59,21 @@ fn the_store_survives_random_operations() {
     }
 }
 
+/// The chunk of a record that was removed, and is still in doubt, becomes a part of a run. A crash
+/// then leaves a doubt about a block that the chunk no longer has.
+#[test]
+fn a_doubt_about_a_block_of_chunks_that_a_cut_link_takes_says_nothing() {
+    let run = 5_u64 << 32;
+    let script = format!(
+        "insert 1 3\ninsert 2 3\nexplore\nupdate 1 {run}\nupdate 2 4\nupdate 1 4\n\
+         update 1 {run}\nremove 1\ninsert 3 3\n"
+    );
+    for engine in trees().filter(|engine| ScriptKeys::U64.are_of(*engine)) {
+        let scenario = Scenario::parse(&script, Some(ScriptKeys::U64)).unwrap();
+        explored(engine, Level::Store, scenario, false);
+    }
+}
+
 #[test]
 fn leaves_that_are_emptied_and_trees_that_are_filled_again_survive() {
     let fill = |from: u64, to: u64| {
