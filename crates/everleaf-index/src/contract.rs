@@ -25,6 +25,15 @@ pub trait Epochs: Sync {
 ///
 /// The index calls it when it ends an epoch, while no guard is held.
 pub trait EpochPart: Send + Sync {
+    /// Flushes what was written so far and does not change any more in the epoch, so that less is
+    /// left when it ends. Threads hold guards, and write, meanwhile. The index fences later.
+    ///
+    /// # Errors
+    /// As the medium reports.
+    fn write_back_early(&self) -> Result<(), IndexError> {
+        Ok(())
+    }
+
     /// Writes and flushes what belongs to the epoch with this number. The index fences afterwards,
     /// and then commits the epoch.
     ///

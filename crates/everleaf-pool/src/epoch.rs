@@ -247,6 +247,22 @@ impl<M: Media> EpochWorker<M> {
     // ---- the end of an epoch
     // --------------------------------------------------------------------------------------------
 
+    /// Where the records are that were written in the epoch, and how long, for
+    /// [`write_back`](EpochWorker::write_back) before the epoch ends.
+    #[must_use = "these records are flushed by nobody else"]
+    pub fn take_written(&mut self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.current.written)
+    }
+
+    /// Flushes records, each of whose lines may be flushed at any time. One flush a line; whoever
+    /// ends the epoch fences.
+    pub fn write_back(media: &M, written: &[(u64, u64)]) {
+        for (offset, bytes) in written {
+            let lines = (offset / LINE as u64 * LINE as u64..offset + bytes).step_by(LINE);
+            media.flush_lines(site!("pool.epoch.E2.records"), lines);
+        }
+    }
+
     /// E2: writes and flushes what this worker adds to the end of the epoch with this number. The
     /// caller fences. One flush for each line of the epoch's new records and of the log, one for
     /// each chunk that it took its first block from, and one.
@@ -270,10 +286,7 @@ impl<M: Media> EpochWorker<M> {
         self.drop_unpublished()?;
         let pool = &self.worker.pool;
         let (media, intent) = (pool.media(), pool.intent(self.worker.slot)?);
-        for (offset, bytes) in &self.current.written {
-            let lines = (offset / LINE as u64 * LINE as u64..offset + bytes).step_by(LINE);
-            media.flush_lines(site!("pool.epoch.E2.records"), lines);
-        }
+        Self::write_back(media, &self.current.written);
         for chunk in &self.current.opened {
             let line = pool.chunks().line(media, *chunk)?;
             media.flush(site!("pool.epoch.E2.chunks"), &line.descriptor);

@@ -8,16 +8,23 @@
 //!
 //! # The end of an epoch
 //! ```text
-//! E1  lines that were changed, what has joined the      flush each, fence
-//!     epochs (a store's records), the numbers of keys
-//!     and nodes
+//! E0  lines that were changed so far, records of what   flush each
+//!     has joined the epochs (a store); again, as long
+//!     as there are many
+//!     Crash: the epoch has failed. They may have been written back at any moment.
+//! E1  lines that were changed since, what has joined    flush each, fence
+//!     the epochs, the numbers of keys and nodes
 //!     Crash: the epoch has failed.
 //! E2  COMMIT: the pool's epoch := this one              flush, fence (the pool's E3)
 //!     Crash: it has ended. What undoes it does not count any more.
 //! E3  what has joined is finished; the next epoch begins, and its log overwrites that of this one
 //! ```
-//! All threads that write wait meanwhile. Nothing of the next epoch may be written before E2: it
+//! All threads that write wait from E1 on. Nothing of the next epoch may be written before E2: it
 //! would overwrite what undoes this one.
+//!
+//! Writers go on during E0. They stand for the moment in which the notes of what they changed are
+//! taken: so nothing is half written that is noted. What changes again is noted again, since its
+//! stamp is of an earlier pass.
 //!
 //! # Failed epochs
 //! An epoch in which a crash happened has failed, for ever: a node that was changed in it may first
@@ -43,7 +50,7 @@ use everleaf_pmem::{Media, PCell, site};
 use everleaf_pool::{Pool, slot_of_thread, slots_of_thread};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::layout::{Anchor, ENDED, FAILED_RANGES, Run};
+use super::layout::{Anchor, ENDED, FAILED_RANGES, Moment, Run};
 
 /// Gates, and recovery locks.
 const GATES: usize = 64;
@@ -53,15 +60,49 @@ const CLOSED: u64 = 1 << 63;
 const PINNED: u64 = 1;
 /// What a thread adds that holds a guard: itself, and the guard.
 const GUARDED: u64 = 1 << 32 | PINNED;
+/// So many notes are written back while all threads stand: it takes less than a millisecond.
+const FEW_NOTES: usize = 2048;
 /// With fewer places for ranges than this left, all nodes are recovered and the ranges forgotten.
 const RANGES_LEFT: usize = 8;
 
 /// A range of failed epochs: behind the first number, up to the second.
 type Range = (u64, u64);
 
+/// Lines of one object that were changed in this epoch: where it is, and how many; 0: those of a
+/// node that its stamp tells.
+pub(super) type Note = (u64, u32);
+
+/// What an epoch changes, of which its end takes care.
+pub(super) trait Changes {
+    /// The notes so far, which are forgotten. All threads stand.
+    fn take(&self) -> Vec<Note>;
+    /// E0: flushes what these say, and the records of what has joined the epochs. Threads write
+    /// meanwhile.
+    fn write_back_early(&self, notes: &[Note]) -> Result<(), IndexError>;
+    /// E1: flushes what these say, and what has joined the epochs. All threads stand.
+    fn write_back(&self, epoch: u64, notes: &[Note]) -> Result<Sizes, IndexError>;
+    /// E3: the epoch is durable, and nothing of the next one was done.
+    fn finish(&self) -> Result<(), IndexError>;
+}
+
+/// All threads stand behind closed gates while it lives, and none recovers anything.
+struct Stand<'e> {
+    gates: &'e [CachePadded<AtomicU64>],
+    _recovering: Vec<MutexGuard<'e, ()>>,
+}
+
+impl Drop for Stand<'_> {
+    fn drop(&mut self) {
+        for gate in self.gates {
+            gate.fetch_and(!CLOSED, Ordering::Release);
+        }
+    }
+}
+
 /// The epochs of a tree.
 pub(super) struct Epochs<M: Media> {
     pool: Arc<Pool<M>>,
+    /// The moment.
     current: CachePadded<AtomicU64>,
     /// The first one of this run: what has an earlier stamp was not looked at since.
     first: u64,
@@ -200,7 +241,7 @@ impl<M: Media> Epochs<M> {
     pub fn begin(pool: &Arc<Pool<M>>, left: Left) -> Self {
         Self {
             pool: Arc::clone(pool),
-            current: CachePadded::new(AtomicU64::new(left.next)),
+            current: CachePadded::new(AtomicU64::new(Moment::first(left.next).word())),
             first: left.next,
             // Drawn, where runs need not repeat: so a file cannot hold it, whoever made the file.
             run: Run::new(if pool.media().is_repeatable() {
@@ -220,10 +261,16 @@ impl<M: Media> Epochs<M> {
         }
     }
 
+    /// The moment; for a thread that is behind a gate, or recovers, until it has passed out.
+    #[inline(always)]
+    pub fn now(&self) -> Moment {
+        Moment::from_word(self.current.load(Ordering::Acquire))
+    }
+
     /// The epoch that is under way; for a thread that is behind a gate, until it has passed out.
     #[inline(always)]
     pub fn current(&self) -> u64 {
-        self.current.load(Ordering::Acquire)
+        self.now().epoch()
     }
 
     /// The first epoch of this run.
@@ -362,18 +409,12 @@ impl<M: Media> Epochs<M> {
         }
     }
 
-    /// Ends an epoch, unless another thread has ended it meanwhile. `write_back` flushes all that
-    /// was changed in it, and returns what there is then; `ended` is called when the epoch is
-    /// durable, before anything of the next one is done.
+    /// Ends an epoch, unless another thread has ended it meanwhile.
     ///
     /// # Errors
-    /// What these say: no epoch is ended any more then. [`IndexError::EpochNotEnded`] afterwards.
-    pub fn end(
-        &self,
-        epoch: u64,
-        write_back: impl FnOnce(u64) -> Result<Sizes, IndexError>,
-        ended: impl FnOnce() -> Result<(), IndexError>,
-    ) -> Result<(), IndexError> {
+    /// What `changes` says: no epoch is ended any more then. [`IndexError::EpochNotEnded`]
+    /// afterwards.
+    pub fn end(&self, epoch: u64, changes: &impl Changes) -> Result<(), IndexError> {
         let _closing = self.lock(&self.closing);
         if self.is_stuck.load(Ordering::Relaxed) {
             return Err(IndexError::EpochNotEnded);
@@ -381,31 +422,53 @@ impl<M: Media> Epochs<M> {
         if self.current() > epoch {
             return Ok(());
         }
-        let begun = Instant::now();
-        self.close_gates();
-        let recovering: Vec<_> = self.recovery.iter().map(|lock| self.lock(lock)).collect();
-        let mut done = write_back(epoch).and_then(|sizes| self.commit(epoch, sizes));
-        if done.is_ok() {
-            done = ended();
-            self.current.store(epoch + 1, Ordering::Release);
-        }
+        let done = self.write_back(epoch, changes);
         if done.is_err() {
             // What was to be flushed is known no more.
             self.is_stuck.store(true, Ordering::Relaxed);
         }
-        drop(recovering);
-        for gate in &self.gates {
-            gate.fetch_and(!CLOSED, Ordering::Release);
-        }
-        let stalled_ns = begun.elapsed().as_nanos() as u64;
         self.ended.fetch_add(1, Ordering::Relaxed);
-        self.longest_stall_ns.fetch_max(stalled_ns, Ordering::Relaxed);
-        self.stalled_ns.fetch_add(stalled_ns, Ordering::Relaxed);
         done
     }
 
-    /// Closes all gates, and waits until every thread has passed out.
-    fn close_gates(&self) {
+    /// E0 to E3. Each pass of E0 has to do with what was changed during the last one. The last pass
+    /// is done while all threads stand: that in which there is little to do, or not much less than
+    /// in the one before.
+    fn write_back(&self, epoch: u64, changes: &impl Changes) -> Result<(), IndexError> {
+        // The explorer is to see each pass.
+        let few = if M::SCHEDULED { 0 } else { FEW_NOTES };
+        let mut most = usize::MAX;
+        loop {
+            let begun = Instant::now();
+            let stand = self.close_gates();
+            let (notes, now) = (changes.take(), self.now());
+            if notes.len() > few && notes.len() < most && now.pass() < Moment::MOST_PASSES {
+                self.current.store(now.next_pass().word(), Ordering::Release);
+                drop(stand);
+                self.note_stall(begun);
+                changes.write_back_early(&notes)?;
+                most = notes.len() / 2;
+                continue;
+            }
+            let sizes = changes.write_back(epoch, &notes)?;
+            self.commit(epoch, sizes)?;
+            let done = changes.finish();
+            self.current.store(Moment::first(epoch + 1).word(), Ordering::Release);
+            drop(stand);
+            self.note_stall(begun);
+            return done;
+        }
+    }
+
+    /// Threads stood since this moment.
+    fn note_stall(&self, begun: Instant) {
+        let stalled_ns = begun.elapsed().as_nanos() as u64;
+        self.longest_stall_ns.fetch_max(stalled_ns, Ordering::Relaxed);
+        self.stalled_ns.fetch_add(stalled_ns, Ordering::Relaxed);
+    }
+
+    /// Closes all gates, and waits until every thread has passed out, and none recovers anything.
+    fn close_gates(&self) -> Stand<'_> {
         for gate in &self.gates {
             gate.fetch_or(CLOSED, Ordering::Relaxed);
         }
@@ -415,6 +478,8 @@ impl<M: Media> Epochs<M> {
                 self.wait(&backoff);
             }
         }
+        let recovering = self.recovery.iter().map(|lock| self.lock(lock)).collect();
+        Stand { gates: &self.gates, _recovering: recovering }
     }
 
     /// E1, but for the lines of the tree, and E2.
@@ -454,6 +519,24 @@ mod tests {
 
     use super::*;
 
+    /// Nothing was changed.
+    struct Nothing;
+
+    impl Changes for Nothing {
+        fn take(&self) -> Vec<Note> {
+            Vec::new()
+        }
+        fn write_back_early(&self, _: &[Note]) -> Result<(), IndexError> {
+            Ok(())
+        }
+        fn write_back(&self, _: u64, _: &[Note]) -> Result<Sizes, IndexError> {
+            Ok(Sizes::EMPTY)
+        }
+        fn finish(&self) -> Result<(), IndexError> {
+            Ok(())
+        }
+    }
+
     fn epochs() -> Epochs<Hardware> {
         let format =
             Format { engine: "masstree".into(), key_type: KeyType::U64, parameters: [0; 8] };
@@ -469,7 +552,7 @@ mod tests {
         std::thread::scope(|scope| {
             let guard = epochs.guard().unwrap();
             let epoch = epochs.current();
-            scope.spawn(move || epochs.end(epoch, |_| Ok(Sizes::EMPTY), || Ok(())).unwrap());
+            scope.spawn(move || epochs.end(epoch, &Nothing).unwrap());
             while epochs.gates.iter().any(|gate| gate.load(Ordering::Relaxed) & CLOSED == 0) {
                 std::thread::yield_now();
             }

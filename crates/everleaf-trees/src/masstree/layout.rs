@@ -499,30 +499,81 @@ impl Meta {
     }
 }
 
-/// The epoch for which the undo words of a line hold. The low byte says what was done in it; after
-/// a crash that means nothing.
+/// A moment of this run: an epoch, and how many times what it changed was written back before its
+/// end (E0 in `epochs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp(u64);
+pub struct Moment(u64);
 
-impl Stamp {
-    const EPOCH: u32 = 8;
-    const LINES: u64 = (1 << NODE_LINES) - 1;
-    const LOGGED: u64 = 1 << NODE_LINES;
-    const CROSSED: u64 = 1 << (NODE_LINES + 1);
+impl Moment {
+    const PASS: u32 = 48;
+    /// An epoch is not written back more often before its end.
+    pub const MOST_PASSES: u64 = (1 << (56 - Self::PASS)) - 1;
 
-    /// Of an epoch, in which the first line was written.
-    #[inline(always)]
-    pub const fn of(epoch: u64) -> Self {
-        Self(epoch << Self::EPOCH | 1)
+    /// When an epoch begins.
+    pub const fn first(epoch: u64) -> Self {
+        Self(epoch & ((1 << Self::PASS) - 1))
     }
-    /// Of an epoch in which the node needs no undo (any more).
-    pub const fn logged(epoch: u64) -> Self {
-        Self(Self::of(epoch).0 | Self::LOGGED | Self::LINES)
+    /// As a word.
+    pub const fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+    /// The word.
+    pub const fn word(self) -> u64 {
+        self.0
     }
     /// The epoch.
     #[inline(always)]
     pub const fn epoch(self) -> u64 {
-        self.0 >> Self::EPOCH
+        Self::first(self.0).0
+    }
+    /// How often the epoch was written back before.
+    pub const fn pass(self) -> u64 {
+        self.0 >> Self::PASS
+    }
+    /// When the epoch has been written back once more.
+    #[must_use]
+    pub const fn next_pass(self) -> Self {
+        Self(self.0 + (1 << Self::PASS))
+    }
+}
+
+/// The moment of the last note of a line; its undo words hold for the epoch. The low byte says what
+/// was done in it. After a crash only the epoch means something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    const MOMENT: u32 = 8;
+    const LINES: u64 = (1 << NODE_LINES) - 1;
+    const LOGGED: u64 = 1 << NODE_LINES;
+    const CROSSED: u64 = 1 << (NODE_LINES + 1);
+
+    /// Of a block that was never used.
+    pub const NEVER: Self = Self(1);
+
+    /// Of an epoch, in which the first line was written.
+    #[inline(always)]
+    pub const fn of(now: Moment) -> Self {
+        Self(now.0 << Self::MOMENT | 1)
+    }
+    /// Of an epoch in which the node needs no undo (any more).
+    pub const fn logged(now: Moment) -> Self {
+        Self(Self::of(now).0 | Self::LOGGED | Self::LINES)
+    }
+    /// The epoch.
+    #[inline(always)]
+    pub const fn epoch(self) -> u64 {
+        self.moment().epoch()
+    }
+    /// When the line was noted last.
+    #[inline(always)]
+    pub const fn moment(self) -> Moment {
+        Moment(self.0 >> Self::MOMENT)
+    }
+    /// The same, noted again in the epoch. The lines stay: an earlier note may still be read.
+    #[must_use]
+    pub const fn noted(self, now: Moment) -> Self {
+        Self(now.0 << Self::MOMENT | self.0 & ((1 << Self::MOMENT) - 1))
     }
     /// Whether the node needs no undo any more in this epoch.
     #[inline(always)]
@@ -683,10 +734,15 @@ mod tests {
             prop_assert_eq!(ValueUndo::NONE.entry(half), None);
             prop_assert!(ValueUndo::in_common(epoch, epoch ^ 0xffff));
             prop_assert!(!ValueUndo::in_common(epoch, epoch ^ 0x1_0000));
-            let stamp = Stamp::of(epoch).with_line(3);
+            let now = Moment::first(epoch);
+            let stamp = Stamp::of(now).with_line(3);
             prop_assert!(stamp.epoch() == epoch && !stamp.is_logged());
             prop_assert!(stamp.has_line(0) && !stamp.has_line(1) && stamp.has_line(3));
-            prop_assert!(Stamp::logged(epoch).is_logged() && Stamp::logged(epoch).has_line(4));
+            prop_assert!(Stamp::logged(now).is_logged() && Stamp::logged(now).has_line(4));
+            let last = (0..Moment::MOST_PASSES).fold(now, |now, _| now.next_pass());
+            prop_assert!(last.epoch() == epoch && last.pass() == Moment::MOST_PASSES);
+            prop_assert!(stamp.noted(last).moment() == last && stamp.noted(last).has_line(3));
+            prop_assert!(stamp.noted(last).noted(now) == stamp);
             prop_assert!(stamp.crossed().is_crossed() && !stamp.is_crossed());
             prop_assert!(stamp.crossed().epoch() == epoch && !stamp.crossed().is_logged());
         }

@@ -29,7 +29,8 @@
 //!   it; where that was undone, it is free.
 //! * Lists and runs are recovered when the pool is opened, blocks when they are handed out.
 //!
-//! Notes say which lines were changed in an epoch; they are flushed at its end, one flush a line.
+//! Notes say which lines were changed in an epoch; they are flushed before its end, one flush a
+//! line, and once more what changes after that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +41,7 @@ use everleaf_pmem::{LINE, Media, PCell, PPtr, site};
 use everleaf_pool::{Pool, Run, Worker, slot_of_thread};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::epochs::{Epochs, Left, Sizes, store_ended};
+use super::epochs::{Changes, Epochs, Left, Note, Sizes, store_ended};
 use super::layout::{
     Anchor, Arena, Block, FreeList, Fresh, KIND, Meta, NODE_BYTES, NODE_LINES, Node, Permutation,
     Run as RunOfTree, RunHead, SIZES, Stamp, ValueUndo, Version, class_for,
@@ -59,10 +60,6 @@ const LARGEST_RUN: u64 = 1 << 20;
 const LOGGED_OF_CHANGE: u64 = 2;
 /// A run is this part of what there is.
 const RUN_DIVISOR: u64 = 8;
-
-/// Lines of one object that were changed in this epoch: where it is, and how many; 0: those of a
-/// node that its stamp tells.
-type Note = (u64, u32);
 
 /// What a thread works with that holds it: an arena, notes, and a part of the external log.
 #[derive(Debug, Default)]
@@ -276,7 +273,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         media.store(&fresh.at, at + SIZES[class]);
         let block = self.block(at)?;
         media.store(&block.version, Version::fresh(false, self.epochs.run()));
-        media.store(&block.stamp, Stamp::of(0));
+        media.store(&block.stamp, Stamp::NEVER);
         self.handed_out(&mut slot, at, block, bytes);
         Ok(at)
     }
@@ -328,7 +325,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
             let block = self.block(at)?;
             let version = Version::fresh(false, self.epochs.run());
             self.pool.media().store(&block.version, version);
-            self.pool.media().store(&block.stamp, Stamp::of(0));
+            self.pool.media().store(&block.stamp, Stamp::NEVER);
             self.push(slot, arena, class, at)?;
             at += SIZES[class];
         }
@@ -449,20 +446,30 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     // --------------------------------------------------------------------------------------------
 
     /// A1 and A2 of a line with these words and their undo words. What was undone of an epoch that
-    /// failed is in the words already.
-    fn touch(&self, slot: &mut Slot, line: u64, stamp: &PCell<Stamp>, words: &[[&PCell; 2]]) {
-        if !DURABLE {
-            return;
+    /// failed is in the words already. Whether that was the first change in the epoch.
+    fn touch(
+        &self,
+        slot: &mut Slot,
+        line: u64,
+        stamp: &PCell<Stamp>,
+        words: &[[&PCell; 2]],
+    ) -> bool {
+        let (media, now) = (self.pool.media(), self.epochs.now());
+        let last = media.load(stamp);
+        if !DURABLE || last.moment() == now {
+            return false;
         }
-        let (media, epoch) = (self.pool.media(), self.epochs.current());
-        if media.load(stamp).epoch() == epoch {
-            return;
+        slot.notes.push((line, 1));
+        if last.epoch() == now.epoch() {
+            // It was written back, or is being written back, and changes again.
+            media.store(stamp, last.noted(now));
+            return false;
         }
         words.iter().for_each(|[word, undo]| media.store(undo, media.load(word)));
         media.order(site!("masstree.memory.A1.order"));
-        media.store(stamp, Stamp::of(epoch));
+        media.store(stamp, Stamp::of(now));
         media.order(site!("masstree.memory.A2.order"));
-        slot.notes.push((line, 1));
+        true
     }
 
     fn touch_fresh(&self, slot: &mut Slot, fresh: &Fresh) {
@@ -486,15 +493,14 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     /// The same of a list. What was freed in epochs that have ended can be handed out.
     fn touch_list(&self, slot: &mut Slot, line: u64, list: &FreeList) -> Result<(), IndexError> {
         let media = self.pool.media();
-        if !DURABLE || media.load(&list.stamp).epoch() == self.epochs.current() {
-            return Ok(());
-        }
         let words = [
             [&list.head, &list.head_undo],
             [&list.pending, &list.pending_undo],
             [&list.tail, &list.tail_undo],
         ];
-        self.touch(slot, line, &list.stamp, &words);
+        if !self.touch(slot, line, &list.stamp, &words) {
+            return Ok(());
+        }
         let pending = media.load(&list.pending);
         if pending != 0 {
             let tail = media.load(&list.tail);
@@ -538,7 +544,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     /// A block that was free when the epoch began: its content needs no undo.
     fn handed_out(&self, slot: &mut Slot, offset: u64, block: &Block, bytes: u64) {
         if DURABLE {
-            self.pool.media().store(&block.stamp, Stamp::logged(self.epochs.current()));
+            self.pool.media().store(&block.stamp, Stamp::logged(self.epochs.now()));
             slot.notes.push((offset, bytes.div_ceil(LINE as u64) as u32));
         }
     }
@@ -586,27 +592,10 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         }
     }
 
-    /// Ends an epoch, unless another thread has.
-    pub fn end_epoch(&self, epoch: u64, sizes: impl FnOnce() -> Sizes) -> Result<(), IndexError> {
-        let write_back = |epoch| {
-            self.part.as_ref().map_or(Ok(()), |part| part.prepare(epoch))?;
-            for slot in &self.slots {
-                let slot = &mut *slot.lock();
-                slot.notes.drain(..).try_for_each(|note| self.write_back(note))?;
-            }
-            Ok(sizes())
-        };
-        // No thread writes to the log before the gates open.
-        self.epochs.end(epoch, write_back, || {
-            for slot in &self.slots {
-                let slot = &mut *slot.lock();
-                slot.full.extend(slot.log.take());
-                slot.full.iter_mut().for_each(Segment::empty);
-                self.segments.lock().append(&mut slot.full);
-            }
-            self.give_drawn_back()?;
-            self.part.as_ref().map_or(Ok(()), |part| part.finish())
-        })
+    /// Ends an epoch, unless another thread has. `sizes` tells what there is while all threads
+    /// stand.
+    pub fn end_epoch(&self, epoch: u64, sizes: &dyn Fn() -> Sizes) -> Result<(), IndexError> {
+        self.epochs.end(epoch, &Ending { memory: self, sizes })
     }
 
     /// Gives segments back that were drawn from the reserve of a full pool. The epoch has ended: no
@@ -621,7 +610,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         Ok(())
     }
 
-    /// E1 of one object.
+    /// E0 or E1 of one object.
     fn write_back(&self, (offset, lines): Note) -> Result<(), IndexError> {
         let media = self.pool.media();
         let of_stamp = match lines {
@@ -640,6 +629,46 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         let (anchor, media) = (self.pool.index_root::<Anchor>()?, self.pool.media());
         let count = media.load(&anchor.arena_count);
         Ok((media.load(&anchor.arenas), count * size_of::<Arena>() as u64 + NODE_BYTES))
+    }
+}
+
+/// The end of an epoch.
+struct Ending<'e, M: Media, const DURABLE: bool> {
+    memory: &'e Memory<M, DURABLE>,
+    sizes: &'e dyn Fn() -> Sizes,
+}
+
+impl<M: Media, const DURABLE: bool> Changes for Ending<'_, M, DURABLE> {
+    fn take(&self) -> Vec<Note> {
+        let mut taken = Vec::new();
+        for slot in &self.memory.slots {
+            taken.append(&mut slot.lock().notes);
+        }
+        taken
+    }
+
+    fn write_back_early(&self, notes: &[Note]) -> Result<(), IndexError> {
+        self.memory.part.as_ref().map_or(Ok(()), |part| part.write_back_early())?;
+        notes.iter().try_for_each(|note| self.memory.write_back(*note))
+    }
+
+    fn write_back(&self, epoch: u64, notes: &[Note]) -> Result<Sizes, IndexError> {
+        self.memory.part.as_ref().map_or(Ok(()), |part| part.prepare(epoch))?;
+        notes.iter().try_for_each(|note| self.memory.write_back(*note))?;
+        Ok((self.sizes)())
+    }
+
+    /// No thread writes to the log before the gates open.
+    fn finish(&self) -> Result<(), IndexError> {
+        let memory = self.memory;
+        for slot in &memory.slots {
+            let slot = &mut *slot.lock();
+            slot.full.extend(slot.log.take());
+            slot.full.iter_mut().for_each(Segment::empty);
+            memory.segments.lock().append(&mut slot.full);
+        }
+        memory.give_drawn_back()?;
+        memory.part.as_ref().map_or(Ok(()), |part| part.finish())
     }
 }
 

@@ -43,7 +43,7 @@
 //! * Memory that is handed out in an epoch was free when it began, so what is written there needs
 //!   no undo; the lists of what is free have undo words in their lines (`memory`, A1 to A3).
 //! * An epoch ends when all lines that it changed are flushed, then by one store of its number
-//!   (`epochs`, E1 to E3).
+//!   (`epochs`, E0 to E3).
 //! * Where a crash is found, the log is applied, and the epoch joins those that failed (F1 to F3).
 //!   Everything else is undone when it is first looked at (`recover`, R1 to R3).
 //!
@@ -102,7 +102,7 @@
 //! * An entry of the log is whole if each of its six lines ends with the epoch: one fence, and
 //!   nothing that says how long the log is.
 //! * The lines that an epoch changed are noted and flushed one by one, instead of the whole cache
-//!   (`wbinvd` is for the kernel). Writers wait meanwhile.
+//!   (`wbinvd` is for the kernel). Writers go on, and wait only while the last few are (E0).
 //! * The number of an epoch has 48 bits. Failed epochs stand in the index's page; when it is nearly
 //!   full all nodes are recovered, and it begins anew.
 //! * The header of a block is the first line of a node, with 16 bytes for the list and 8 for the
@@ -222,7 +222,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     /// Ends an epoch, unless another thread has.
     fn end_epoch(&self, epoch: u64) -> Result<(), IndexError> {
-        if DURABLE { self.memory.end_epoch(epoch, || self.sizes()) } else { Ok(()) }
+        if DURABLE { self.memory.end_epoch(epoch, &|| self.sizes()) } else { Ok(()) }
     }
 
     /// What there is; exact while no thread changes anything.

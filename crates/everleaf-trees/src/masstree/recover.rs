@@ -84,7 +84,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             media.order(site!("masstree.recover.R2.order"));
         }
         media.store(&node.version, Version::fresh(is_border, epochs.run()));
-        let new = Stamp::of(epoch).with_line(3).with_line(4);
+        let new = Stamp::of(epochs.now()).with_line(3).with_line(4);
         media.store(&node.stamp, if crosses { new.crossed() } else { new });
         self.memory.note(at.offset, 0);
         Ok(())
@@ -137,7 +137,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     pub(super) fn recover_record(&self, offset: u64, record: &Block) -> Result<(), IndexError> {
         let (media, epochs) = (self.pool.media(), &self.memory.epochs);
         let _locked = epochs.recovery_lock(offset);
-        let (stamp, epoch) = (media.load(&record.stamp), epochs.current());
+        let stamp = media.load(&record.stamp);
         if !self.is_unseen_record(record) {
             return Ok(());
         }
@@ -146,7 +146,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         }
         media.store(&record.value_undo, media.load(&record.value));
         media.order(site!("masstree.recover.R2.record"));
-        media.store(&record.stamp, Stamp::of(epoch));
+        media.store(&record.stamp, Stamp::of(epochs.now()));
         self.memory.note(offset, 1);
         Ok(())
     }

@@ -15,8 +15,9 @@
 //! * an entry that was free when the epoch began is free again: what was written there is nothing.
 //!
 //! Nothing of this is needed for a node that is in the external log in this epoch, or is new in it.
+//! Only a node that was written back before the end of the epoch is noted once more.
 
-use everleaf_pmem::{LINE, Media, WORD, site};
+use everleaf_pmem::{LINE, Media, PCell, WORD, site};
 
 use super::Masstree;
 use super::layout::{Block, ENTRIES_OF_UNDO_1, Permutation, Stamp, ValueUndo};
@@ -43,21 +44,34 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             return Ok(());
         }
         let media = self.pool.media();
-        let epoch = self.memory.epochs.current();
+        let now = self.memory.epochs.now();
         let stamp = media.load(&at.node.stamp);
-        if stamp.epoch() == epoch {
+        if stamp.moment() == now {
+            return Ok(());
+        }
+        if stamp.epoch() == now.epoch() {
+            self.note_again(at.offset, &at.node.stamp, 0);
             return Ok(());
         }
         // The undo entries of values have the high bits of their epochs in the stamp only.
-        if !self.logs_in_line || !ValueUndo::in_common(stamp.epoch(), epoch) {
+        if !self.logs_in_line || !ValueUndo::in_common(stamp.epoch(), now.epoch()) {
             return self.log(at);
         }
         media.store(&at.node.perm_undo, media.load(&at.node.perm));
         media.order(site!("masstree.undo.U1.order"));
-        media.store(&at.node.stamp, Stamp::of(epoch));
+        media.store(&at.node.stamp, Stamp::of(now));
         media.order(site!("masstree.undo.U2.order"));
         self.memory.note(at.offset, 0);
         Ok(())
+    }
+
+    /// A line of this epoch, or what of a node has changed in it (0), was written back, or is being
+    /// written back, and changes again.
+    #[cold]
+    fn note_again(&self, offset: u64, stamp: &PCell<Stamp>, lines: u32) {
+        let media = self.pool.media();
+        media.store(stamp, media.load(stamp).noted(self.memory.epochs.now()));
+        self.memory.note(offset, lines);
     }
 
     /// U1 to U3: before the value of a live entry of a locked node changes.
@@ -130,8 +144,11 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             return Ok(());
         }
         let media = self.pool.media();
-        let (stamp, epoch) = (media.load(&at.node.stamp), self.memory.epochs.current());
-        if stamp.epoch() == epoch && stamp.is_logged() {
+        let (stamp, now) = (media.load(&at.node.stamp), self.memory.epochs.now());
+        if stamp.epoch() == now.epoch() && stamp.is_logged() {
+            if stamp.moment() != now {
+                self.note_again(at.offset, &at.node.stamp, 0);
+            }
             return Ok(());
         }
         self.memory.log(at.node, at.offset)?;
@@ -142,8 +159,8 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             }
             media.store(&at.node.perm_undo, media.load(&at.node.perm));
         }
-        media.store(&at.node.stamp, Stamp::logged(epoch));
-        if stamp.epoch() != epoch {
+        media.store(&at.node.stamp, Stamp::logged(now));
+        if stamp.moment() != now {
             self.memory.note(at.offset, 0);
         }
         Ok(())
@@ -154,13 +171,17 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         if !DURABLE {
             return;
         }
-        let (media, epoch) = (self.pool.media(), self.memory.epochs.current());
-        if media.load(&record.stamp).epoch() == epoch {
+        let (media, now) = (self.pool.media(), self.memory.epochs.now());
+        let stamp = media.load(&record.stamp);
+        if stamp.epoch() == now.epoch() {
+            if stamp.moment() != now {
+                self.note_again(offset, &record.stamp, 1);
+            }
             return;
         }
         media.store(&record.value_undo, media.load(&record.value));
         media.order(site!("masstree.undo.V1.order"));
-        media.store(&record.stamp, Stamp::of(epoch));
+        media.store(&record.stamp, Stamp::of(now));
         media.order(site!("masstree.undo.V2.order"));
         self.memory.note(offset, 1);
     }

@@ -7,6 +7,7 @@
 //! P3  old is retired; the guard goes                                         retire
 //!     Crash so far: the epoch has failed. The index, the records and the table of chunks are
 //!     what they were when the last epoch ended.
+//!     Meanwhile the index may have records flushed that were written           write_back_early
 //! P4  the index ends the epoch: the workers' part is written and flushed     prepare
 //! P5  COMMIT the pool's epoch                                                the index
 //!     Crash from here on: the epoch has ended. What the table lacks is done again by recovery.
@@ -113,6 +114,17 @@ impl<M: Media> EpochRecords<M> {
 }
 
 impl<M: Media> EpochPart for EpochRecords<M> {
+    fn write_back_early(&self) -> Result<(), IndexError> {
+        for slot in &self.workers {
+            // The next pass, or the end of the epoch, finds what a thread is writing now.
+            let written = slot.try_lock().and_then(|mut slot| Some(slot.as_mut()?.take_written()));
+            if let Some(written) = written {
+                EpochWorker::write_back(self.pool.media(), &written);
+            }
+        }
+        Ok(())
+    }
+
     fn prepare(&self, epoch: u64) -> Result<(), IndexError> {
         if self.interrupted.load(Ordering::Acquire) {
             return Err(IndexError::EpochNotEnded);

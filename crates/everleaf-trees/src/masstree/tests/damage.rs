@@ -8,7 +8,9 @@ use everleaf_index::{BytesKeys, Direction, Index, IndexError, U64Keys};
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Audit, Format, KeyType, Pool};
 
-use super::super::layout::{Anchor, Arena, LONGER, Node, Onward, Permutation, Run, Stamp, Version};
+use super::super::layout::{
+    Anchor, Arena, LONGER, Moment, Node, Onward, Permutation, Run, Stamp, Version,
+};
 use super::super::{OFFER, open};
 use super::SIZES;
 use super::model::TestKey;
@@ -157,7 +159,7 @@ fn a_node_that_looks_locked_in_this_run_is_nobodys_for_one_thread_and_for_two() 
         for epoch in [first, first + 1, first + 1000] {
             let fresh = Version::fresh(version.is_border(), Run::NONE);
             for version in [fresh, fresh.locked(), fresh.locked().changing(), fresh.deleted()] {
-                media.store(&node.stamp, Stamp::of(epoch));
+                media.store(&node.stamp, Stamp::of(Moment::first(epoch)));
                 media.store(&node.version, version);
                 both_end::<BytesKeys>(&pool, &format!("{version:?} of epoch {epoch}"));
             }
