@@ -26,7 +26,7 @@ pub(super) const FAMILY: Family = Family {
     equivalent_mutants: &[],
     may_be_idle: &["masstree.epoch.E1.lines"],
     directed: epochs,
-    meetings: &[],
+    meetings: MEETINGS,
     more: |_| Vec::new(),
     random_share: 1,
 };
@@ -47,6 +47,36 @@ const NEEDS_LOGGING: &[(&str, Needs)] = &[
     ("masstree.forget", Needs::ManyEpochs),
     ("masstree.recover.R2.record", Needs::BytesKeys),
     ("masstree.undo.V", Needs::BytesKeys),
+];
+
+/// What an epoch has changed changes again while it is written back. Byte strings of ten digits
+/// have records.
+const MEETINGS: &[(&str, &str, &str)] = &[
+    (
+        "the end of an epoch, and an insertion into a node that it changed",
+        "insert 10 1\ninsert 20 2\nsync\nupdate 10 3\n",
+        "thread 1 sync\nthread 2 insert 30 3\n",
+    ),
+    (
+        "the end of an epoch, and other lines of a node that it changed",
+        "insert 10 1\ninsert 20 2\nsync\nremove 10\n",
+        "thread 1 sync\nthread 2 update 20 3\nthread 2 insert 30 3\n",
+    ),
+    (
+        "the end of an epoch, and a split of a node that it changed",
+        "insert 10 1\ninsert 20 2\ninsert 30 3\ninsert 40 4\nsync\nupdate 10 3\n",
+        "thread 1 sync\nthread 2 insert 25 5\n",
+    ),
+    (
+        "the end of an epoch, and a record that it changed",
+        "insert 1000000001 1\nsync\nupdate 1000000001 2\n",
+        "thread 1 sync\nthread 2 update 1000000001 3\nthread 2 insert 30 3\n",
+    ),
+    (
+        "the end of an epoch, and memory that it has handed out and given back",
+        "insert 1000000001 1\ninsert 2000000002 1\nsync\nremove 1000000001\n",
+        "thread 1 sync\nthread 2 insert 3000000003 3\nthread 2 remove 2000000002\n",
+    ),
 ];
 
 /// All of them. Nodes have four entries.

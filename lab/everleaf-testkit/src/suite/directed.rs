@@ -330,6 +330,10 @@ const STORE_MEETINGS: &[(&str, &str)] = &[
         "thread 1 batch upsert 10 4; remove 30\nthread 2 batch upsert 30 7; remove 10\n",
     ),
     (
+        "the end of an epoch, and values that are replaced meanwhile",
+        "upsert 10 4\nthread 1 sync\nthread 2 upsert 10 5\nthread 2 upsert 30 7\n",
+    ),
+    (
         "a batch of what is in doubt, and what it frees",
         "upsert 10 4\nthread 1 batch upsert 10 5\nthread 2 upsert 30 7\n",
     ),
