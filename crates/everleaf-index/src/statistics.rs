@@ -102,6 +102,9 @@ pub struct EpochStatistics {
     pub longest_stall_ns: u64,
     /// Nanoseconds of all ends together.
     pub stalled_ns: u64,
+    /// Nodes that were copied to a log, by which a crash takes their changes back, in all epochs
+    /// together and the one under way.
+    pub nodes_logged: u64,
 }
 
 /// What keeps threads that share an index apart.

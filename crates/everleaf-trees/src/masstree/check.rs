@@ -6,7 +6,9 @@ use everleaf_pool::Audit;
 
 use super::Masstree;
 use super::epochs::Sizes;
-use super::layout::{KIND, LOG_KIND, LONGER, NODE_BYTES, Onward, RunHead, SIZES, WIDTH, class_for};
+use super::layout::{
+    BUFFER_BYTES, KIND, LOG_KIND, LONGER, NODE_BYTES, Onward, RunHead, SIZES, WIDTH, class_for,
+};
 use super::node::At;
 use crate::support::key::slices::SliceKey;
 
@@ -144,14 +146,29 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
                 Onward::Record(offset) if entry.code == LONGER => {
                     found.report.keys += 1;
                     match self.own_record(offset) {
-                        Ok(record) => found.parts.push((offset, size(record.block_bytes()))),
+                        Ok(record) => {
+                            found.parts.push((offset, size(record.block_bytes())));
+                            self.check_value(found, at, record.value(media));
+                        }
                         Err(error) => found.report.violations.push(format!("I5: {error}")),
                     }
                 }
-                _ => found.report.keys += 1,
+                _ => {
+                    found.report.keys += 1;
+                    self.check_value(found, at, entry.word);
+                }
             }
         }
         Ok(())
+    }
+
+    /// I5 of a value.
+    fn check_value(&self, found: &mut Found, at: At<'_>, word: u64) {
+        match self.value_of(word) {
+            Ok(_) if self.buffers => found.parts.push((word, BUFFER_BYTES)),
+            Ok(_) => {}
+            Err(error) => found.violation(5, at.offset, &error.to_string()),
+        }
     }
 
     /// I2: each border node has the next one of its layer to its right, the last none.

@@ -19,6 +19,9 @@ const LEAST: u64 = 3;
 /// The word of a pool's parameters that says whether a node's first change in an epoch goes to the
 /// external log too (1), and not to undo words in the node's own lines (0).
 pub(super) const LOGS_ALL: usize = 2;
+/// What the word of the entries has besides if values stand in buffers. A program that knows none
+/// takes it for a size that is not on offer: it would take the places of buffers for values.
+pub(super) const BUFFERS: u64 = 1 << 32;
 
 /// Full nodes of the durable trees.
 pub const TUNED: Parameters = Parameters {
@@ -44,7 +47,15 @@ const fn offer(tuned: Parameters) -> Offer {
 }
 
 /// Parameters of all of them.
-pub const PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS];
+pub const PARAMETERS: &[&str] =
+    &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS, EngineParameters::BUFFERS];
+
+/// The words of a header without the mark of buffers, and whether it was there.
+fn unmarked(mut packed: [u64; 8]) -> ([u64; 8], bool) {
+    let buffers = packed[0] & BUFFERS != 0;
+    packed[0] &= !BUFFERS;
+    (packed, buffers)
+}
 
 /// An engine of this family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +79,13 @@ impl TreeFamily for Variant {
     fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
         let mut words = self.offer().pack(self.offer().choose(chosen, value_words)?);
         words[LOGS_ALL] = u64::from(self == Self::Logging);
+        words[0] |= if chosen.buffers { BUFFERS } else { 0 };
         Ok(words)
+    }
+
+    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
+        let (packed, buffers) = unmarked(packed);
+        Ok(self.offer().shown(self.offer().unpack(packed)?).buffers(buffers))
     }
 
     fn open<K: TreeKey, M: Media>(
@@ -107,8 +124,9 @@ impl TreeFamily for Variant {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn create<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Index<K>>, IndexError> {
-    let parameters = TRANSIENT.unpack(pool.format().parameters)?;
-    Ok(Box::new(Masstree::<K, M, false>::open(pool, parameters, false)?))
+    let (packed, buffers) = unmarked(pool.format().parameters);
+    let parameters = TRANSIENT.unpack(packed)?;
+    Ok(Box::new(Masstree::<K, M, false>::open(pool, parameters, buffers, false)?))
 }
 
 /// Makes or opens a durable tree, in a pool whose format has its sizes. After a crash it
@@ -143,6 +161,7 @@ pub fn open<K: SliceKey, M: Media>(
     pool: &Arc<Pool<M>>,
     crashed: bool,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    let parameters = OFFER.unpack(pool.format().parameters)?;
-    Ok(Box::new(Masstree::<K, M, true>::open(pool, parameters, crashed)?))
+    let (packed, buffers) = unmarked(pool.format().parameters);
+    let parameters = OFFER.unpack(packed)?;
+    Ok(Box::new(Masstree::<K, M, true>::open(pool, parameters, buffers, crashed)?))
 }

@@ -387,6 +387,7 @@ impl<M: Media> Epochs<M> {
             ended: self.ended.load(Ordering::Relaxed),
             longest_stall_ns: self.longest_stall_ns.load(Ordering::Relaxed),
             stalled_ns: self.stalled_ns.load(Ordering::Relaxed),
+            ..EpochStatistics::default()
         }
     }
 

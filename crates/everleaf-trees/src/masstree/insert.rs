@@ -33,13 +33,16 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             let place = self.locate(key)?;
             match self.entry(&place)? {
                 Entry::Value(slot) if replace => Ok(Some(self.update_slot(&place, slot, value)?)),
-                Entry::Record(offset) if replace => Ok(Some(self.update_record(offset, value)?)),
+                Entry::Record(offset) if replace => {
+                    Ok(Some(self.update_record(&place, offset, value)?))
+                }
                 Entry::Value(slot) => {
                     let cell = place.locked.node().value::<DURABLE>(slot);
-                    Ok(Some(self.pool.media().load(cell)))
+                    Ok(Some(self.value_of(self.pool.media().load(cell))?))
                 }
                 Entry::Record(offset) => {
-                    Ok(Some(self.own_record(offset)?.value(self.pool.media())))
+                    let word = self.own_record(offset)?.value(self.pool.media());
+                    Ok(Some(self.value_of(word)?))
                 }
                 Entry::Absent => self.add(place, value),
                 Entry::Other(slot, offset) => {
@@ -65,7 +68,15 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         if perm.count() < self.leaf_slots {
             self.touch_free_slot(node, perm)?;
         }
-        let word = if longer { self.new_record(place.behind, value)? } else { value };
+        let value = self.new_value(value)?;
+        let record = if longer { self.new_record(place.behind, value) } else { Ok(value) };
+        let word = match record {
+            Ok(word) => word,
+            Err(error) => {
+                self.free_value(value)?;
+                return Err(error.into());
+            }
+        };
         let entry = NewEntry { slice: place.slice, code: place.code, word };
         if perm.count() < self.leaf_slots {
             self.put_entry(&place.locked, place.position, entry);
@@ -73,6 +84,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             if longer {
                 self.free_record(word)?;
             }
+            self.free_value(value)?;
             return Err(halt);
         }
         self.keys.add(node.offset, 1);

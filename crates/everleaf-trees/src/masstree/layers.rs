@@ -7,7 +7,7 @@ use everleaf_pmem::Media;
 
 use super::Masstree;
 use super::insert::NewEntry;
-use super::layout::{LONGER, Meta, NODE_BYTES, Onward, Permutation, RECORD_HEAD};
+use super::layout::{BUFFER_BYTES, LONGER, Meta, NODE_BYTES, Onward, Permutation, RECORD_HEAD};
 use crate::support::key::slices::{SLICE, SliceKey, slice_of};
 
 /// What was allocated, to be given back if there is no room for all.
@@ -26,7 +26,10 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let old = self.own_record(record)?;
         let mut suffix = Vec::new();
         old.append_to(media, &mut suffix);
-        let mut made = Made::new();
+        let (value, mut made) = (self.new_value(value)?, Made::new());
+        if self.buffers {
+            made.push((value, BUFFER_BYTES));
+        }
         match self.link_layers((&suffix, old.value(media)), (behind, value), &mut made) {
             Ok((root, layers)) => {
                 self.count_nodes(layers, 0);

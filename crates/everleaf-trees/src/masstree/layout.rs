@@ -73,7 +73,7 @@ persistent! {
         pub free_next: PCell,
         /// As in a node.
         pub free_undo: PCell,
-        /// The value of a record.
+        /// The value of a record, or in a buffer.
         pub value: PCell,
         /// What it was before the epoch of the stamp.
         pub value_undo: PCell,
@@ -209,6 +209,9 @@ pub const SIZES: [u64; CLASSES] = [
 pub const CLASSES: usize = 26;
 /// Bytes of a record before its suffix.
 pub const RECORD_HEAD: u64 = 56;
+/// Bytes of a buffer of a value: a block without more lines. Behind the four words of its header 32
+/// bytes are the value's, as in the paper (section 6); a value is the first word of them.
+pub const BUFFER_BYTES: u64 = size_of::<Block>() as u64;
 
 /// The class of a block of at least `bytes`.
 pub fn class_for(bytes: u64) -> Option<usize> {
@@ -227,6 +230,8 @@ const _: () = {
     assert!(std::mem::offset_of!(Node, free_next) == std::mem::offset_of!(Block, free_next));
     assert!(std::mem::offset_of!(Node, free_undo) == std::mem::offset_of!(Block, free_undo));
     assert!(std::mem::offset_of!(Block, bytes) as u64 == RECORD_HEAD);
+    assert!(BUFFER_BYTES - std::mem::offset_of!(Block, value) as u64 == 32);
+    assert!(SIZES[0] == BUFFER_BYTES);
     // A value and its undo entry share a line: entries 0 to 6 with the first one in line 3, the
     // others with the second one in line 4.
     assert!((UNDO_1 * WORD) / LINE == ((UNDO_1 + ENTRIES_OF_UNDO_1) * WORD) / LINE);

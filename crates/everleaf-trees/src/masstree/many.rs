@@ -5,7 +5,8 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::Masstree;
-use super::node::{Halt, Step};
+use super::layout::LONGER;
+use super::node::{At, Halt, Step};
 use super::record::behind;
 use super::search::{Look, MAX_LEVELS, Seen};
 use crate::support::key::slices::{SLICE, SliceKey};
@@ -22,6 +23,8 @@ struct Stand<'t> {
     depth: usize,
     /// Nodes that it has passed in its layer.
     levels: usize,
+    /// Whether the buffer of its value was asked for.
+    asked: bool,
 }
 
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
@@ -51,7 +54,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
                 Err(Halt::Failed(error)) => return Err(error),
             }
         };
-        let mut stands = [Some(Stand { from, child: 0, depth: 0, levels: 0 }); GROUP];
+        let mut stands = [Some(Stand { from, child: 0, depth: 0, levels: 0, asked: false }); GROUP];
         let mut on_the_way = keys.len();
         while on_the_way > 0 {
             on_the_way = 0;
@@ -77,7 +80,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         key: K::Ref<'_>,
     ) -> Step<Result<Stand<'t>, Option<u64>>> {
         let media = self.pool.media();
-        let Stand { mut from, child, depth, levels } = stand;
+        let Stand { mut from, child, depth, levels, asked } = stand;
         if child != 0 {
             let below = self.reach(from, child)?;
             if !from.at.is_current(media, from.version) {
@@ -90,9 +93,14 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         }
         let (slice, code) = K::slice(key, depth);
         if from.version.is_border() {
+            if self.buffers && !asked && self.ask_for_value(from.at, slice, code) {
+                return Ok(Ok(Stand { from, child: 0, asked: true, ..stand }));
+            }
             return Ok(match self.look(from, slice, code, behind(K::rest(key, depth)))? {
                 Look::Found(found) => Err(found),
-                Look::Layer(from) => Ok(Stand { from, child: 0, depth: depth + SLICE, levels: 0 }),
+                Look::Layer(from) => {
+                    Ok(Stand { from, child: 0, depth: depth + SLICE, levels: 0, asked: false })
+                }
             });
         }
         let keys = media.load(&from.at.node.meta).keys();
@@ -100,6 +108,14 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let child = media.load(from.at.node.child(index)).offset();
         let next = self.enter(child);
         next.map_err(|error| from.at.judge(media, from.version, error))?;
-        Ok(Ok(Stand { from, child, depth, levels: levels + 1 }))
+        Ok(Ok(Stand { from, child, depth, levels: levels + 1, asked: false }))
+    }
+
+    /// Asks for the buffer of a key's value; false if the border node has none for it.
+    #[inline(always)]
+    fn ask_for_value(&self, at: At<'_>, slice: u64, code: u8) -> bool {
+        let perm = self.pool.media().load(&at.node.perm);
+        let slot = self.slot_in(at, perm, slice, code).filter(|_| code < LONGER);
+        slot.inspect(|slot| self.prefetch_values(at, std::iter::once(*slot))).is_some()
     }
 }

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use everleaf_index::{EpochPart, IndexError};
+use everleaf_index::{EpochPart, EpochStatistics, IndexError};
 use everleaf_pmem::{LINE, Media, PCell, PPtr, site};
 use everleaf_pool::{Pool, Run, Worker, slot_of_thread};
 use parking_lot::{Mutex, MutexGuard};
@@ -83,6 +83,8 @@ pub(super) struct Memory<M: Media, const DURABLE: bool> {
     /// Segments of the log that no slot has.
     segments: Mutex<Vec<Segment>>,
     segment_count: AtomicU64,
+    /// Nodes that were copied to the log in this run.
+    logged: AtomicU64,
     /// Bytes of all runs.
     bytes: AtomicU64,
 }
@@ -113,6 +115,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
             spare_runs: Mutex::default(),
             segment_count: AtomicU64::new(segments.len() as u64),
             segments: Mutex::new(segments),
+            logged: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         };
         memory.recover(base)?;
@@ -202,6 +205,12 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     /// More nodes than this there cannot be at one time.
     pub fn most_nodes(&self) -> u64 {
         self.bytes() / NODE_BYTES + 1
+    }
+
+    /// What its epochs came to in this run.
+    pub fn statistics(&self) -> EpochStatistics {
+        let nodes_logged = self.logged.load(Ordering::Relaxed);
+        EpochStatistics { nodes_logged, ..self.epochs.statistics() }
     }
 
     /// Bytes of DRAM.
@@ -565,6 +574,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
             };
             slot.full.extend(slot.log.replace(segment));
         }
+        self.logged.fetch_add(1, Ordering::Relaxed);
         match &mut slot.log {
             Some(segment) => segment.write(&self.pool, node, offset, self.epochs.current()),
             None => Ok(()),

@@ -23,8 +23,9 @@
 //! * L2: a writer locks one border node. Locks of several nodes are taken from below upwards, and
 //!   only when a change has all its locks and all its memory it marks nodes as *changing*: no
 //!   thread that a reader waits for waits itself.
-//! * L3: a version changes where words are changed that must be seen together, and where a slot is
-//!   taken that was an entry since: not in most insertions, removals and updates.
+//! * L3: a version changes where words are changed that must be seen together, where a slot is
+//!   taken that was an entry since, and where a buffer is replaced: not in most insertions, removals
+//!   and updates of words.
 //! * L4: a node, once freed, is free, and its memory soon another node or a record. Readers
 //!   that still look at it load words, which are defined whatever they hold; the word of the
 //!   version belongs to versions for ever and only grows, so they find that what they read does not
@@ -57,8 +58,10 @@
 //! * I3: outside of operations no node is locked, changing or deleted, and version and meta word
 //!   agree on its kind.
 //! * I4: a permutation names every slot once; length codes are at most 9.
-//! * I5: an entry with length code 9 leads to a record or to the root of a layer.
-//! * I6: nodes, records and free blocks fill the runs of the pool; no byte is in two of them.
+//! * I5: an entry with length code 9 leads to a record or to the root of a layer; where values stand
+//!   in buffers, each value is the place of one.
+//! * I6: nodes, records, buffers and free blocks fill the runs of the pool; no byte is in two of
+//!   them.
 //! * I7: the numbers of keys and of nodes are right.
 //!
 //! # Deviations from Masstree, and why
@@ -97,7 +100,8 @@
 //! * An insertion needs the log only where its slot was live when the epoch began (the undo word of
 //!   the permutation says so), not after any removal.
 //! * Values have 64 bits. An undo entry holds 45, of any alignment: all offsets. Larger ones go to
-//!   the log.
+//!   the log. The paper's values are buffers, at offsets: a pool may be made so (`value`), for
+//!   comparisons, since a store's values are offsets of records anyway.
 //! * An entry that becomes a layer is one word; its undo entry suffices.
 //! * An entry of the log is whole if each of its six lines ends with the epoch: one fence, and
 //!   nothing that says how long the log is.
@@ -111,8 +115,8 @@
 //! # Map of the files
 //! `layout` (every persistent byte; packed words) · `engine` (for the table of engines) · `node`
 //! (versions, locks, searching one node) · `epochs` `undo` `log` (durability) · `memory` (blocks) ·
-//! `record` · `search` `many` `scan` `insert` `layers` `split` `update` `remove` (one operation
-//! each) · `recover` · `check` (I1 to I7) · `engine` (sizes on offer) · `format` (for
+//! `record` · `value` (buffers) · `search` `many` `scan` `insert` `layers` `split` `update` `remove`
+//! (one operation each) · `recover` · `check` (I1 to I7) · `engine` (sizes on offer) · `format` (for
 //! docs/format.md).
 
 mod check;
@@ -136,6 +140,7 @@ mod split;
 mod tests;
 mod undo;
 mod update;
+mod value;
 
 use std::marker::PhantomData;
 use std::ops::Bound;
@@ -168,6 +173,8 @@ struct Masstree<K: SliceKey, M: Media, const DURABLE: bool> {
     memory: Memory<M, DURABLE>,
     /// Whether the first change of a node in an epoch is undone by words of its own.
     logs_in_line: bool,
+    /// Whether values stand in buffers.
+    buffers: bool,
     /// Where the root of the first layer is.
     root: u64,
     /// Entries of a border node, and keys of an inner one, beyond which it is split.
@@ -192,6 +199,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     fn open(
         pool: &Arc<Pool<M>>,
         parameters: Parameters,
+        buffers: bool,
         crashed: bool,
     ) -> Result<Self, IndexError> {
         let left = recover::take_over(pool, DURABLE && crashed)?;
@@ -202,6 +210,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             pool: Arc::clone(pool),
             memory,
             logs_in_line: pool.format().parameters[LOGS_ALL] == 0,
+            buffers,
             root,
             leaf_slots: (parameters.leaf_slots as usize).min(Self::SLOTS),
             inner_keys: parameters.inner_keys as usize,
@@ -405,7 +414,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
                 ..Conflicts::default()
             },
             concurrency: Concurrency::VersionLocks,
-            epochs: self.memory.epochs.statistics(),
+            epochs: self.memory.statistics(),
             ..IndexStatistics::default()
         }
     }

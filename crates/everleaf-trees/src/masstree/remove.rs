@@ -36,19 +36,21 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         self.patiently(|| {
             let media = self.pool.media();
             let place = self.locate(key)?;
-            let (old, record) = match self.entry(&place)? {
+            let (word, record) = match self.entry(&place)? {
                 Entry::Absent | Entry::Other(..) => return Ok(None),
                 Entry::Value(slot) => {
                     (media.load(place.locked.node().value::<DURABLE>(slot)), None)
                 }
                 Entry::Record(offset) => (self.own_record(offset)?.value(media), Some(offset)),
             };
+            let old = self.value_of(word)?;
             self.touch(place.locked.at)?;
             self.drop_entry(&place.locked, place.position);
             self.keys.add(place.locked.at.offset, -1);
             if let Some(offset) = record {
                 self.free_record(offset)?;
             }
+            self.free_value(word)?;
             if media.load(&place.locked.node().perm).count() == 0 {
                 let (locked, root, depth) = (place.locked, place.root, place.depth);
                 self.prune(key, Empty { locked, root, depth })?;

@@ -231,7 +231,9 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
             (true, false) | (false, true) => less,
         };
         self.passed = (edge.slice, edge.code);
-        Ok((Stand { locked, root, perm, position, low }, slot.filter(|_| !skips)))
+        let stand = Stand { locked, root, perm, position, low };
+        self.ask_for_values(&stand);
+        Ok((stand, slot.filter(|_| !skips)))
     }
 
     /// Counts a border node that is entered.
@@ -278,7 +280,7 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
         let word = media.load(node.value::<DURABLE>(slot));
         self.passed = (slice, code);
         if K::ONE_SLICE {
-            return Ok(self.show(slice, word));
+            return self.show(slice, word);
         }
         let edge = edge.filter(|(at, _)| *at == slot);
         let onward = (code == LONGER).then(|| Onward::of(word));
@@ -291,7 +293,7 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
         self.bytes.truncate(self.prefix);
         self.bytes.extend(&slice.to_be_bytes()[..SLICE.min(usize::from(code))]);
         match onward {
-            None | Some(Onward::Layer(_)) => Ok(self.show(slice, word)),
+            None | Some(Onward::Layer(_)) => self.show(slice, word),
             Some(Onward::Record(offset)) => {
                 let record = tree.own_record(offset)?;
                 if let Some((_, Equal::Within(rest, inclusive))) = edge {
@@ -302,16 +304,27 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
                     }
                 }
                 record.append_to(media, &mut self.bytes);
-                Ok(self.show(slice, record.value(media)))
+                self.show(slice, record.value(media))
             }
         }
     }
 
-    fn show(&mut self, slice: u64, value: u64) -> Next<'t> {
+    fn show(&mut self, slice: u64, word: u64) -> Step<Next<'t>> {
+        let value = self.tree.value_of(word)?;
         self.showing = Some(slice);
-        match (self.visit)(K::of(slice, &self.bytes), &[value]) {
+        Ok(match (self.visit)(K::of(slice, &self.bytes), &[value]) {
             ControlFlow::Continue(()) => Next::Entry,
             ControlFlow::Break(()) => Next::Break,
+        })
+    }
+
+    /// Asks for the buffers of all entries that come, so that their misses overlap.
+    #[inline(always)]
+    fn ask_for_values(&self, stand: &Stand<'t, M>) {
+        if self.tree.buffers {
+            let all =
+                if self.forward { stand.position..stand.perm.count() } else { 0..stand.position };
+            self.tree.prefetch_values(stand.locked.at, all.map(|at| stand.perm.slot(at)));
         }
     }
 
@@ -361,7 +374,9 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
                 self.tree.enter(after.offset())?; // It is asked for ahead of its use.
             }
         }
-        Ok(Stand { locked, root, perm, position, low })
+        let stand = Stand { locked, root, perm, position, low };
+        self.ask_for_values(&stand);
+        Ok(stand)
     }
 
     /// Goes on to the layer behind the entry that comes next.

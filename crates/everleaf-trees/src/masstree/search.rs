@@ -9,7 +9,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::Masstree;
-use super::layout::{LONGER, Onward, Version};
+use super::layout::{LONGER, Onward, Permutation, Version};
 use super::node::{At, Halt, Locked, Step};
 use super::record::behind;
 use crate::support::key::slices::SliceKey;
@@ -232,15 +232,19 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         };
         let word = media.load(at.node.value::<DURABLE>(slot));
         if K::ONE_SLICE || code < LONGER {
+            if self.buffers {
+                return Ok(Look::Found(Some(self.seen_value(border, perm, word)?)));
+            }
             let current = at.is_current(media, version);
             return if current { Ok(Look::Found(Some(word))) } else { Err(Halt::Retry) };
         }
         let seen = match Onward::of(word) {
             Onward::Record(offset) => {
                 self.reach_record(border, offset)?;
-                self.record(offset).map(|record| {
+                self.record(offset).and_then(|record| {
                     let same = record.is(media, behind);
-                    Look::Found(same.then(|| record.value(media)))
+                    let value = same.then(|| self.value_of(record.value(media)));
+                    Ok(Look::Found(value.transpose()?))
                 })
             }
             Onward::Layer(offset) => match self.reach(border, offset) {
@@ -259,6 +263,17 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             Look::Layer(root) => Ok(Look::Layer(root.living()?)),
             found => Ok(found),
         }
+    }
+
+    /// The value in the buffer that an entry of a border node leads to, which was seen with this
+    /// permutation. The buffer was freed, and may have been taken by another key, only after the
+    /// version had changed, or the permutation.
+    #[inline(always)]
+    fn seen_value(&self, border: Seen<'_>, perm: Permutation, word: u64) -> Step<u64> {
+        let (media, Seen { at, version }) = (self.pool.media(), border);
+        let value = self.value_of(word).map_err(|error| at.judge(media, version, error))?;
+        let same = media.load(&at.node.perm) == perm && at.is_current(media, version);
+        if same { Ok(value) } else { Err(Halt::Retry) }
     }
 
     /// Locks the border node of a key.
@@ -288,10 +303,10 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     /// The live slot of a slice, see [`At::find`].
     #[inline(always)]
-    fn slot_in(
+    pub(super) fn slot_in(
         &self,
         at: At<'_>,
-        perm: super::layout::Permutation,
+        perm: Permutation,
         slice: u64,
         code: u8,
     ) -> Option<usize> {
@@ -307,7 +322,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     pub(super) fn rank_in(
         &self,
         at: At<'_>,
-        perm: super::layout::Permutation,
+        perm: Permutation,
         slice: u64,
         code: u8,
     ) -> (usize, Option<usize>) {

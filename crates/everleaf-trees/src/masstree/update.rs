@@ -1,10 +1,11 @@
-//! Replacing the value of a present key: one store, to the entry or to the key's record.
+//! Replacing the value of a present key: one store, to the entry or to the key's record. Of a value
+//! in a buffer it is the place of another buffer (`value`, B1 to B3).
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PCell};
 
 use super::Masstree;
-use super::node::Step;
+use super::node::{Locked, Step};
 use super::search::{Entry, Place};
 use crate::support::key::slices::SliceKey;
 
@@ -20,7 +21,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             match self.entry(&place)? {
                 Entry::Absent | Entry::Other(..) => Ok(None),
                 Entry::Value(slot) => Ok(Some(self.update_slot(&place, slot, value)?)),
-                Entry::Record(offset) => Ok(Some(self.update_record(offset, value)?)),
+                Entry::Record(offset) => Ok(Some(self.update_record(&place, offset, value)?)),
             }
         })
     }
@@ -34,20 +35,34 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         value: u64,
     ) -> Step<u64> {
         self.touch_value(place.locked.at, slot)?;
-        Ok(self.swap(place.locked.node().value::<DURABLE>(slot), value))
+        self.swap(&place.locked, place.locked.node().value::<DURABLE>(slot), value)
     }
 
     /// Replaces the value in the record of the key.
-    pub(super) fn update_record(&self, offset: u64, value: u64) -> Step<u64> {
+    pub(super) fn update_record(
+        &self,
+        place: &Place<'_, '_, M>,
+        offset: u64,
+        value: u64,
+    ) -> Step<u64> {
         let record = self.own_record(offset)?;
         self.touch_record(offset, record.head);
-        Ok(self.swap(&record.head.value, value))
+        self.swap(&place.locked, &record.head.value, value)
     }
 
+    /// Replaces a value that a locked node leads to, and that was touched; the old one.
     #[inline(always)]
-    fn swap(&self, cell: &PCell, value: u64) -> u64 {
-        let old = self.pool.media().load(cell);
-        self.pool.media().store(cell, value);
-        old
+    fn swap(&self, locked: &Locked<'_, M>, cell: &PCell, value: u64) -> Step<u64> {
+        let media = self.pool.media();
+        let word = media.load(cell);
+        if !self.buffers {
+            media.store(cell, value);
+            return Ok(word);
+        }
+        let (old, new) = (self.value_of(word)?, self.new_value(value)?);
+        locked.mark_changing();
+        media.store(cell, new);
+        self.free_value(word)?;
+        Ok(old)
     }
 }

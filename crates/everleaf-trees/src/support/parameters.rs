@@ -25,6 +25,9 @@ pub struct EngineParameters {
     pub paper_order: bool,
     /// Whether a redo log has the ranges of a node that change, and not the whole node.
     pub log_ranges: bool,
+    /// Whether each value stands in a buffer of its own, as in the paper of Durable Masstree, for
+    /// comparisons with its numbers.
+    pub buffers: bool,
 }
 
 impl EngineParameters {
@@ -41,6 +44,8 @@ impl EngineParameters {
     pub const PAPER_ORDER: &'static str = "paper-order";
     /// Name of [`log_ranges`](Self::log_ranges).
     pub const LOG_RANGES: &'static str = "log-ranges";
+    /// Name of [`buffers`](Self::buffers).
+    pub const BUFFERS: &'static str = "buffers";
 
     /// Sets the entries in a leaf.
     #[must_use]
@@ -84,6 +89,13 @@ impl EngineParameters {
         self
     }
 
+    /// Gives each value a buffer.
+    #[must_use]
+    pub fn buffers(mut self, buffers: bool) -> Self {
+        self.buffers = buffers;
+        self
+    }
+
     /// The names of those that are set.
     pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
         [
@@ -93,6 +105,7 @@ impl EngineParameters {
             (Self::ASSUME, self.atomic_line),
             (Self::PAPER_ORDER, self.paper_order),
             (Self::LOG_RANGES, self.log_ranges),
+            (Self::BUFFERS, self.buffers),
         ]
         .into_iter()
         .filter_map(|(name, given)| given.then_some(name))

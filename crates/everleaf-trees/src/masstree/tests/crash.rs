@@ -9,9 +9,9 @@ use everleaf_crash::{Mutant, Options, Promise, Report, Subject, Traced, explore}
 use everleaf_index::{BytesKeys, Direction, Index, U64Keys};
 use everleaf_pool::{Audit, Format, KeyType, Pool, Shutdown};
 
-use super::super::{OFFER, open};
+use super::super::open;
 use super::model::TestKey;
-use super::{Parameters, SIZES};
+use super::{Parameters, SIZES, packed};
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ struct Opened<K: TestKey> {
 
 struct Program<K> {
     parameters: Parameters,
+    /// Whether values stand in buffers.
+    buffers: bool,
     /// The epoch that ended before the first one.
     epoch: u64,
     before: Vec<Act>,
@@ -106,7 +108,13 @@ impl<K: TestKey> Opened<K> {
 impl<K: TestKey> Program<K> {
     fn new(parameters: Parameters, epoch: u64, before: &[Act], acts: &[Act]) -> Self {
         let kind = std::marker::PhantomData;
-        Self { parameters, epoch, before: before.to_vec(), acts: acts.to_vec(), kind }
+        let (before, acts) = (before.to_vec(), acts.to_vec());
+        Self { parameters, buffers: false, epoch, before, acts, kind }
+    }
+
+    /// The same with values in buffers.
+    fn with_buffers(self) -> Self {
+        Self { buffers: true, ..self }
     }
 
     /// All numbers that are used, and some more, each with a key of its own.
@@ -146,7 +154,7 @@ impl<K: TestKey> Subject for Program<K> {
     type State = Opened<K>;
 
     fn prepare(&self, media: Traced) -> Result<Opened<K>, String> {
-        let parameters = OFFER.pack(self.parameters);
+        let parameters = packed(self.parameters, self.buffers);
         let format = Format { engine: "masstree".into(), key_type: KeyType::Bytes, parameters };
         let pool = Pool::create(media, &format).map_err(sentence)?;
         if self.epoch > 0 {
@@ -285,6 +293,39 @@ fn byte_strings_are_there_as_at_the_end_of_an_epoch() {
     }
 }
 
+/// Buffers that are taken, replaced, given back and taken again, within an epoch and in several.
+fn of_buffers() -> Vec<Program<U64Keys>> {
+    let program = |before: &[Act], acts: &[Act]| Program::new(TINY, 0, before, acts).with_buffers();
+    let three = [Put(1, 10), Put(2, u64::MAX), Put(3, 30), Sync];
+    let freed = [Put(1, 10), Put(2, 20), Put(3, 30), Sync, Put(1, 11), Remove(2), Sync];
+    vec![
+        program(&three[..2], &[Put(3, 1), Remove(1), Sync, Put(1, 2), Remove(2), Crash, Get(1)]),
+        // In-line undo, of a buffer that is replaced twice in an epoch, and of one more of the line.
+        program(&three, &[Put(1, 11), Put(1, 12), Put(2, 21), Sync, Put(2, 22), Crash, Put(2, 23)]),
+        // Buffers that were given back in an epoch that ended are taken, replaced, given back.
+        program(&freed, &[Put(1, 12), Put(4, 40), Sync, Remove(4), Put(1, 13), Crash, Put(1, 14)]),
+        program(&freed, &[Remove(1), Put(1, 12), Crash, Remove(3), Sync, Put(5, 50), Put(3, 31)]),
+        // Splits, and nodes that go.
+        program(&three, &[Put(4, 40), Put(1, 11), Sync, Put(5, 50), Crash, Put(4, 41), Sync]),
+        program(&three, &[Remove(1), Remove(2), Remove(3), Sync, Put(2, 20), Remove(2), Crash]),
+    ]
+}
+
+/// The same of records: their values, and layers that take them over.
+fn of_buffers_of_records() -> Vec<Program<BytesKeys>> {
+    let program = |before: &[Act], acts: &[Act]| Program::new(TINY, 0, before, acts).with_buffers();
+    vec![
+        program(&[Put(5, 1), Sync], &[Put(5, 3), Put(38, 4), Crash, Put(38, 5), Sync, Remove(38)]),
+        program(&[Put(5, 1), Put(38, 2), Sync], &[Remove(5), Sync, Remove(38), Put(5, 4), Crash]),
+    ]
+}
+
+#[test]
+fn buffers_are_of_one_key_or_free_whatever_was_cut() {
+    of_buffers().iter().for_each(|program| drop(explored(program, false)));
+    of_buffers_of_records().iter().for_each(|program| drop(explored(program, false)));
+}
+
 /// A program drawn from a seed: few keys, so that nodes split and go.
 fn drawn<K: TestKey>(seed: u64, numbers: &[u16]) -> Program<K> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -316,6 +357,8 @@ fn drawn_programs_leave_the_end_of_an_epoch() {
         println!("seed {seed}");
         explored(&drawn::<U64Keys>(seed, &spread), false);
         explored(&drawn::<BytesKeys>(seed, &alike), false);
+        explored(&drawn::<U64Keys>(seed + 100, &spread).with_buffers(), false);
+        explored(&drawn::<BytesKeys>(seed + 100, &alike).with_buffers(), false);
     }
 }
 
@@ -364,6 +407,8 @@ fn every_flush_and_fence_is_needed() {
     };
     of_numbers().iter().for_each(|program| note(explored(program, true)));
     of_byte_strings().iter().for_each(|program| note(explored(program, true)));
+    of_buffers().iter().for_each(|program| note(explored(program, true)));
+    of_buffers_of_records().iter().for_each(|program| note(explored(program, true)));
     note(explored(&around_the_window(), true));
     let left: Vec<Mutant> = survivors.difference(&killed).copied().collect();
     println!("{} killed, left: {left:?}", killed.len());

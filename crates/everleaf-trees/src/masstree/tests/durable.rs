@@ -15,9 +15,9 @@ use proptest::prelude::*;
 
 use super::super::engine::LOGS_ALL;
 use super::super::layout::DURABLE_WIDTH;
-use super::super::{OFFER, open};
+use super::super::open;
 use super::model::TestKey;
-use super::{Parameters, SIZES, assert_sound};
+use super::{Parameters, SIZES, assert_sound, packed};
 use crate::support::key::SliceKey;
 
 /// An empty pool whose first epoch comes after `epoch`.
@@ -86,8 +86,13 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 
 /// The parameters of a durable tree in the header of a pool.
 fn durable(sizes: Parameters, logs_in_line: bool) -> [u64; 8] {
+    with_buffers(sizes, logs_in_line, false)
+}
+
+/// The same, values in buffers or not.
+fn with_buffers(sizes: Parameters, logs_in_line: bool, buffers: bool) -> [u64; 8] {
     let leaf_slots = sizes.leaf_slots.min(DURABLE_WIDTH as u64);
-    let mut words = OFFER.pack(Parameters { leaf_slots, ..sizes });
+    let mut words = packed(Parameters { leaf_slots, ..sizes }, buffers);
     words[LOGS_ALL] = u64::from(!logs_in_line);
     words
 }
@@ -175,17 +180,17 @@ proptest! {
     #[test]
     fn numbers_are_rolled_back_to_the_end_of_an_epoch(
         acts in acts(), size in 0usize..3, epoch in 0usize..3,
-        logs_in_line in prop::bool::weighted(0.8)
+        logs_in_line in prop::bool::weighted(0.8), buffers: bool
     ) {
-        run::<U64Keys>(&acts, durable(SIZES[size], logs_in_line), EPOCHS[epoch]);
+        run::<U64Keys>(&acts, with_buffers(SIZES[size], logs_in_line, buffers), EPOCHS[epoch]);
     }
 
     #[test]
     fn byte_strings_are_rolled_back_to_the_end_of_an_epoch(
         acts in acts(), size in 0usize..3, epoch in 0usize..3,
-        logs_in_line in prop::bool::weighted(0.8)
+        logs_in_line in prop::bool::weighted(0.8), buffers: bool
     ) {
-        run::<BytesKeys>(&acts, durable(SIZES[size], logs_in_line), EPOCHS[epoch]);
+        run::<BytesKeys>(&acts, with_buffers(SIZES[size], logs_in_line, buffers), EPOCHS[epoch]);
     }
 }
 
@@ -271,8 +276,8 @@ fn of_each_thread_a_beginning_is_left() {
 /// Threads that insert, remove and update at random while epochs end, and what is left is sound.
 #[test]
 fn threads_and_ends_of_epochs_leave_a_sound_tree() {
-    for parameters in SIZES {
-        let pool = pool(durable(parameters, true), 256 << 20, 0);
+    for (sizes, buffers) in SIZES.into_iter().zip([false, true, true]) {
+        let pool = pool(with_buffers(sizes, true, buffers), 256 << 20, 0);
         for round in 0..6u64 {
             let tree = open::<BytesKeys, _>(&pool, round > 0).unwrap();
             let done = AtomicBool::new(false);
@@ -336,13 +341,20 @@ fn a_guard_keeps_the_epoch_from_ending_and_its_thread_may_go_on() {
 /// Updates of random keys in an epoch: which nodes are in the log depends on who shares a line.
 #[test]
 fn one_change_of_a_line_is_undone_in_line_and_a_second_one_by_the_log() {
-    for (logs_in_line, updates, logged) in [
-        (true, [0u64, 0, 0, 0], 0),
-        (true, [0, 7, 0, 7], 0),
-        (true, [0, 7, 1, 0], 1),
-        (false, [0, 0, 0, 0], 1),
+    const MOST: u64 = u64::MAX;
+    for (logs_in_line, buffers, least, updates, logged) in [
+        (true, false, 0, [0u64, 0, 0, 0], 0),
+        (true, false, 0, [0, 7, 0, 7], 0),
+        (true, false, 0, [0, 7, 1, 0], 1),
+        // 45 bits fit, and 46 do not, but in buffers.
+        (true, false, (1 << 45) - 14, [0, 7, 0, 7], 0),
+        (true, false, 1 << 45, [0, 0, 0, 0], 1),
+        (true, true, MOST - 13, [0, 7, 0, 7], 0),
+        (true, true, MOST - 13, [0, 7, 1, 0], 1),
+        (false, true, 0, [0, 0, 0, 0], 1),
+        (false, false, 0, [0, 0, 0, 0], 1),
     ] {
-        let parameters = durable(SIZES[2], logs_in_line);
+        let parameters = with_buffers(SIZES[2], logs_in_line, buffers);
         let media = Instrumented::counting(
             Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(),
         );
@@ -350,14 +362,16 @@ fn one_change_of_a_line_is_undone_in_line_and_a_second_one_by_the_log() {
         let pool = Pool::create(media, &format).unwrap();
         let tree = open::<U64Keys, _>(&pool, false).unwrap();
         for key in 0..14u64 {
-            tree.insert(key, key).unwrap();
+            tree.insert(key, least + key).unwrap();
         }
         tree.sync().unwrap();
         let count = || pool.media().counts().event(Counter::NodesLogged);
         let before = count();
+        let of_tree = tree.statistics().epochs.nodes_logged;
         for key in updates {
             tree.update(key, 100 + key).unwrap();
         }
-        assert_eq!(count() - before, logged, "{updates:?}");
+        assert_eq!(count() - before, logged, "{updates:?} of {least}");
+        assert_eq!(tree.statistics().epochs.nodes_logged - of_tree, logged);
     }
 }

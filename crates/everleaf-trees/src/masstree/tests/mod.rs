@@ -15,6 +15,7 @@ use everleaf_index::Index;
 use everleaf_pmem::{Cpu, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool};
 
+use super::engine::BUFFERS;
 use super::layout::WIDTH;
 use super::{OFFER, TUNED};
 use crate::support::key::SliceKey;
@@ -22,7 +23,18 @@ pub(super) use crate::support::parameters::Parameters;
 
 /// An empty pool in DRAM that may grow to `max_bytes`.
 pub(super) fn pool(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {
-    let parameters = OFFER.pack(parameters);
+    pool_of(OFFER.pack(parameters), max_bytes)
+}
+
+/// Sizes as they stand in the header of a pool, and whether values stand in buffers.
+pub(super) fn packed(sizes: Parameters, buffers: bool) -> [u64; 8] {
+    let mut words = OFFER.pack(sizes);
+    words[0] |= if buffers { BUFFERS } else { 0 };
+    words
+}
+
+/// The same of such a header.
+pub(super) fn pool_of(parameters: [u64; 8], max_bytes: u64) -> Arc<Pool<Dram>> {
     let format =
         Format { engine: "masstree-transient".into(), key_type: KeyType::Bytes, parameters };
     let region = Region::anonymous(64 << 10, max_bytes).unwrap();

@@ -6,7 +6,7 @@ use everleaf_index::{BytesKeys, Direction, Index, Model, SerialIndex, U64Keys};
 use proptest::prelude::*;
 
 use super::super::create;
-use super::{Parameters, SIZES, assert_sound, pool};
+use super::{SIZES, assert_sound, packed, pool_of};
 use crate::support::key::SliceKey;
 
 /// Keys of numbers, some of which are alike for many slices.
@@ -88,11 +88,11 @@ where
     }
 }
 
-fn run<K: TestKey>(acts: &[Act], parameters: Parameters)
+fn run<K: TestKey>(acts: &[Act], parameters: [u64; 8])
 where
     Model<K>: SerialIndex<K>,
 {
-    let pool = pool(parameters, 64 << 20);
+    let pool = pool_of(parameters, 64 << 20);
     let tree = create::<K, _>(&pool).unwrap();
     let mut model = Model::<K>::new();
     let mut one = |kind: u32, number: u16, value: u64| {
@@ -160,12 +160,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn trees_of_numbers_do_what_the_model_does(acts in acts(), size in 0usize..3) {
-        run::<U64Keys>(&acts, SIZES[size]);
+    fn trees_of_numbers_do_what_the_model_does(
+        acts in acts(), size in 0usize..3, buffers: bool
+    ) {
+        run::<U64Keys>(&acts, packed(SIZES[size], buffers));
     }
 
     #[test]
-    fn trees_of_byte_strings_do_what_the_model_does(acts in acts(), size in 0usize..3) {
-        run::<BytesKeys>(&acts, SIZES[size]);
+    fn trees_of_byte_strings_do_what_the_model_does(
+        acts in acts(), size in 0usize..3, buffers: bool
+    ) {
+        run::<BytesKeys>(&acts, packed(SIZES[size], buffers));
     }
 }
