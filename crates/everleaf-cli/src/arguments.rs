@@ -38,6 +38,10 @@ pub struct EngineParameters {
     /// A redo log has the ranges of a node that change, and not the whole node (lcbtree).
     #[arg(long)]
     log_ranges: bool,
+    /// Each value of the index stands in a buffer of the tree's own memory, as in the paper, for
+    /// comparisons with it (masstree, masstree-logging).
+    #[arg(long)]
+    buffers: bool,
 }
 
 impl From<EngineParameters> for everleaf::EngineParameters {
@@ -47,6 +51,7 @@ impl From<EngineParameters> for everleaf::EngineParameters {
             inner_keys: given.inner_keys,
             group_bytes: given.group_bytes,
             log_ranges: given.log_ranges,
+            buffers: given.buffers,
             ..Self::default()
         }
     }

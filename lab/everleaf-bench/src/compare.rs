@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::contention::Contention;
 use crate::options::{CompareOptions, MicroOptions};
 use crate::place::{Need, Place};
-use crate::plan::{MOST, MOST_ROUNDS, Sharing, within};
+use crate::plan::{MOST, MOST_ROUNDS, Sharing, need_epochs, within};
 use crate::session::{ProgressTracker, Session};
 use crate::turns::Contender;
 use crate::{BenchError, Phase, Progress};
@@ -67,6 +67,9 @@ pub struct Comparison {
     /// How often threads met, in all rounds together.
     #[serde(flatten)]
     pub contention: Contention,
+    /// Nodes copied to a log before they were changed, in all rounds together; none of an engine
+    /// without epochs.
+    pub nodes_logged: Option<u64>,
 }
 
 /// Measures engines in turns. In each round all of them are made and filled first, and stay. Each
@@ -136,6 +139,10 @@ pub(crate) fn plan_compare(options: &CompareOptions) -> Result<(Vec<About>, u64)
     }
     within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
     options.turn.map_or(Ok(()), |turn| within("turn", turn, 1, MOST))?;
+    need_epochs(
+        options.micro.epoch_ops,
+        options.engines.iter().map(|name| Sharing::of_name(name).0),
+    )?;
     let (mut about, mut operations) = (Vec::new(), 0);
     let mut need = Need { pool_bytes: 0, dram_bytes: 0 };
     for engine in &options.engines {
@@ -190,7 +197,7 @@ impl Round<'_> {
         steps: &mut ProgressTracker<'_>,
     ) -> Result<(), BenchError> {
         let (engines, turns) = (contenders.len(), self.turns(&measured.about));
-        contenders.iter_mut().for_each(|contender| contender.begin(self.phase));
+        contenders.iter_mut().try_for_each(|contender| contender.begin(self.phase))?;
         for turn in 0..turns {
             for place in 0..engines {
                 let engine = (place + turn + self.rotation) % engines;
@@ -204,8 +211,11 @@ impl Round<'_> {
         }
         for (engine, contender) in contenders.iter_mut().enumerate() {
             let sum = &mut measured.contention[engine][self.place];
-            let met = contender.end();
+            let (met, logged) = contender.end();
             *sum = Some(sum.map_or(met, |sum: Contention| sum.and(met)));
+            if let Some(logged) = logged {
+                *measured.nodes_logged[engine][self.place].get_or_insert_default() += logged;
+            }
         }
         Ok(())
     }
@@ -218,6 +228,8 @@ struct Measured {
     rates: Vec<Vec<Vec<f64>>>,
     /// Of all rounds together.
     contention: Vec<Vec<Option<Contention>>>,
+    /// The same.
+    nodes_logged: Vec<Vec<Option<u64>>>,
 }
 
 impl Measured {
@@ -227,6 +239,7 @@ impl Measured {
             about,
             rates: vec![vec![Vec::new(); phases]; engines],
             contention: vec![vec![None; phases]; engines],
+            nodes_logged: vec![vec![None; phases]; engines],
         }
     }
 
@@ -261,6 +274,7 @@ impl Measured {
                 value_bytes: about.value_bytes,
                 durability: about.durability.to_string(),
                 contention: self.contention[engine][place].unwrap_or_default(),
+                nodes_logged: self.nodes_logged[engine][place],
             }
         };
         phases

@@ -35,7 +35,7 @@ pub struct Contention {
 impl Contention {
     /// What was counted since `before` by all targets together; nothing if one of them cannot tell.
     pub(crate) fn between(
-        before: &[Option<Conflicts>],
+        before: &[Option<IndexStatistics>],
         after: impl Iterator<Item = Option<IndexStatistics>>,
     ) -> Self {
         let mut concurrency = Concurrency::OneLock;
@@ -45,7 +45,7 @@ impl Contention {
             .map(|(before, after)| {
                 let after = after?;
                 concurrency = after.concurrency;
-                Some(after.conflicts.since(before.as_ref()?))
+                Some(after.conflicts.since(&before.as_ref()?.conflicts))
             })
             .collect();
         differences.map_or(Self::default(), |differences| Self::of(concurrency, &differences))
@@ -126,6 +126,16 @@ impl Contention {
     }
 }
 
+/// Nodes that all targets together copied to a log since `before`; nothing if one of them cannot
+/// tell.
+pub(crate) fn nodes_logged(
+    before: &[Option<IndexStatistics>],
+    after: &[Option<IndexStatistics>],
+) -> Option<u64> {
+    let logged = |of: &Option<IndexStatistics>| of.map(|of| of.epochs.nodes_logged);
+    before.iter().zip(after).map(|(before, after)| Some(logged(after)? - logged(before)?)).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +152,7 @@ mod tests {
             let concurrency = Concurrency::SimulatedRtm;
             Some(IndexStatistics { conflicts, concurrency, ..IndexStatistics::default() })
         };
-        let before = [Some(counted(1, 0)), Some(Conflicts::default())];
+        let before = [statistics(counted(1, 0)), statistics(Conflicts::default())];
         let after = [statistics(counted(3, 4)), statistics(counted(10, 1))];
         let contention = Contention::between(&before, after.into_iter());
         assert_eq!(

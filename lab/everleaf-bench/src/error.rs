@@ -187,6 +187,12 @@ pub enum BenchError {
         /// What was given.
         engine: Subject,
     },
+    /// Nothing has epochs.
+    #[error(
+        "--epoch-ops ends epochs, and no engine here has any: choose masstree or masstree-logging, \
+        or leave it out"
+    )]
+    NoEpochs,
     /// Nothing can be counted.
     #[error(
         "{engine} lives in no pool, so nothing can be counted: choose an index engine or store"
@@ -319,6 +325,7 @@ impl BenchError {
             | Self::NothingToRecover
             | Self::NothingPersists { .. }
             | Self::NotAnIndex { .. }
+            | Self::NoEpochs
             | Self::NoPool { .. }
             | Self::Index(IndexError::Parameter { .. })
             | Self::Map(MapError::Unsupported { .. }) => true,

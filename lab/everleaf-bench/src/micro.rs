@@ -10,6 +10,7 @@ use crate::key::{BenchKey, String16};
 use crate::measure::{Latencies, LatencySummary, Measured, Unobserved};
 use crate::options::{BenchKeyType, MicroOptions};
 use crate::peers::store::Everleaf;
+use crate::plan::need_epochs;
 use crate::report::PhaseReport;
 use crate::session::{Describe, ProgressTracker, Session};
 use crate::target::{ByteTarget, Target};
@@ -53,6 +54,7 @@ pub fn run_micro_with_progress(
     progress: &mut dyn FnMut(Progress),
     report: &mut dyn FnMut(PhaseReport),
 ) -> Result<(), BenchError> {
+    need_epochs(options.epoch_ops, std::iter::once(&*options.engine))?;
     let session = Session::shared(options)?;
     let runs = if session.plan.subject.has_pool() { 3 } else { 2 };
     let mut steps = ProgressTracker::new(progress, runs * session.operations());

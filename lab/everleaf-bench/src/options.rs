@@ -175,6 +175,10 @@ pub struct MicroOptions {
     pub paper_order: bool,
     /// Whether a redo log has ranges and not whole nodes, where the engine offers it.
     pub log_ranges: bool,
+    /// Whether each value stands in a buffer of its own, in the engines of Masstree.
+    pub buffers: bool,
+    /// An epoch of an index that has epochs ends after so many writes, and not by time.
+    pub epoch_ops: Option<u64>,
     /// Keys of an inner node; none is the engine's default.
     pub inner_keys: Option<u32>,
     /// Words of a value, 1 to 14.
@@ -227,6 +231,8 @@ impl Default for MicroOptions {
             leaf_slots: None,
             paper_order: false,
             log_ranges: false,
+            buffers: false,
+            epoch_ops: None,
             inner_keys: None,
             value_words: 1,
             value_bytes: None,

@@ -16,6 +16,8 @@ use crate::plan::Plan;
 use crate::{BenchError, Made, Order, Peer, Scratch, Subject};
 
 const MIB: u128 = 1 << 20;
+/// Bytes of a value's buffer and its header.
+const BUFFER_BYTES: u128 = 64;
 /// Bytes of a pool that is only looked at.
 const SMALLEST_POOL: u64 = 64 << 10;
 /// `f_type` of tmpfs.
@@ -100,8 +102,11 @@ impl Need {
         let entry_bytes = 8 + 8 * u128::from(options.value_words);
         // Random insertions leave nodes 69 percent full; ascending ones half full.
         let fill_percent = if options.order == Order::Random { 60 } else { 45 };
-        let pool_bytes =
-            keys * (entry_bytes * 110 / fill_percent + record_bytes * 110 / 100) + 8 * MIB;
+        // Buffers that were replaced in an epoch are not used again before its end.
+        let buffers = if options.buffers { keys + u128::from(plan.replaced) } else { 0 };
+        let pool_bytes = keys * (entry_bytes * 110 / fill_percent + record_bytes * 110 / 100)
+            + buffers * BUFFER_BYTES
+            + 8 * MIB;
         let counted = pool_bytes / 8;
         Self::bytes(pool_bytes, keys * (key_bytes / 4 + 1) + Self::drawn(plan) + counted + 16 * MIB)
     }

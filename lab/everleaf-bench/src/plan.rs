@@ -70,6 +70,8 @@ pub(crate) struct Plan {
     pub total_keys: u64,
     /// Keys that are in the index at most.
     pub peak_keys: u64,
+    /// Values that are replaced in an epoch at most: what they were waits for its end.
+    pub replaced: u64,
     /// Bytes of the operations that are drawn at a time, and of what they are drawn from.
     pub drawn_bytes: u64,
 }
@@ -88,6 +90,23 @@ pub(crate) fn within(
     }
 }
 
+/// Refuses to end epochs where nothing has any.
+pub(crate) fn need_epochs<'n>(
+    epoch_ops: Option<u64>,
+    engines: impl Iterator<Item = &'n str>,
+) -> Result<(), BenchError> {
+    let Some(writes) = epoch_ops else { return Ok(()) };
+    within("epoch-ops", writes, 1, MOST)?;
+    for engine in engines {
+        if engine.parse::<Subject>()?.has_epochs() {
+            return Ok(());
+        }
+    }
+    Err(BenchError::NoEpochs)
+}
+
+/// Values that an epoch ended by time replaces at most: more than 64 threads do in it.
+pub(crate) const MOST_REPLACED: u64 = 4 << 20;
 /// Rounds that are still worth their time.
 pub(crate) const MOST_ROUNDS: u64 = 1000;
 /// Operations and keys beyond which arithmetic would overflow; far beyond what a machine holds.
@@ -163,6 +182,8 @@ impl Plan {
             options: options.clone(),
             total_keys,
             peak_keys,
+            // A phase of the counting run is one epoch.
+            replaced: options.keys.min(options.epoch_ops.unwrap_or(MOST)),
             // A key, and whether it is inserted.
             drawn_bytes: options.keys.max(options.operations(Phase::Scan))
                 * (options.key_type.bytes() + 2),

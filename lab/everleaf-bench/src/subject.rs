@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use everleaf::{DEFAULT_ENGINE, Engine};
+use everleaf::{Contract, DEFAULT_ENGINE, Engine};
 
 use crate::BenchError;
 
@@ -110,6 +110,16 @@ impl Subject {
         match self {
             Subject::Index(engine) => engine.is_concurrent(),
             Subject::Store(_) | Subject::Peer(_) => true,
+        }
+    }
+
+    /// Whether it is made of epochs, at the ends of which it is durable.
+    pub fn has_epochs(self) -> bool {
+        match self {
+            Subject::Index(engine) | Subject::Store(engine) => {
+                engine.contract() == Contract::Buffered
+            }
+            Subject::Peer(_) => false,
         }
     }
 

@@ -1,9 +1,9 @@
 //! Engines that are measured in turns: all of them are there, filled, and each does a few
 //! operations of a phase before the next does the same.
 
-use everleaf_index::Conflicts;
+use everleaf_index::IndexStatistics;
 
-use crate::contention::Contention;
+use crate::contention::{Contention, nodes_logged};
 use crate::key::{BenchKey, String16};
 use crate::measure::{Unobserved, lanes, measure};
 use crate::options::BenchKeyType;
@@ -14,8 +14,11 @@ use crate::{BenchError, Phase};
 
 /// An engine among others, filled, whatever its keys and values are.
 pub trait Contender {
-    /// Draws the operations of the next phase.
-    fn begin(&mut self, phase: Phase);
+    /// Draws the operations of the next phase, which begins in an epoch of its own.
+    ///
+    /// # Errors
+    /// What the end of an epoch says.
+    fn begin(&mut self, phase: Phase) -> Result<(), BenchError>;
 
     /// Does turn `turn` of `turns`, which share the operations of the phase in equal parts.
     /// Operations a second, of all threads together.
@@ -24,8 +27,9 @@ pub trait Contender {
     /// [`BenchError`], among them a wrong answer.
     fn turn(&mut self, turn: usize, turns: usize) -> Result<f64, BenchError>;
 
-    /// What its threads met in the phase, which is over.
-    fn end(&mut self) -> Contention;
+    /// What its threads met in the phase, which is over, and the nodes that were copied to a log in
+    /// it; none without epochs.
+    fn end(&mut self) -> (Contention, Option<u64>);
 
     /// Operations of the phase.
     fn operations(&self) -> u64;
@@ -91,16 +95,17 @@ struct Running<'s, K, T> {
     phases: u8,
     drawn: Vec<Drawn<K>>,
     /// What each target had counted before the phase.
-    before: Vec<Option<Conflicts>>,
+    before: Vec<Option<IndexStatistics>>,
 }
 
 impl<K: BenchKey, T: Target<K>> Contender for Running<'_, K, T> {
-    fn begin(&mut self, phase: Phase) {
+    fn begin(&mut self, phase: Phase) -> Result<(), BenchError> {
         self.phase = phase;
         self.phases = self.phases.wrapping_add(1);
         self.drawn = self.workloads.iter_mut().map(|of| of.operations(phase)).collect();
-        let conflicts = |target: &T| target.statistics().map(|of| of.conflicts);
-        self.before = self.targets.iter().map(conflicts).collect();
+        self.targets.iter().try_for_each(Target::end_epoch)?;
+        self.before = self.targets.iter().map(Target::statistics).collect();
+        Ok(())
     }
 
     fn turn(&mut self, turn: usize, turns: usize) -> Result<f64, BenchError> {
@@ -114,9 +119,12 @@ impl<K: BenchKey, T: Target<K>> Contender for Running<'_, K, T> {
         Ok(operations as f64 / measured.elapsed.as_secs_f64().max(1e-9))
     }
 
-    fn end(&mut self) -> Contention {
+    fn end(&mut self) -> (Contention, Option<u64>) {
         self.drawn = Vec::new();
-        Contention::between(&self.before, self.targets.iter().map(Target::statistics))
+        let after: Vec<_> = self.targets.iter().map(Target::statistics).collect();
+        let has_epochs = self.session.plan.subject.has_epochs();
+        let logged = has_epochs.then(|| nodes_logged(&self.before, &after)).flatten();
+        (Contention::between(&self.before, after.into_iter()), logged)
     }
 
     fn operations(&self) -> u64 {
@@ -160,13 +168,14 @@ mod tests {
             let mut running = alone(&session);
             let mut left = Vec::new();
             for phase in phases {
-                running.begin(phase);
+                running.begin(phase).unwrap();
                 assert_eq!(running.operations(), 301);
                 for turn in 0..turns {
                     // Wrong answers are errors.
                     assert!(running.turn(turn, turns).unwrap() > 0.0, "{phase} {turn}");
                 }
-                assert_eq!(running.end().restarts, Some(0));
+                let (contention, logged) = running.end();
+                assert_eq!((contention.restarts, logged), (Some(0), None));
                 left.push(running.targets[0].len());
             }
             assert_eq!(left, [301, 451, 451, 451, 451, 150], "{turns} turns");
@@ -177,7 +186,7 @@ mod tests {
     fn a_turn_that_is_done_twice_is_found_out() {
         let session = Session::shared(&options(&[Phase::Insert])).unwrap();
         let mut running = alone(&session);
-        running.begin(Phase::Insert);
+        running.begin(Phase::Insert).unwrap();
         running.turn(0, 3).unwrap();
         running.turn(1, 3).unwrap();
         assert!(matches!(running.turn(1, 3), Err(BenchError::WrongAnswers { .. })));
@@ -191,7 +200,7 @@ mod tests {
         assert_eq!(session.operations(), 3 * 2 * 301, "no part, which must be a multiple");
         let mut running = alone(&session);
         for (phase, left) in phases.into_iter().zip([301, 0]) {
-            running.begin(phase);
+            running.begin(phase).unwrap();
             assert_eq!(running.operations(), 3 * 301);
             assert!((0..2).all(|turn| running.turn(turn, 2).is_ok()));
             assert!(running.targets.iter().all(|target| target.len() == left));

@@ -83,7 +83,7 @@ pub struct Args {
         long,
         conflicts_with_all = [
             "seed", "mutate", "budget", "keys", "store", "value_words", "assume", "threads",
-            "leaf_slots", "inner_keys", "group_bytes", "log_ranges",
+            "leaf_slots", "inner_keys", "group_bytes", "log_ranges", "buffers",
         ]
     )]
     pub suite: bool,
@@ -378,6 +378,7 @@ fn subject(args: &Args, engine: Engine, scenario: Scenario) -> Result<EngineSubj
         inner_keys: given.inner_keys.or(tiny.inner_keys),
         group_bytes: given.group_bytes.or(tiny.group_bytes),
         log_ranges: given.log_ranges,
+        buffers: given.buffers,
         ..tiny
     };
     // Sizes that are not on offer are wrong usage, and no failed exploration.

@@ -29,6 +29,8 @@ pub enum Axis {
     NodeBytes(&'static [u32]),
     /// Parts of all keys.
     KeysOver(&'static [u64]),
+    /// Numbers of keys, those of them that are no more than all.
+    KeysUpTo(&'static [u64]),
     /// 1, 2, 4, .. threads, up to as many as there are processors, and no more than this.
     ThreadsUpTo(u32),
     /// Bytes of a value.
@@ -52,7 +54,7 @@ impl Axis {
             Axis::FlushLatency(_) => "added to a flush, ns",
             Axis::FenceLatency(_) => "added to a fence, ns",
             Axis::NodeBytes(_) => "bytes of a node",
-            Axis::KeysOver(_) => "keys",
+            Axis::KeysOver(_) | Axis::KeysUpTo(_) => "keys",
             Axis::ThreadsUpTo(_) => "threads",
             Axis::ValueBytes(_) => "bytes of a value",
             Axis::KeyDeviation(_) => "standard deviation of the keys",
@@ -64,7 +66,10 @@ impl Axis {
 
     /// Whether places grow by factors.
     pub const fn is_logarithmic(self) -> bool {
-        matches!(self, Axis::NodeBytes(_) | Axis::KeysOver(_) | Axis::KeyDeviation(_))
+        matches!(
+            self,
+            Axis::NodeBytes(_) | Axis::KeysOver(_) | Axis::KeysUpTo(_) | Axis::KeyDeviation(_)
+        )
     }
 
     /// The names of its places, where they are no numbers.
@@ -94,6 +99,11 @@ impl Axis {
                 places.dedup(); // Of few keys several parts are one key.
                 places
             }
+            Axis::KeysUpTo(places) => {
+                let places: Vec<u64> =
+                    places.iter().copied().filter(|place| *place <= keys).collect();
+                if places.is_empty() { vec![keys] } else { places }
+            }
             Axis::Kinds(kinds) => (0..kinds.len() as u64).collect(),
             Axis::Instructions(all) => (0..all.len() as u64).collect(),
             Axis::ThreadsUpTo(most) => {
@@ -115,7 +125,7 @@ impl Axis {
             Axis::FlushLatency(_) => options.flush_ns = place,
             Axis::FenceLatency(_) => options.fence_ns = place,
             Axis::NodeBytes(_) => options.node_bytes = Some(place as u32),
-            Axis::KeysOver(_) => {
+            Axis::KeysOver(_) | Axis::KeysUpTo(_) => {
                 (options.keys, options.warm) = (place, if options.warm == 0 { 0 } else { place })
             }
             Axis::ThreadsUpTo(_) => options.threads = place as u32,
@@ -156,7 +166,7 @@ pub enum Measure {
     BytesFlushed,
     /// Bytes of persistent memory that a key takes after the phase.
     PmBytes,
-    /// Nodes of an operation that were copied to a log.
+    /// Nodes that were copied to a log, by all operations together.
     NodesLogged,
 }
 
@@ -172,7 +182,7 @@ impl Measure {
             Measure::Misses => "misses/operation",
             Measure::BytesFlushed => "bytes flushed/operation",
             Measure::PmBytes => "bytes/key",
-            Measure::NodesLogged => "nodes logged/operation",
+            Measure::NodesLogged => "nodes logged in the epoch",
         }
     }
 
@@ -220,5 +230,7 @@ mod tests {
         assert_eq!(Axis::KeysOver(&[1000, 100, 10, 1]).places(100), [1, 10, 100]);
         assert_eq!(Axis::KeysOver(&[1000, 100, 10, 1]).places(5000), [5, 50, 500, 5000]);
         assert_eq!(Axis::ThreadsUpTo(1).places(100), [1]);
+        assert_eq!(Axis::KeysUpTo(&[10, 100, 300]).places(299), [10, 100]);
+        assert_eq!(Axis::KeysUpTo(&[10]).places(9), [9]);
     }
 }

@@ -340,6 +340,34 @@ pub fn incll_5() -> Vec<Said> {
     engines.flat_map(|engine| [of(engine, Uniform, 69.0), of(engine, Zipfian, 50.0)]).collect()
 }
 
+/// Numbers of keys of Durable Masstree's Figure 7 at which nodes that are logged are counted.
+pub const INCLL_7_KEYS: [u64; 5] = [10_000, 100_000, 1_000_000, 3_000_000, 10_000_000];
+
+/// Durable Masstree, Figure 7: nodes logged in an epoch of 400,000 updates, with and without logs in
+/// cache lines, in nodes that random insertions have filled. The paper draws them; these are what
+/// its layout comes to: without, all nodes that are updated; with, those of which two entries of a
+/// line are.
+pub fn incll_7() -> Vec<Quotient> {
+    let due = [
+        ("masstree", [1005.0, 10_105.0, 78_400.0, 73_900.0, 32_800.0]),
+        ("masstree-logging", [1005.0, 10_105.0, 98_500.0, 219_000.0, 328_000.0]),
+    ];
+    let of = |(engine, numbers): (&'static str, [f64; 5])| {
+        INCLL_7_KEYS.into_iter().zip(numbers).map(move |(keys, paper)| Quotient {
+            paper,
+            paper_to: None,
+            paper_at: "",
+            form: Form::Value,
+            key_type: BenchKeyType::U64,
+            phase: Phase::Update,
+            measure: Measure::NodesLogged,
+            above: (engine, keys),
+            below: (engine, keys),
+        })
+    };
+    due.into_iter().flat_map(of).collect()
+}
+
 /// Durable Masstree, section 6.1 (Figure 8): as Figure 3, measured again, and without logs in cache
 /// lines.
 pub fn incll_8() -> Vec<Said> {

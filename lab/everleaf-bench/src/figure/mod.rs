@@ -175,8 +175,17 @@ fn of_paper(at: &str) -> String {
 
 /// Whether an engine can flush as much as its paper does.
 pub(crate) fn has_paper_order(engine: &str) -> bool {
-    let name = EngineParameters::PAPER_ORDER;
-    matches!(engine.parse(), Ok(Subject::Index(engine)) if engine.parameters().contains(&name))
+    takes(engine, EngineParameters::PAPER_ORDER)
+}
+
+/// Whether an engine's values are buffers in its paper.
+pub(crate) fn has_buffers(engine: &str) -> bool {
+    takes(engine, EngineParameters::BUFFERS)
+}
+
+/// Whether it is an index that takes a parameter.
+fn takes(engine: &str, parameter: &str) -> bool {
+    matches!(engine.parse(), Ok(Subject::Index(engine)) if engine.parameters().contains(&parameter))
 }
 
 /// Bits of a key: so many, or as many as twice these keys need, which some figures insert.

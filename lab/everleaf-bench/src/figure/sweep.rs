@@ -7,8 +7,8 @@ use everleaf_pmem::{Counter, LINE};
 
 use super::axis::{Axis, Measure};
 use super::{
-    Claim, Drawing, FigureOptions, Form, Panel, Series, engine_at, has_paper_order, key_bits,
-    of_paper, place_among,
+    Claim, Drawing, FigureOptions, Form, Panel, Series, engine_at, has_buffers, has_paper_order,
+    key_bits, of_paper, place_among,
 };
 use crate::compare::Spread;
 use crate::model::Latency;
@@ -25,6 +25,8 @@ pub struct Sweep {
     pub shown: &'static [(Phase, Measure)],
     /// Whether as many keys as operations are there before.
     pub warmed: bool,
+    /// Operations, where they are not as many as keys.
+    pub operations: Option<u64>,
     pub flush: Flush,
     /// Latencies beside the axis: added to reads and to flushes.
     pub added: [u64; 2],
@@ -168,6 +170,7 @@ impl Sweep {
                         pool: options.pool.clone(),
                         inner_keys: self.inner_keys,
                         paper_order: self.paper_order && has_paper_order(engine),
+                        buffers: has_buffers(engine),
                         key_bits: key_bits(self.key_bits, options.keys),
                         ..MicroOptions::default()
                     };
@@ -175,6 +178,7 @@ impl Sweep {
                         micro.inner_keys = None;
                     }
                     self.axis.apply(place, &mut micro);
+                    micro.keys = self.operations.unwrap_or(micro.keys);
                     match drawing.sized(self.node_bytes, &mut micro) {
                         Ok(_) => points.push(Point {
                             key_type: *key_type,
@@ -234,7 +238,7 @@ impl Sweep {
             put(Measure::Modelled, added.cost_ns(counts) / keys);
             put(Measure::LinesRead, counts.pm_lines_read as f64 / keys);
             put(Measure::Misses, counts.pm_line_misses as f64 / keys);
-            put(Measure::NodesLogged, counts.event(Counter::NodesLogged) as f64 / keys);
+            put(Measure::NodesLogged, counts.event(Counter::NodesLogged) as f64);
             put(
                 Measure::Flushes,
                 (counts.flushes.values().sum::<u64>() + counts.line_writes) as f64 / keys,

@@ -2,7 +2,10 @@
 //! Circ-Trees.
 
 use super::axis::Axis;
-use super::{Claim, Drawing, FigureOptions, Form, Panel, Series, engine_at, of_paper, place_among};
+use super::{
+    Claim, Drawing, FigureOptions, Form, Panel, Series, engine_at, has_buffers, of_paper,
+    place_among,
+};
 use crate::session::Session;
 use crate::ycsb::{
     Distribution, Record, Workload, YcsbOptions, YcsbReport, run_ycsb_with_progress,
@@ -172,6 +175,7 @@ impl OfYcsb {
             node_bytes: self.node_bytes,
             flush: self.flush,
             flush_ns: self.flush_ns,
+            buffers: has_buffers(engine),
             ..MicroOptions::default()
         };
         if let Some(axis) = self.axis {

@@ -56,6 +56,7 @@ impl<K: BenchKey> ByteStore<K> for Everleaf {
             used_bytes,
             concurrency,
             conflicts,
+            epochs,
             ..
         } = of_store;
         Some(IndexStatistics {
@@ -67,6 +68,7 @@ impl<K: BenchKey> ByteStore<K> for Everleaf {
             dram_bytes,
             concurrency,
             conflicts,
+            epochs,
             ..Default::default()
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use everleaf::EngineParameters;
 use everleaf::internal::registry;
-use everleaf_index::{Conflicts, IndexStatistics};
+use everleaf_index::IndexStatistics;
 use everleaf_pmem::{Cpu, Durability, Medium};
 
 use crate::contention::Contention;
@@ -86,7 +86,7 @@ pub(crate) trait Describe {
 struct Described<'t, T, K> {
     targets: &'t [T],
     /// What each had counted before the phase.
-    before: &'t [Option<Conflicts>],
+    before: &'t [Option<IndexStatistics>],
     kind: std::marker::PhantomData<K>,
 }
 
@@ -137,6 +137,7 @@ impl Session {
         (parameters.leaf_slots, parameters.inner_keys) = (plan.leaf_slots()?, options.inner_keys);
         parameters.paper_order = options.paper_order;
         parameters.log_ranges = options.log_ranges;
+        parameters.buffers = options.buffers;
         match plan.subject {
             // No pool is made of it, so it has no format: only its parameters are looked at.
             Subject::Index(engine) if !engine.is_available() && !engine.is_volatile_twin() => {
@@ -145,6 +146,10 @@ impl Session {
             Subject::Index(engine) => {
                 let words = plan.options.value_words as usize;
                 registry::pool_format(engine, key_type(options.key_type), &parameters, words)?;
+            }
+            // Its values are records, whatever the index has; and it ends its epochs itself.
+            Subject::Store(_) if options.buffers || options.epoch_ops.is_some() => {
+                return Err(BenchError::NotAnIndex { engine: plan.subject });
             }
             Subject::Store(engine) => {
                 registry::pool_format(engine, key_type(options.key_type), &parameters, 1)?;
@@ -246,8 +251,7 @@ impl Session {
                 workloads.iter_mut().map(|workload| workload.operations(phase)).collect();
             targets.iter().try_for_each(Target::end_epoch)?;
             before();
-            let counted: Vec<_> =
-                targets.iter().map(|target| target.statistics().map(|of| of.conflicts)).collect();
+            let counted: Vec<_> = targets.iter().map(Target::statistics).collect();
             let clocks = vec![clock.clone(); threads * targets.len()];
             let measured =
                 measure(lanes(targets, wholes(&drawn), threads), clocks, phase, i as u8)?;

@@ -178,9 +178,13 @@ impl Session {
             transactions,
         )?;
         let target = IndexTarget::new(index);
-        // A run that must repeat ends no epochs: it counts what operations cost.
-        let repeatable = pool.media().is_repeatable();
-        Ok((pool, if repeatable { target } else { target.ending_epochs()? }))
+        let target = match self.plan.options.epoch_ops {
+            Some(writes) => target.ending_epochs_after(writes),
+            // A run that must repeat ends no epochs by time: it counts what operations cost.
+            None if pool.media().is_repeatable() => target,
+            None => target.ending_epochs()?,
+        };
+        Ok((pool, target))
     }
 
     /// An empty store on a media, and its pool.

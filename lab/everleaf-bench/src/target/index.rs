@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use everleaf::DurabilityMode;
@@ -24,13 +25,37 @@ const MAX_WORDS: usize = 14;
 pub struct IndexTarget<K: BenchKey> {
     /// Ends epochs; it goes before the index does.
     timer: Option<EpochTimer>,
+    /// Ends them instead.
+    writes: Option<EpochWrites>,
     index: Arc<dyn Index<K::Kind>>,
+}
+
+/// The writes of an epoch, which ends with the last of them.
+pub struct EpochWrites {
+    most: u64,
+    done: AtomicU64,
+}
+
+impl EpochWrites {
+    /// Counts a write; whether the epoch ends with it.
+    #[inline(always)]
+    fn is_last(&self) -> bool {
+        (self.done.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.most)
+    }
 }
 
 impl<K: BenchKey> IndexTarget<K> {
     /// Any engine.
     pub fn new(index: Box<dyn Index<K::Kind>>) -> Self {
-        Self { timer: None, index: index.into() }
+        Self { timer: None, writes: None, index: index.into() }
+    }
+
+    /// The same, and an epoch ends after exactly so many writes, if it has any.
+    pub fn ending_epochs_after(mut self, writes: u64) -> Self {
+        if self.index.contract() == Contract::Buffered {
+            self.writes = Some(EpochWrites { most: writes, done: AtomicU64::new(0) });
+        }
+        self
     }
 
     /// The same, and its epochs are ended as often as those of a store, if it has any.
@@ -67,8 +92,8 @@ impl<K: BenchKey> Target<K> for IndexTarget<K> {
 
     fn handles(&mut self, threads: usize) -> Vec<IndexHandle<'_, K>> {
         if threads > 1 || alone::<K>(&mut self.index).is_none() {
-            let index = &*self.index;
-            return (0..threads).map(|_| IndexHandle::Shared(index)).collect();
+            let (index, writes) = (&*self.index, self.writes.as_ref());
+            return (0..threads).map(|_| IndexHandle::Shared(index, writes)).collect();
         }
         alone::<K>(&mut self.index).map(IndexHandle::Alone).into_iter().collect()
     }
@@ -82,14 +107,17 @@ impl<K: BenchKey> Target<K> for IndexTarget<K> {
         Some(self.index.statistics().pm_bytes)
     }
     fn end_epoch(&self) -> Result<(), BenchError> {
+        if let Some(writes) = &self.writes {
+            writes.done.store(0, Ordering::Relaxed);
+        }
         Ok(self.index.sync()?)
     }
 }
 
 /// An index as one thread uses it.
 pub enum IndexHandle<'t, K: BenchKey> {
-    /// Shared with other threads.
-    Shared(&'t dyn Index<K::Kind>),
+    /// Shared with other threads, and the writes of an epoch, where they end it.
+    Shared(&'t dyn Index<K::Kind>, Option<&'t EpochWrites>),
     /// The only thread's, as the peer's is: a single-threaded engine without its lock.
     Alone(&'t mut dyn SerialIndex<K::Kind>),
 }
@@ -98,10 +126,23 @@ pub enum IndexHandle<'t, K: BenchKey> {
 macro_rules! on {
     ($handle:expr, $index:ident => $call:expr) => {
         match $handle {
-            IndexHandle::Shared($index) => $call,
+            IndexHandle::Shared($index, _) => $call,
             IndexHandle::Alone($index) => $call,
         }
     };
+}
+
+impl<K: BenchKey> IndexHandle<'_, K> {
+    /// After a write.
+    #[inline(always)]
+    fn written<T>(&self, outcome: T) -> Result<T, IndexError> {
+        if let IndexHandle::Shared(index, Some(writes)) = self
+            && writes.is_last()
+        {
+            index.sync()?;
+        }
+        Ok(outcome)
+    }
 }
 
 impl<K: BenchKey> Operations<K> for IndexHandle<'_, K> {
@@ -130,6 +171,7 @@ impl<K: BenchKey> Operations<K> for IndexHandle<'_, K> {
             let words = index.value_words();
             index.insert_words(key.borrow(), &new[..words])
         })
+        .and_then(|added| self.written(added))
     }
     #[inline(always)]
     fn update(&mut self, key: &K, value: u64) -> Result<Option<u64>, IndexError> {
@@ -139,6 +181,7 @@ impl<K: BenchKey> Operations<K> for IndexHandle<'_, K> {
             let words = index.value_words();
             index.update_words(key.borrow(), &new[..words], &mut old[..words])
         })?;
+        self.written(())?;
         Ok(found.then(|| black_box(&old)[0]))
     }
     #[inline(always)]
@@ -148,6 +191,7 @@ impl<K: BenchKey> Operations<K> for IndexHandle<'_, K> {
             let words = index.value_words();
             index.remove_words(key.borrow(), &mut old[..words])
         })?;
+        self.written(())?;
         Ok(found.then(|| black_box(&old)[0]))
     }
     #[inline(always)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::operations::Operation;
 use crate::key::{String16, UserKey};
-use crate::plan::{MOST, MOST_VALUE_BYTES, Plan, within};
+use crate::plan::{MOST, MOST_REPLACED, MOST_VALUE_BYTES, Plan, within};
 use crate::{BenchError, BenchKeyType, MicroOptions, Phase};
 
 /// A core workload of YCSB.
@@ -279,6 +279,11 @@ impl YcsbOptions {
             seed: self.micro.seed.wrapping_add(round.into()),
             ..self.micro.clone()
         };
+        let [_, (second, _)] = self.workload.mix();
+        let replaced = match second {
+            Kind::Update | Kind::ReadModifyWrite => self.workload.second_kind(self.operations),
+            Kind::Read | Kind::Insert | Kind::Scan => 0,
+        };
         let mut plan = Plan::new(&micro).map_err(|error| match error {
             BenchError::ValueBytes { engine } => {
                 BenchError::RecordWords { engine, record: self.record }
@@ -290,6 +295,7 @@ impl YcsbOptions {
         } else {
             0
         };
+        plan.replaced = replaced.min(micro.epoch_ops.unwrap_or(MOST_REPLACED));
         plan.drawn_bytes = self.operations * self.record.operation_bytes() + sorted_places;
         Ok(plan)
     }

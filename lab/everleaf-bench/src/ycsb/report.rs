@@ -73,6 +73,9 @@ pub struct YcsbReport {
     /// How often threads met in the workload, in all rounds together, without the loading.
     #[serde(flatten)]
     pub contention: Contention,
+    /// Nodes copied to a log before they were changed, in the workload, in all rounds together; none
+    /// of an engine without epochs.
+    pub nodes_logged: Option<u64>,
 }
 
 /// Latencies of the operations of a kind, in nanoseconds.
@@ -238,6 +241,7 @@ impl YcsbReport {
                 .map(|done| done.contention)
                 .reduce(Contention::and)
                 .unwrap_or_default(),
+            nodes_logged: runs.timed.iter().map(|done| done.nodes_logged).sum(),
         }
     }
 

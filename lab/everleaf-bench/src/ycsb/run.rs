@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use super::operations::{Operation, STRIDE, Source, Stopwatch, perform};
 use super::options::{Kind, Record, YcsbOptions};
 use super::report::{Course, EngineRuns, KindLatencies, LoadLatencies, YcsbReport};
-use crate::contention::Contention;
+use crate::contention::{Contention, nodes_logged};
 use crate::key::{BenchKey, String16, UserKey};
 use crate::keys::mix;
 use crate::measure::{Clock, Unobserved, pin};
-use crate::plan::{MOST_ROUNDS, within};
+use crate::plan::{MOST_ROUNDS, need_epochs, within};
 use crate::session::{Driver, ProgressTracker, Session};
 use crate::target::Target;
 use crate::{BenchError, Progress, workload};
@@ -55,6 +55,7 @@ pub fn run_ycsb_with_progress(
         return Err(BenchError::NothingToCompare);
     }
     within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
+    need_epochs(options.micro.epoch_ops, options.engines.iter().map(String::as_str))?;
     let sessions = options
         .engines
         .iter()
@@ -108,6 +109,7 @@ pub struct Done<W: Stopwatch> {
     pub medium_bytes: Option<u64>,
     pub dram_bytes: Option<u64>,
     pub contention: Contention,
+    pub nodes_logged: Option<u64>,
 }
 
 /// A run of one engine.
@@ -167,8 +169,9 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
         let drawn: Vec<Vec<Operation<K>>> =
             (0..source.threads).map(|thread| source.draw(thread)).collect();
         let watches = (0..source.threads).map(&self.watch).collect();
-        let conflicts = |target: &T| target.statistics().map(|of| of.conflicts);
-        let before: Vec<_> = targets.iter().map(conflicts).collect();
+        // What is loaded has ended its epoch.
+        targets.iter().try_for_each(Target::end_epoch)?;
+        let before: Vec<_> = targets.iter().map(Target::statistics).collect();
         let (elapsed, right, watches) =
             operate::<K, T, W>(&mut targets[0], &drawn, watches, options.record)?;
         if right != options.operations {
@@ -181,7 +184,10 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
             });
         }
         steps.end(options.operations);
-        let contention = Contention::between(&before, targets.iter().map(Target::statistics));
+        let after: Vec<_> = targets.iter().map(Target::statistics).collect();
+        let has_epochs = session.plan.subject.has_epochs();
+        let nodes_logged = has_epochs.then(|| nodes_logged(&before, &after)).flatten();
+        let contention = Contention::between(&before, after.into_iter());
         let target = &targets[0];
         (self.done)(Done {
             load,
@@ -192,6 +198,7 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
             medium_bytes: target.medium_bytes(),
             dram_bytes: target.statistics().map(|statistics| statistics.dram_bytes),
             contention,
+            nodes_logged,
         });
         Ok(())
     }

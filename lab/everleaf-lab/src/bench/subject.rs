@@ -29,6 +29,8 @@ pub struct Subject {
     /// A redo log has the ranges of a node that change, and not the whole node (lcbtree).
     #[arg(long)]
     log_ranges: bool,
+    #[command(flatten)]
+    epochs: EpochOptions,
     /// Keys of an inner node [default: the engine's].
     #[arg(long, value_name = "N")]
     inner_keys: Option<u32>,
@@ -61,6 +63,19 @@ pub struct Subject {
     /// Print one JSON object a line.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What engines with epochs are measured by.
+#[derive(Debug, clap::Args)]
+pub struct EpochOptions {
+    /// Each value stands in a buffer of 32 bytes of the tree's own memory, which an update replaces,
+    /// as in the paper (masstree, masstree-logging, masstree-transient).
+    #[arg(long)]
+    pub buffers: bool,
+    /// An epoch ends after exactly so many writes (masstree, masstree-logging) [default: every 64
+    /// ms].
+    #[arg(long, value_name = "N")]
+    pub epoch_ops: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -127,6 +142,8 @@ impl Subject {
             leaf_slots: self.leaf_slots,
             paper_order: self.paper_order,
             log_ranges: self.log_ranges,
+            buffers: self.epochs.buffers,
+            epoch_ops: self.epochs.epoch_ops,
             inner_keys: self.inner_keys,
             value_words: self.value_words,
             value_bytes: self.value_bytes,

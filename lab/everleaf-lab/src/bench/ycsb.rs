@@ -5,7 +5,7 @@ use everleaf_bench::ycsb::{
     Distribution, Record, Workload, YcsbOptions, YcsbReport, run_ycsb_with_progress,
 };
 
-use super::subject::{FlushKind, Scheme};
+use super::subject::{EpochOptions, FlushKind, Scheme};
 use super::{Basics, show, with_bar};
 use crate::failure::failure;
 use everleaf_cli::failure::{Failure, Outcome};
@@ -59,6 +59,8 @@ pub struct Args {
     #[arg(long, default_value = "auto")]
     flush: FlushKind,
     #[command(flatten)]
+    epochs: EpochOptions,
+    #[command(flatten)]
     scheme: Scheme,
     #[command(flatten)]
     basics: Basics,
@@ -91,6 +93,8 @@ impl Args {
                 flush: self.flush.into(),
                 transactions: self.scheme.transactions(self.basics.seed)?,
                 key_deviation: self.key_deviation,
+                buffers: self.epochs.buffers,
+                epoch_ops: self.epochs.epoch_ops,
                 seed: self.basics.seed,
                 pool: self.basics.place()?,
                 ..MicroOptions::default()

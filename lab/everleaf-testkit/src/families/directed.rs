@@ -28,6 +28,8 @@ pub(crate) struct Directed {
     pub whole_lines: bool,
     /// Whether the log of an engine that offers it has ranges.
     pub log_ranges: bool,
+    /// Whether values stand in buffers, where the engine offers it.
+    pub buffers: bool,
 }
 
 impl Directed {
@@ -40,7 +42,7 @@ impl Directed {
     ) -> Self {
         let (name, script) = (name.into(), script.into());
         let (slots, budget, pool, closes) = (None, None, None, false);
-        let (whole_lines, log_ranges) = (false, false);
+        let (whole_lines, log_ranges, buffers) = (false, false, false);
         Self {
             name,
             level,
@@ -53,6 +55,7 @@ impl Directed {
             closes,
             whole_lines,
             log_ranges,
+            buffers,
         }
     }
 
@@ -84,6 +87,13 @@ impl Directed {
     pub fn with_log_of_ranges(mut self) -> Self {
         self.name += ", ranges";
         self.log_ranges = true;
+        self
+    }
+
+    /// With values in buffers.
+    pub fn with_buffers(mut self) -> Self {
+        self.name += ", buffers";
+        self.buffers = true;
         self
     }
 

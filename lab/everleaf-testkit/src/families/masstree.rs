@@ -84,6 +84,7 @@ fn epochs(_: Engine) -> Vec<Directed> {
     let mut cases = Vec::new();
     for keys in [U64, Bytes] {
         cases.extend(nodes(keys));
+        cases.extend(buffers(keys));
         cases.extend(stores(keys));
         for (name, script) in [
             ("closed means closed", "insert 1 1\nexplore\ninsert 2 2\nclose\n"),
@@ -169,6 +170,39 @@ fn nodes(keys: ScriptKeys) -> Vec<Directed> {
     let case = |(name, script): &(&str, String)| {
         let name = format!("{name}, {keys:?}");
         Directed::new(name, Index, keys, 1, script).with_budget(16)
+    };
+    scripts.iter().map(case).collect()
+}
+
+/// Buffers of values that are taken, replaced and given back, in one epoch and in several.
+fn buffers(keys: ScriptKeys) -> Vec<Directed> {
+    let full = inserts([10, 20, 30, 40]);
+    let scripts = [
+        (
+            "an epoch that replaces a value twice, and another of its line",
+            format!(
+                "{full}sync\nexplore\nupdate 10 11\nupdate 10 12\nupdate 20 21\nsync\nupdate 20 \
+                 22\ncrash\nupdate 20 23\nsync\n"
+            ),
+        ),
+        (
+            "what was given back is taken again",
+            format!(
+                "{full}sync\nupdate 10 11\nremove 20\nsync\nexplore\ninsert 50 50\nupdate 10 \
+                 12\nsync\nremove 50\nupdate 10 13\ncrash\nupdate 10 14\ninsert 50 51\nsync\n"
+            ),
+        ),
+        (
+            "a key that goes and comes in an epoch, and a leaf that splits",
+            format!(
+                "{full}sync\nexplore\nremove 10\ninsert 10 12\ncrash\nremove 30\nsync\ninsert 50 \
+                 50\ninsert 60 60\nupdate 50 51\nsync\n"
+            ),
+        ),
+    ];
+    let case = |(name, script): &(&str, String)| {
+        let name = format!("{name}, {keys:?}");
+        Directed::new(name, Index, keys, 1, script).with_budget(16).with_buffers()
     };
     scripts.iter().map(case).collect()
 }

@@ -149,8 +149,8 @@ impl Case {
     /// As [`scripted`](Self::scripted).
     pub(super) fn directed(engine: Engine, scenario: Directed) -> Self {
         let Directed { name, level, keys, words, slots, script, .. } = scenario;
-        let Directed { budget, pool, closes, whole_lines, log_ranges, .. } = scenario;
-        let tiny = EngineSubject::tiny_parameters(engine).log_ranges(log_ranges);
+        let Directed { budget, pool, closes, whole_lines, log_ranges, buffers, .. } = scenario;
+        let tiny = EngineSubject::tiny_parameters(engine).log_ranges(log_ranges).buffers(buffers);
         let parameters = slots.map_or(tiny, |slots| tiny.leaf_slots(slots));
         let parsed = Scenario::parse(&script, Some(keys)).unwrap_or_else(|e| panic!("{name}: {e}"));
         let mut case = Self::of_engine(name, engine, level, words, parameters, parsed);

@@ -46,6 +46,11 @@ pub(super) fn random(engine: Engine, seed: u64) -> Vec<Case> {
             let case = Case::of_engine(name, engine, level, words, ranges, scenario.clone());
             cases.push(case.with_budget(budget).seeded(seed + 3000));
         }
+        if level == Index && engine.parameters().contains(&EngineParameters::BUFFERS) {
+            let (name, buffers) = (format!("{name}, buffers"), tiny.buffers(true));
+            let case = Case::of_engine(name, engine, level, words, buffers, scenario.clone());
+            cases.push(case.with_budget(budget).seeded(seed + 4000));
+        }
         let case = Case::of_engine(name, engine, level, words, tiny, scenario);
         cases.push(case.with_budget(budget).seeded(seed));
         if seed == 1 {

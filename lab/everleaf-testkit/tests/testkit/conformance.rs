@@ -20,7 +20,14 @@ fn sizes(engine: Engine) -> Vec<EngineParameters> {
     let sizes = [sized(4, 4, 4096), sized(16, 32, 16384), EngineParameters::default()];
     let ranges = sizes.map(|sizes| sizes.log_ranges(true));
     let ranges = ranges.into_iter().filter(|_| has(EngineParameters::LOG_RANGES));
-    sizes.into_iter().chain(ranges).filter(|sizes| engine.pack(sizes, 1).is_ok()).collect()
+    let buffers = sizes.map(|sizes| sizes.buffers(true));
+    let buffers = buffers.into_iter().filter(|_| has(EngineParameters::BUFFERS));
+    sizes
+        .into_iter()
+        .chain(ranges)
+        .chain(buffers)
+        .filter(|sizes| engine.pack(sizes, 1).is_ok())
+        .collect()
 }
 
 fn run<K: TestKeys + StoreKey>(engine: Engine, simd: SimdLevel)
