@@ -280,7 +280,9 @@ engines! {
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
-        /// Durable Masstree: a trie of B+-trees, durable at the ends of epochs.
+        /// Durable Masstree: a trie of B+-trees, durable at the ends of epochs. By itself it
+        /// replaces values below 2^45 without a flush, and logs the node of larger ones; a store's
+        /// values are offsets.
         Masstree = masstree::Variant::Durable, {
             name: "masstree",
             residence: Residence::Pool,

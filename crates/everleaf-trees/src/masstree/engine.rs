@@ -132,6 +132,12 @@ pub fn create<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Inde
 /// Makes or opens a durable tree, in a pool whose format has its sizes. After a crash it
 /// is what it was at the end of the last epoch that ended; `sync` ends one.
 ///
+/// # Values
+/// A value is any word of 64 bits. Replacing one that is below 2^45, as offsets are, costs no flush
+/// before the epoch ends. Replacing a larger one copies its node to the external log, if that was
+/// not done in this epoch: six flushes and a fence. In a pool that is made with
+/// [`EngineParameters::buffers`] each value stands in a buffer of its own, whose place always fits.
+///
 /// # Errors
 /// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or
 /// [`IndexError::Pool`] if damage is met, or if a fresh pool has no room.

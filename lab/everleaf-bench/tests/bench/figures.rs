@@ -292,3 +292,13 @@ fn what_is_wrong_is_said_before_any_work() {
         ReportOptions { quick: true, keys: Some(1 << 39), seed: 1, pool: Scratch::default() };
     assert!(run_report(&huge).unwrap_err().to_string().contains("MiB"));
 }
+
+#[test]
+fn nodes_that_an_epoch_logs_are_those_that_are_due() {
+    let figure = run_figure(&FigureOptions { keys: 10_000, ..options("incll-7") }).unwrap();
+    let ours: Vec<f64> = figure.claims.iter().filter_map(|claim| claim.ours).collect();
+    assert_eq!((ours.len(), figure.claims.len()), (2, 10), "one number of keys of five");
+    assert!(ours.iter().all(|ours| (ours / 1005.0 - 1.0).abs() < 0.05), "{ours:?}");
+    let points: Vec<_> = figure.panels[0].series.iter().map(|of| of.points[0]).collect();
+    assert_eq!(points, [[10_000.0, ours[0]], [10_000.0, ours[1]]]);
+}

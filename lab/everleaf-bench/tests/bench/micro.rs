@@ -208,3 +208,45 @@ fn sizes_that_an_engine_does_not_offer_are_wrong_usage() {
     micro(&MicroOptions { node_bytes: Some(128), inner_keys: Some(32), ..options("fptree", 1000) })
         .unwrap();
 }
+
+/// Updates alone, of random keys.
+fn updates(engine: &str) -> MicroOptions {
+    MicroOptions { warm: 20_000, phases: vec![Phase::Update], ..options(engine, 800) }
+}
+
+#[test]
+fn values_in_buffers_are_undone_in_line_where_random_words_are_not() {
+    let logged = |engine: &str, buffers, epoch_ops| {
+        let options = MicroOptions { buffers, epoch_ops, ..updates(engine) };
+        let reports = micro(&options).unwrap();
+        assert_eq!(counters(&reports[0]), counters(&micro(&options).unwrap()[0]), "exact");
+        (reports[0].nodes_logged.unwrap(), reports[0].flushes.unwrap())
+    };
+    let (in_line, all) = (logged("masstree", true, None), logged("masstree-logging", true, None));
+    assert!(in_line.0 * 4 < all.0, "{in_line:?} and {all:?}");
+    assert_eq!(logged("masstree", false, None), logged("masstree-logging", false, None));
+    // An epoch for each update: none needs the log, or each does.
+    assert_eq!(logged("masstree", true, Some(1)).0, 0);
+    assert_eq!(logged("masstree-logging", true, Some(1)).0, 800);
+    let (seldom, often) =
+        (logged("masstree", true, Some(400)), logged("masstree", true, Some(100)));
+    assert!(in_line.0 > seldom.0 && seldom.0 > often.0, "{in_line:?}, {seldom:?}, {often:?}");
+    assert!(seldom.1 > 800, "the ends of epochs flush what was changed: {seldom:?}");
+}
+
+#[test]
+fn buffers_and_epochs_are_wrong_usage_where_there_are_none() {
+    let of = |engine: &str, buffers, epoch_ops| {
+        let error = micro(&MicroOptions { buffers, epoch_ops, ..updates(engine) }).unwrap_err();
+        assert!(error.is_wrong_usage(), "{error}");
+        error.to_string()
+    };
+    assert!(of("fptree", true, None).contains("has no parameter buffers"));
+    assert!(of("btreemap", true, None).contains("has no parameter buffers"));
+    for store in ["store", "store:masstree", "skipmap"] {
+        assert!(of(store, true, None).contains("index by itself"), "{store}");
+    }
+    assert!(of("masstree-transient", false, Some(9)).contains("--epoch-ops"));
+    assert!(of("fptree", false, Some(9)).contains("masstree-logging"));
+    assert!(of("masstree", false, Some(0)).contains("--epoch-ops 0 is out of range"));
+}

@@ -43,6 +43,15 @@ fn every_key_is_there_after_a_crash_of_every_engine() {
 }
 
 #[test]
+fn every_key_is_there_after_a_crash_amid_an_epoch() {
+    for buffers in [false, true] {
+        let mut options = options("masstree", 2000);
+        (options.micro.epoch_ops, options.micro.buffers) = (Some(700), buffers);
+        assert!(run_recovery(&options).unwrap().iter().all(|row| row.shutdown == "crash"));
+    }
+}
+
+#[test]
 fn what_cannot_be_recovered_is_wrong_usage() {
     let right = options("fptree", 100);
     for (wrong, words) in [

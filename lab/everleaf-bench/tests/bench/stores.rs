@@ -50,3 +50,18 @@ fn what_cannot_be_compared_is_wrong_usage() {
         assert!(run_stores_with_progress(&wrong, &mut |_| {}).unwrap_err().is_wrong_usage());
     }
 }
+
+#[test]
+fn stores_with_epochs_say_how_many_nodes_were_logged() {
+    let usual = StoresOptions::default();
+    let micro = MicroOptions { keys: 300, ..usual.micro.clone() };
+    let engines = vec!["store:masstree".into(), "store".into()];
+    let options = StoresOptions { engines, rounds: 1, threads: vec![1], micro };
+    let rows = run_stores_with_progress(&options, &mut |_| {}).unwrap();
+    for row in &rows {
+        let has_epochs = row.measured.engine == "store:masstree";
+        assert_eq!(row.measured.nodes_logged.is_some(), has_epochs, "{row:?}");
+    }
+    let found = rows.iter().find(|row| row.measured.phase == Phase::Find).unwrap();
+    assert_eq!(found.measured.nodes_logged, Some(0));
+}

@@ -81,3 +81,18 @@ fn a_store_says_what_a_record_takes() {
         assert!(of("lmdb").bytes_per_key > Some(1000.0));
     }
 }
+
+#[test]
+fn nodes_that_are_logged_are_those_of_epochs_of_so_many_writes() {
+    let engines = ["masstree", "masstree-logging", "masstree-transient"];
+    let base = options(&engines, Workload::A, Record::U64(8));
+    let logged = |epoch_ops, buffers| {
+        let micro = MicroOptions { keys: 5000, epoch_ops, buffers, ..base.micro.clone() };
+        let options = YcsbOptions { micro, rounds: 2, ..base.clone() };
+        run_ycsb(&options).unwrap().iter().map(|report| report.nodes_logged).collect::<Vec<_>>()
+    };
+    // An update of 250 in each of two rounds is an epoch of its own.
+    assert_eq!(logged(Some(1), true), [Some(0), Some(500), None]);
+    assert_eq!(logged(Some(1), false), [Some(500), Some(500), None]);
+    assert!(logged(Some(1000), true)[1] < Some(500), "nodes are logged once in an epoch");
+}

@@ -411,7 +411,8 @@ fn ycsb_prints_an_object_an_engine() {
         "dram_bytes",
         "bytes_per_key",
     ];
-    let keys = [&keys[..], &MICRO_KEYS[32..]].concat(); // The last are those of contention.
+    // Those of contention, and what came last.
+    let keys = [&keys[..], &MICRO_KEYS[32..], &["nodes_logged"]].concat();
     for (workload, kinds, keys_after) in [
         ("a", &["read", "update"][..], 300),
         ("b", &["read", "update"], 300),
@@ -507,6 +508,32 @@ fn ycsb_says_with_what_it_was_measured() {
     assert!(
         bench.refused(given.iter().chain(&["--key-deviation", "0"])).contains("--key-deviation 0")
     );
+}
+
+#[test]
+fn values_in_buffers_and_epochs_of_so_many_writes_are_asked_for() {
+    let bench = Bench::new();
+    let asked = ["--keys", "600", "--buffers", "--epoch-ops", "1", "--json"];
+    let of = |command: &str, more: &[&str]| {
+        let printed = bench.ok(["bench", command].iter().chain(more).chain(&asked));
+        printed.lines().map(json).collect::<Vec<_>>()
+    };
+    let both = "masstree-logging,masstree-transient";
+    let rows = of("micro", &["--engine", "masstree", "--warm", "600", "--phases", "update"]);
+    assert_eq!(rows[0]["nodes_logged"], 0);
+    let rows = of("compare", &["--engines", both, "--phases", "insert,update", "--rounds", "1"]);
+    assert_eq!((&rows[2]["nodes_logged"], &rows[3]["nodes_logged"]), (&600.into(), &().into()));
+    let workload = ["--workload", "a", "--record", "8/8", "--operations", "200", "--rounds", "1"];
+    let rows = of("ycsb", &[&workload[..], &["--engine", both]].concat());
+    assert_eq!((&rows[0]["nodes_logged"], &rows[1]["nodes_logged"]), (&100.into(), &().into()));
+    of("recovery", &["--engine", "masstree", "--rounds", "1"]);
+    for (engine, words) in [("fptree", "has no parameter buffers"), ("store", "by itself")] {
+        let given = ["bench", "micro", "--engine", engine, "--keys", "9", "--buffers"];
+        assert!(bench.refused(given).contains(words), "{engine}");
+    }
+    let given = ["bench", "ycsb", "--workload", "a", "--keys", "9", "--operations", "9"];
+    let refused = bench.refused(given.iter().chain(&["--engine", "store", "--epoch-ops", "5"]));
+    assert!(refused.contains("--epoch-ops"), "{refused}");
 }
 
 #[test]
