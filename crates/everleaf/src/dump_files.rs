@@ -95,7 +95,10 @@ fn restore_at(path: &Path, input: &mut dyn Read, watch: &mut Watch<'_>) -> Resul
     let path = fs::canonicalize(path).map_err(failed("finding", path))?;
     let metadata = fs::metadata(&path).map_err(failed("reading", &path))?;
     let statistics = empty.statistics()?;
-    if !metadata.is_file() || statistics.log {
+    let strict = empty.capabilities().contract == Contract::Strict;
+    let on_disk = statistics.medium == Medium::PageCache;
+    // A new pool of an engine of epochs would get a log, which this one, of before, has not.
+    if !metadata.is_file() || statistics.log || on_disk && !strict {
         let restored = empty.restore_all(input, watch);
         empty.close()?;
         return restored;
@@ -110,10 +113,8 @@ fn restore_at(path: &Path, input: &mut dyn Read, watch: &mut Watch<'_>) -> Resul
         .parameters(empty.backend().parameters());
     let mut options =
         options.size_bytes(statistics.total_bytes).max_size_bytes(statistics.max_bytes);
-    // It has no log either. Elsewhere, and with engines of epochs, the default is what it has.
-    let strict = empty.capabilities().contract == Contract::Strict;
-    options.durability =
-        (strict && statistics.medium == Medium::PageCache).then_some(DurabilityMode::Process);
+    // It has no log either. Elsewhere the default is what it has.
+    options.durability = on_disk.then_some(DurabilityMode::Process);
     // The name is dropped before the pool, which is closed then: that can take long, and a
     // process that has aborted the work may not wait for it.
     let (filled, unfinished) = (options.create(unfinished.part())?, unfinished);

@@ -5,10 +5,16 @@
 //! |---|---|---|
 //! | strict, DAX | nothing, `immediate`, `buffered` | `immediate` |
 //! | strict, DAX | `process` | `process` |
+//! | strict, a file with a log | nothing, `immediate`, `process` | `immediate` |
+//! | strict, a file with a log | `buffered` | `buffered` |
 //! | strict, any other | nothing, `process` | `process` |
 //! | strict, any other | `immediate`, `buffered` | refused |
 //! | of epochs, any | nothing, `buffered` | `buffered` |
 //! | of epochs, any | `immediate`, `process` | refused |
+//!
+//! On an ordinary file system a new pool gets a log unless `process` is chosen. Which failure it
+//! survives is another question: an engine of epochs without a log goes back to the end of an epoch
+//! when its process dies, and is lost with the machine.
 //!
 //! What is chosen when a pool is created stands in its header, behind the parameters of its engine.
 //! An opening may choose something weaker for itself. Where nothing was chosen, each opening takes

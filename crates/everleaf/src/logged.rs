@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use everleaf_index::Contract;
 use everleaf_log::{
     Base, Folder, LogError, LogOptions, Logged, NewFolder, base_file, new_uuid, read_damaged,
     read_only,
@@ -26,7 +27,7 @@ use everleaf_pool::{Format, LOG_STAMP_OFFSET, LockedFile, PoolError};
 
 use crate::durability::{Ground, choice_of};
 use crate::options::{Held, Made};
-use crate::{CreateOptions, DurabilityMode, Error, OpenOptions, Store, registry};
+use crate::{CreateOptions, DurabilityMode, Engine, Error, OpenOptions, Store, registry};
 
 /// Where the log of a pool is.
 pub(crate) fn folder_of(pool: &Path) -> PathBuf {
@@ -41,13 +42,14 @@ pub(crate) fn new_folder_of(pool: &Path) -> Result<NewFolder, Error> {
     NewFolder::of(&folder).map_err(io_failed("opening", &folder))
 }
 
-/// How the log of a pool of so many bytes is written if this was chosen.
-fn log_options(bytes: u64, mode: DurabilityMode) -> LogOptions {
-    let interval = match mode {
-        DurabilityMode::Buffered { interval_ms } => {
+/// How the log of a pool of so many bytes is written if this was chosen. What an engine of epochs
+/// writes is worth nothing before the epoch has ended: who ends it commits then.
+fn log_options(bytes: u64, engine: Engine, mode: DurabilityMode) -> LogOptions {
+    let interval = match (engine.contract(), mode) {
+        (Contract::Strict, DurabilityMode::Buffered { interval_ms }) => {
             Some(Duration::from_millis(u64::from(interval_ms)))
         }
-        DurabilityMode::Immediate | DurabilityMode::Process => None,
+        _ => None,
     };
     let mut options = LogOptions::for_pool(bytes);
     options.interval = interval;
@@ -76,7 +78,8 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
         _ => io_failed("creating", &folder)(source),
     })?;
     let base = base_of(new_uuid(), max_bytes, file);
-    let media = Logged::create(&base, new.folder(), bytes, log_options(bytes, mode));
+    let media =
+        Logged::create(&base, new.folder(), bytes, log_options(bytes, options.engine, mode));
     let media = media.map_err(failed(&folder))?;
     new.sync_name().map_err(io_failed("syncing", &folder))?; // N1
     let ground = Ground::with_log(options.engine);
@@ -110,7 +113,8 @@ pub(crate) fn open(
     start: Instant,
 ) -> Result<Store, Error> {
     registry::check_format(locked.format())?;
-    let held = held(options, locked.format())?;
+    let engine = registry::engine_of(locked.format())?;
+    let held = held(options, engine, locked.format())?;
     locked.check_length()?;
     let (folder, disk) = open_folder(path, !options.read_only)?;
     let (uuid, max_bytes) = (locked.uuid(), locked.max_bytes());
@@ -122,14 +126,14 @@ pub(crate) fn open(
         return options.open_as(media, start, |_| Ok(held), Some(lock)).map(|(store, _)| store);
     }
     let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
-    let (base, how) = (base_of(uuid, max_bytes, file), log_options(bytes, held.mode));
+    let (base, how) = (base_of(uuid, max_bytes, file), log_options(bytes, engine, held.mode));
     let media = Logged::open(&base, Arc::new(disk), how).map_err(failed(&folder))?;
     options.open_as(media, start, |_| Ok(held), None).map(|(store, _)| store)
 }
 
 /// What holds in a pool of this format.
-fn held(options: &OpenOptions, format: &Format) -> Result<Held, Error> {
-    let ground = Ground::with_log(registry::engine_of(format)?);
+fn held(options: &OpenOptions, engine: Engine, format: &Format) -> Result<Held, Error> {
+    let ground = Ground::with_log(engine);
     let writable = !options.read_only;
     let mode = ground.of_opening(choice_of(format)?, options.durability, writable)?;
     Ok(Held::of(ground, ground.weakened(mode, options.enough)))

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use everleaf_index::{BytesKeys, Contract, U64Keys};
+use everleaf_index::{BytesKeys, U64Keys};
 use everleaf_pmem::{
     Cpu, Durability, FlushInstruction, Hardware, Media, Medium, Region, Transactions,
 };
@@ -61,10 +61,10 @@ pub struct CreateOptions {
     /// When a write that has returned is durable; it stands in the pool. Default: the strongest
     /// that engine and medium keep: [`Immediate`](DurabilityMode::Immediate) on persistent memory
     /// and on ordinary disks, [`Process`](DurabilityMode::Process) where nothing survives the
-    /// machine. On an ordinary disk `Immediate` and `Buffered` make a log beside the pool, the
-    /// folder `POOL.log`: nothing that is acknowledged is lost by a power failure, and the pool is
-    /// held in memory. With `Process` there is no log, and the pool may be larger than memory.
-    /// Engines of epochs have no log.
+    /// machine; with engines of epochs [`buffered`](DurabilityMode::buffered) everywhere. On an
+    /// ordinary disk `Immediate` and `Buffered` make a log beside the pool, the folder `POOL.log`:
+    /// nothing that is acknowledged is lost by a power failure, and the pool is held in memory.
+    /// With `Process` there is no log, and the pool may be larger than memory.
     pub durability: Option<DurabilityMode>,
     /// What values expire by. Default: the system's clock.
     pub clock: Clock,
@@ -226,7 +226,7 @@ impl CreateOptions {
         let max_bytes = self.max_size_bytes.unwrap_or(DEFAULT_MAX_BYTES);
         create_file(path, self.size_bytes, max_bytes, |region| {
             if self.wants_log(region.medium()) {
-                let mode = self.durability.unwrap_or(DurabilityMode::Immediate);
+                let mode = Ground::with_log(self.engine).of_new(self.durability)?;
                 return logged::create(&self.clone().durability(mode), final_path, region);
             }
             let media = hardware(region, FlushChoice::Auto)?;
@@ -234,11 +234,9 @@ impl CreateOptions {
         })
     }
 
-    /// Whether there will be a log beside the pool. An engine of epochs has none.
+    /// Whether there will be a log beside the pool.
     fn wants_log(&self, medium: Medium) -> bool {
-        self.durability != Some(DurabilityMode::Process)
-            && medium == Medium::PageCache
-            && self.engine.contract() == Contract::Strict
+        self.durability != Some(DurabilityMode::Process) && medium == Medium::PageCache
     }
 
     fn format(&self) -> Result<Format, Error> {

@@ -29,7 +29,7 @@ const SHARED_MEMORY: &str = "/dev/shm";
 const GROWTH_FACTOR: u64 = 4;
 
 /// The same pool without the log that it would get on an ordinary disk: it is the pool that is
-/// measured. Engines of epochs have no log anyway.
+/// measured. Engines of epochs have no choice: on an ordinary disk they have a log.
 pub(crate) fn without_log(options: CreateOptions) -> CreateOptions {
     match options.engine.contract() {
         Contract::Strict => options.durability(DurabilityMode::Process),

@@ -14,6 +14,23 @@
 //! P6  the table tells of new and old                                         finish
 //! ```
 //!
+//! # With a log beside the pool
+//! There a fence only orders, and P5 is durable when the log is committed: by `sync`, and by the
+//! thread that ends epochs, each right after P6 and with no lock in its hands. What a power failure
+//! leaves is a prefix of the stream of flushes, an image that persistent memory could have held
+//! as well. So the index and the pool need nothing of their own for it:
+//! ```text
+//! L1  P4 is captured, then P5, in one group of the log or in several, in this order
+//!     Crash: the epoch has failed, whatever part of P4 is in the log, or in the file of the pool
+//!     by a checkpoint: what undoes a line stands in it, or was captured before it.
+//! L2  COMMIT the group with P5 is synced                                      wait_durable
+//!     Crash: recovery of the log brings P5 back, and with it all of P4; recovery of the epochs
+//!     follows, over memory, and the log takes its flushes as all others.
+//! ```
+//! Between P5 and L2 the next epoch runs, and may use again what this one has retired: its stores
+//! are captured behind P5. If the sync fails nothing more is captured, and every `sync` and every
+//! write is refused from then on.
+//!
 //! All changes of a batch are made under one guard, so they are of one epoch, and need no log of
 //! their own. A write that is refused is undone in DRAM and in the index: the record that was
 //! allocated is retired, entries that the index has taken are restored. Where the pool is full,
@@ -107,6 +124,12 @@ impl<M: Media> EpochRecords<M> {
         Ok(())
     }
 
+    /// Waits until the epoch that has ended is durable; whether it is.
+    fn commit(&self) -> bool {
+        let media = self.pool.media();
+        media.wait_durable(media.durable_point()).is_ok()
+    }
+
     /// Whether something was written since the last call.
     fn take_written(&self) -> bool {
         self.written.load(Ordering::Relaxed) && self.written.swap(false, Ordering::Relaxed)
@@ -138,8 +161,10 @@ impl<M: Media> EpochPart for EpochRecords<M> {
 }
 
 impl<M: Media, K: StoreKey> Live<M, K> {
-    /// Ends an epoch once in an interval, if anything was written in it. Not where runs must
-    /// repeat: there `sync` ends epochs.
+    /// Ends an epoch once in an interval, if anything was written in it, and commits it where a log
+    /// makes it durable: P5 and what it needs are in one group, or in several in their order. Once
+    /// that has failed no epoch is ended here any more. Not where runs must repeat: there `sync`
+    /// ends epochs.
     ///
     /// # Errors
     /// [`IndexError::Thread`].
@@ -149,7 +174,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             return Ok(());
         };
         let (records, index) = (Arc::clone(records), Arc::clone(&self.index));
-        let end = move || !records.take_written() || index.sync().is_ok();
+        let end = move || !records.take_written() || index.sync().is_ok() && records.commit();
         self.timer = Some(EpochTimer::start(interval, end)?);
         Ok(())
     }

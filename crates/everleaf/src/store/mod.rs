@@ -362,9 +362,10 @@ impl Store {
         self.backend().check(&mut watch)
     }
 
-    /// Returns when everything done before is durable, and writes a pool on an ordinary file system
-    /// to its file. With the engines that there are, writes are durable anyway, as far as
-    /// [`Statistics::durability`] says.
+    /// Returns when everything done before is durable, as far as [`Statistics::durability`] says:
+    /// with an engine of epochs it ends the epoch, with a log it commits a group, and it writes a
+    /// pool that is mapped from an ordinary file system to its file. Threads that call it at the
+    /// same time share the work. Where writes are `immediate` they are durable anyway.
     ///
     /// # Errors
     /// As the system reports.

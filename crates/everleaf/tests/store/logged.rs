@@ -11,34 +11,44 @@ use everleaf::{
     OpenOptions, Store,
 };
 use everleaf_log::{Base, Disk, DiskFile, LogOptions, Logged, SimulatedDisk};
+use everleaf_pool::Pool;
 use parking_lot::{Condvar, Mutex};
 
-const BYTES: u64 = 256 << 10;
+pub(crate) const BYTES: u64 = 256 << 10;
 
-fn log_options() -> LogOptions {
+pub(crate) fn log_options() -> LogOptions {
     let mut options = LogOptions::for_pool(BYTES);
     (options.segment_bytes, options.log_bytes) = (32 << 10, 100 << 10);
     options.background = false;
     options
 }
 
-fn base(disk: &SimulatedDisk) -> Base {
+pub(crate) fn base(disk: &SimulatedDisk) -> Base {
     Base { file: disk.first_file(), uuid: 1, max_bytes: 4 << 20, stamp_offset: 232 }
 }
 
-fn options(engine: Engine) -> CreateOptions {
+pub(crate) fn options(engine: Engine) -> CreateOptions {
     CreateOptions::new().engine(engine).size_bytes(BYTES)
 }
 
 fn create(engine: Engine, disk: &SimulatedDisk, log: Arc<dyn Disk>) -> Store {
-    disk.nameless();
-    let media = Logged::create(&base(disk), log, BYTES, log_options()).unwrap();
-    let (store, pool) = internal::create_on(&options(engine), media).unwrap();
-    pool.media().checkpoint().unwrap();
-    store
+    create_as(&options(engine), log_options(), disk, log).0
 }
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) fn create_as(
+    options: &CreateOptions,
+    how: LogOptions,
+    disk: &SimulatedDisk,
+    log: Arc<dyn Disk>,
+) -> (Store, Arc<Pool<Logged>>) {
+    disk.nameless();
+    let media = Logged::create(&base(disk), log, BYTES, how).unwrap();
+    let (store, pool) = internal::create_on(options, media).unwrap();
+    pool.media().checkpoint().unwrap();
+    (store, pool)
+}
+
+pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn value(i: u32) -> Vec<u8> {
     let length = if i.is_multiple_of(7) { 3000 } else { 20 + i as usize };
@@ -46,7 +56,7 @@ fn value(i: u32) -> Vec<u8> {
 }
 
 /// One write of the program, on a store or on the model of it.
-fn write(i: u32, store: Option<&Store>, model: &mut Model) -> Result<(), Error> {
+pub(crate) fn write(i: u32, store: Option<&Store>, model: &mut Model) -> Result<(), Error> {
     let key = |i: u32| format!("key{:03}", i * 7 % 23).into_bytes();
     match i % 4 {
         3 => {
@@ -70,7 +80,7 @@ fn write(i: u32, store: Option<&Store>, model: &mut Model) -> Result<(), Error> 
     }
 }
 
-fn content(store: &Store) -> Result<Model, Error> {
+pub(crate) fn content(store: &Store) -> Result<Model, Error> {
     store
         .iter()
         .map(|entry| {
@@ -292,7 +302,7 @@ pub(crate) fn log_of(pool: &Path) -> PathBuf {
 }
 
 /// Copies pool and log as they are, as a killed process leaves them.
-fn copy_both(from: &Path, to: &Path) {
+pub(crate) fn copy_both(from: &Path, to: &Path) {
     std::fs::copy(from, to).unwrap();
     std::fs::create_dir(log_of(to)).unwrap();
     for file in std::fs::read_dir(log_of(from)).unwrap() {

@@ -5,6 +5,7 @@ mod beside_writers;
 mod common;
 mod damaged_log;
 mod epochs;
+mod epochs_on_disk;
 mod files;
 mod first_lines;
 mod format;
