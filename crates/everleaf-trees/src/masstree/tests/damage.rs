@@ -1,15 +1,16 @@
 //! Damaged nodes that threads meet: every operation ends, of one thread and of two.
 
 use std::ops::{Bound, ControlFlow};
+use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use everleaf_crash::Traced;
 use everleaf_index::{BytesKeys, Direction, Index, IndexError, U64Keys};
-use everleaf_pmem::{Media, PPtr};
+use everleaf_pmem::{Media, PCell, PPtr};
 use everleaf_pool::{Audit, Format, KeyType, Pool};
 
 use super::super::layout::{
-    Anchor, Arena, LONGER, Moment, Node, Onward, Permutation, Run, Stamp, Version,
+    Anchor, Arena, FAILED_RANGES, LONGER, Moment, Node, Onward, Permutation, Run, Stamp, Version,
 };
 use super::super::{OFFER, open};
 use super::SIZES;
@@ -19,16 +20,27 @@ const BYTES: u64 = 512 << 10;
 /// Accesses that all operations of a thread may make: thousands of keys, and no more.
 const MOST_ACCESSES: u64 = 4_000_000;
 const KEYS: u16 = 300;
+/// Words of a node.
+const NEXT_WORD: usize = 7;
+const CHILD_WORD: usize = 24;
 
 type Opened<K> = (Arc<Pool<Traced>>, Box<dyn Index<K>>);
 
 /// A pool of many small nodes and several layers, that was closed.
 fn closed<K: TestKey>() -> Arc<Pool<Traced>> {
+    closed_after::<K>(0)
+}
+
+/// The same, whose first epoch comes after this one.
+fn closed_after<K: TestKey>(epoch: u64) -> Arc<Pool<Traced>> {
     let parameters = OFFER.pack(SIZES[0]);
     let format = Format { engine: "masstree".into(), key_type: KeyType::Bytes, parameters };
     let media = Traced::new(BYTES, BYTES, 3).unwrap();
     media.record(false, false);
     let pool = Pool::create(media, &format).unwrap();
+    if epoch > 0 {
+        pool.commit_epoch(epoch).unwrap();
+    }
     let tree = open::<K, _>(&pool, false).unwrap();
     for n in 0..KEYS {
         tree.upsert(K::borrow(&K::make(n)), u64::from(n) << 7).unwrap();
@@ -224,4 +236,99 @@ fn an_unsound_node_is_an_error_at_the_first_look() {
     media.store(key, u64::MAX);
     let errors = everything_ends::<BytesKeys>(&pool, 1, "keys that do not ascend");
     assert!(errors.iter().any(|error| error.contains("do not ascend")), "{errors:?}");
+}
+
+/// A closed pool with so many ranges of failed epochs that opening it looks at every node.
+fn with_many_ranges<K: TestKey>() -> Arc<Pool<Traced>> {
+    const RANGES: u64 = FAILED_RANGES as u64 - 2;
+    let pool = closed_after::<K>(2 * RANGES);
+    let (anchor, media) = (pool.index_root::<Anchor>().unwrap(), pool.media());
+    for (word, cell) in (0..2 * RANGES).zip(&anchor.failed) {
+        media.store(cell, word);
+    }
+    media.store(&anchor.failed_count, RANGES);
+    pool
+}
+
+/// Opens a damaged pool after a crash, within so many accesses.
+fn open_ends<K: TestKey>(damaged: &[u64]) -> Result<(), String> {
+    let media = Traced::from_image(damaged, BYTES, 3).unwrap();
+    media.record(false, false);
+    media.limit_accesses(MOST_ACCESSES);
+    let (pool, _) = Pool::open(media.clone()).map_err(|error| error.to_string())?;
+    let tree = open::<K, _>(&pool, true).map_err(|error| error.to_string())?;
+    tree.scan(Bound::Unbounded, Direction::Forward, &mut |_, _| ControlFlow::Continue(()))
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn an_opening_that_looks_at_every_node_ends_on_circles_of_all_kinds() {
+    let pool = with_many_ranges::<BytesKeys>();
+    let media = pool.media();
+    open_ends::<BytesKeys>(&media.image()).unwrap();
+    let (reopened, tree) = reopened::<BytesKeys>(&pool);
+    let anchor = reopened.index_root::<Anchor>().unwrap();
+    assert_eq!(reopened.media().load(&anchor.failed_count), 0, "it has looked at every node");
+    drop(tree);
+    let (inner, border) = first_layer(&pool);
+    let last = inner.len() - 1;
+    let mut damages: Vec<(&PCell, u64)> = Vec::new();
+    let leads = |from: u64, to: u64| (node(&pool, from).word(CHILD_WORD), to);
+    damages.extend([(0, 0), (last, 0), (last, last)].map(|(a, b)| leads(inner[a], inner[b])));
+    damages.push((node(&pool, border[5]).word(NEXT_WORD), border[4]));
+    for (offset, slot) in layers(&pool) {
+        let word = Onward::Layer(root(&pool)).word();
+        damages.push((node(&pool, offset).value::<true>(slot), word));
+    }
+    let mut errors = 0;
+    for (cell, word) in damages {
+        let right = media.load(cell);
+        media.store(cell, word);
+        errors += usize::from(open_ends::<BytesKeys>(&media.image()).is_err());
+        media.store(cell, right);
+    }
+    assert!(errors >= 5, "{errors} are found");
+}
+
+/// Pointers that lead elsewhere, flipped bits and swapped words, in pools whose opening looks at
+/// every node; of each kind of keys.
+fn damaged_openings_end<K: TestKey>(pools: u64) {
+    let image = with_many_ranges::<K>().media().image();
+    let used: Vec<usize> = (512..image.len()).filter(|at| image[*at] != 0).collect();
+    let bytes = BYTES;
+    let is_place = |word: u64| word & !1 >= 4096 && word < bytes && word & 62 == 0;
+    let places: Vec<usize> = used.iter().copied().filter(|at| is_place(image[*at])).collect();
+    let mut refused = 0;
+    for seed in 0..pools {
+        let mut state = seed;
+        let mut below = |ways: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+            (state >> 33) as usize % ways
+        };
+        let mut words = image.clone();
+        match below(4) {
+            0 => words[used[below(used.len())]] ^= 1 << below(64),
+            1 => words[places[below(places.len())]] ^= 1 << (6 + below(11)),
+            2 => words.swap(used[below(used.len())], used[below(used.len())]),
+            _ => words[places[below(places.len())]] = image[places[below(places.len())]],
+        }
+        let ended = catch_unwind(|| open_ends::<K>(&words));
+        let ended = ended.unwrap_or_else(|_| panic!("damage {seed} is never found"));
+        refused += u64::from(ended.is_err());
+    }
+    println!("{refused} of {pools} damaged pools are refused");
+    assert!(refused > pools / 20);
+}
+
+#[test]
+fn openings_of_damaged_pools_that_look_at_every_node_end() {
+    damaged_openings_end::<U64Keys>(60);
+    damaged_openings_end::<BytesKeys>(60);
+}
+
+#[test]
+#[ignore = "a minute: by name, with --ignored"]
+fn openings_of_thousands_of_damaged_pools_end() {
+    damaged_openings_end::<U64Keys>(2000);
+    damaged_openings_end::<BytesKeys>(2000);
 }

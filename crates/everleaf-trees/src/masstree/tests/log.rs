@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everleaf_crash::{Event, Traced};
-use everleaf_pmem::{LINE, Media, PPtr, WORD};
+use everleaf_index::{Index, U64Keys};
+use everleaf_pmem::{Cpu, Hardware, LINE, Media, PPtr, Region, WORD};
 use everleaf_pool::{Format, KeyType, Pool};
 
-use super::super::layout::{KIND, LOGGED_LINES, LOGGED_WORDS, NODE_BYTES, NODE_WORDS, Node};
-use super::super::log::{Segment, apply};
-use super::super::{OFFER, TUNED};
+use super::super::layout::{
+    KIND, LOG_KIND, LOGGED_LINES, LOGGED_WORDS, NODE_BYTES, NODE_WORDS, Node,
+};
+use super::super::log::{Segment, apply, apply_by};
+use super::super::{OFFER, TUNED, open};
 
 /// The number of the epoch that fails.
 const EPOCH: u64 = 5;
@@ -87,4 +90,67 @@ fn old_bytes_in_a_new_segment_are_no_entry_when_its_first_line_alone_is_durable(
     let words = media.region().cells(node, NODE_WORDS).unwrap();
     let changed = words.iter().filter(|cell| media.load(*cell) != 77).count();
     assert_eq!(changed, 0, "words of a node that was never logged are overwritten");
+}
+
+/// A tree of so many keys in an epoch that has ended, and updates that were logged since.
+fn updated(keys: u64, updates: u64) -> (Arc<Pool<Hardware>>, Box<dyn Index<U64Keys>>) {
+    let parameters = OFFER.pack(TUNED);
+    let format = Format { engine: "masstree".into(), key_type: KeyType::U64, parameters };
+    let region = Region::anonymous(1 << 20, 4 << 30).unwrap();
+    let media = Hardware::new(region, &Cpu::detect()).unwrap();
+    let pool = Pool::create(media, &format).unwrap();
+    let tree = open::<U64Keys, _>(&pool, false).unwrap();
+    let spread = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for n in 0..keys {
+        tree.insert(spread(n), n).unwrap();
+        if n % 100_000 == 0 {
+            tree.sync().unwrap();
+        }
+    }
+    tree.sync().unwrap();
+    // Values that no undo entry holds.
+    for n in 0..updates {
+        tree.update(spread(spread(n) % keys), u64::MAX - n).unwrap();
+    }
+    (pool, tree)
+}
+
+#[test]
+fn several_threads_apply_the_log() {
+    let (pool, tree) = updated(30_000, 30_000);
+    drop(tree);
+    let epoch = pool.durable_epoch().unwrap() + 1;
+    apply_by(&pool, epoch, 3).unwrap();
+    let tree = open::<U64Keys, _>(&pool, true).unwrap();
+    for n in 0..30_000_u64 {
+        let key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        assert_eq!(tree.get(key).unwrap(), Some(n), "key {n}");
+    }
+}
+
+#[test]
+#[ignore = "a measurement: --release, gigabytes of memory"]
+fn time_to_apply_the_log() {
+    for keys in [1_000_000, 10_000_000] {
+        let (pool, tree) = updated(keys, 400_000);
+        let epoch = pool.durable_epoch().unwrap() + 1;
+        let entries: u64 = pool.runs(LOG_KIND).unwrap().iter().map(|run| run.bytes / 384).sum();
+        println!("{keys} keys, room for {entries} entries");
+        let mut times = BTreeMap::<usize, Vec<f64>>::new();
+        for _ in 0..7 {
+            for threads in [1, 2, 4] {
+                let begun = std::time::Instant::now();
+                apply_by(&pool, epoch, threads).unwrap();
+                times.entry(threads).or_default().push(begun.elapsed().as_secs_f64() * 1e3);
+            }
+        }
+        for (threads, times) in times {
+            println!("{threads} threads: {times:.1?} ms");
+        }
+        drop(tree);
+        let begun = std::time::Instant::now();
+        let tree = open::<U64Keys, _>(&pool, true).unwrap();
+        println!("opened in {:.1} ms", begun.elapsed().as_secs_f64() * 1e3);
+        assert_eq!(tree.len(), keys);
+    }
 }
