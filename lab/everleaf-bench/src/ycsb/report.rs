@@ -76,6 +76,9 @@ pub struct YcsbReport {
     /// Nodes copied to a log before they were changed, in the workload, in all rounds together; none
     /// of an engine without epochs.
     pub nodes_logged: Option<u64>,
+    /// The longest time, in nanoseconds, that the end of an epoch kept writers waiting in any round,
+    /// loading included; none of an engine without epochs.
+    pub longest_stall_ns: Option<u64>,
 }
 
 /// Latencies of the operations of a kind, in nanoseconds.
@@ -242,6 +245,7 @@ impl YcsbReport {
                 .reduce(Contention::and)
                 .unwrap_or_default(),
             nodes_logged: runs.timed.iter().map(|done| done.nodes_logged).sum(),
+            longest_stall_ns: runs.timed.iter().filter_map(|done| done.longest_stall_ns).max(),
         }
     }
 

@@ -110,6 +110,8 @@ pub struct Done<W: Stopwatch> {
     pub dram_bytes: Option<u64>,
     pub contention: Contention,
     pub nodes_logged: Option<u64>,
+    /// The longest time that the end of an epoch kept writers waiting, loading included.
+    pub longest_stall_ns: Option<u64>,
 }
 
 /// A run of one engine.
@@ -187,6 +189,8 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
         let after: Vec<_> = targets.iter().map(Target::statistics).collect();
         let has_epochs = session.plan.subject.has_epochs();
         let nodes_logged = has_epochs.then(|| nodes_logged(&before, &after)).flatten();
+        let stalls = after.iter().flatten().map(|of| of.epochs.longest_stall_ns);
+        let longest_stall_ns = stalls.max().filter(|_| has_epochs);
         let contention = Contention::between(&before, after.into_iter());
         let target = &targets[0];
         (self.done)(Done {
@@ -199,6 +203,7 @@ impl<K: BenchKey, W: Stopwatch, F: Fn(u64) -> W> Driver<K> for WithWatch<'_, '_,
             dram_bytes: target.statistics().map(|statistics| statistics.dram_bytes),
             contention,
             nodes_logged,
+            longest_stall_ns,
         });
         Ok(())
     }

@@ -412,7 +412,7 @@ fn ycsb_prints_an_object_an_engine() {
         "bytes_per_key",
     ];
     // Those of contention, and what came last.
-    let keys = [&keys[..], &MICRO_KEYS[32..], &["nodes_logged"]].concat();
+    let keys = [&keys[..], &MICRO_KEYS[32..], &["nodes_logged", "longest_stall_ns"]].concat();
     for (workload, kinds, keys_after) in [
         ("a", &["read", "update"][..], 300),
         ("b", &["read", "update"], 300),
