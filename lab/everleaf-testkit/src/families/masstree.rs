@@ -63,11 +63,6 @@ const MEETINGS: &[(&str, &str, &str)] = &[
         "thread 1 sync\nthread 2 update 20 3\nthread 2 insert 30 3\n",
     ),
     (
-        "the end of an epoch, and a split of a node that it changed",
-        "insert 10 1\ninsert 20 2\ninsert 30 3\ninsert 40 4\nsync\nupdate 10 3\n",
-        "thread 1 sync\nthread 2 insert 25 5\n",
-    ),
-    (
         "the end of an epoch, and a record that it changed",
         "insert 1000000001 1\nsync\nupdate 1000000001 2\n",
         "thread 1 sync\nthread 2 update 1000000001 3\nthread 2 insert 30 3\n",
