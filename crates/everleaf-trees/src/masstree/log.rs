@@ -18,12 +18,9 @@
 //! ```
 //! Recovery reads each segment up to the first entry that is not of the failed epoch.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::available_parallelism;
-
 use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, PPtr, WORD, site};
-use everleaf_pool::{Pool, Run, Worker};
+use everleaf_pool::{Pool, Worker};
 
 use super::layout::{LOG_KIND, LOGGED_WORDS, Logged, NODE_WORDS, Node};
 
@@ -31,10 +28,6 @@ use super::layout::{LOG_KIND, LOGGED_WORDS, Logged, NODE_WORDS, Node};
 const LEAST_SEGMENT: u64 = 4096;
 /// Bytes of the largest segments.
 const LARGEST_SEGMENT: u64 = 256 << 10;
-/// Threads that apply the log at most.
-const MOST_THREADS: usize = 8;
-/// Segments for which it takes a thread more.
-const RUNS_OF_THREAD: usize = 16;
 /// Bytes of an entry.
 const ENTRY: u64 = size_of::<Logged>() as u64;
 
@@ -136,58 +129,23 @@ impl Segment {
 
 /// F1: gives the nodes that were logged in a failed epoch what they held before. Durable on return.
 pub(super) fn apply<M: Media>(pool: &Pool<M>, epoch: u64) -> Result<(), IndexError> {
-    let threads = match pool.media().is_repeatable() {
-        true => 1,
-        false => available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
-    };
-    apply_by(pool, epoch, threads)
-}
-
-/// The same by at most so many threads. A node is logged once in an epoch, so no two write to one;
-/// each fences what it has flushed.
-pub(super) fn apply_by<M: Media>(
-    pool: &Pool<M>,
-    epoch: u64,
-    threads: usize,
-) -> Result<(), IndexError> {
-    let runs = pool.runs(LOG_KIND)?;
-    let next = AtomicUsize::new(0);
-    let apply_some = || {
-        while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            apply_run(pool, epoch, run)?;
-        }
-        pool.media().fence(site!("masstree.log.F1.fence"));
-        Ok(())
-    };
-    let others = threads.min(runs.len() / RUNS_OF_THREAD).saturating_sub(1);
-    std::thread::scope(|scope| {
-        // A thread that cannot be had leaves its part to the others.
-        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, apply_some).ok();
-        let others: Vec<_> = (0..others).filter_map(spawn).collect();
-        let own = apply_some();
-        let done = others.into_iter().map(|other| match other.join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        done.fold(own, Result::and)
-    })
-}
-
-fn apply_run<M: Media>(pool: &Pool<M>, epoch: u64, run: &Run) -> Result<(), IndexError> {
     let media = pool.media();
-    for number in 0..run.bytes / ENTRY {
-        let entry = pool.node::<Logged>(PPtr::at(run.offset + number * ENTRY))?;
-        if entry.lines.iter().any(|line| media.load(&line[LOGGED_WORDS]) != epoch) {
-            break;
+    for run in pool.runs(LOG_KIND)? {
+        for number in 0..run.bytes / ENTRY {
+            let entry = pool.node::<Logged>(PPtr::at(run.offset + number * ENTRY))?;
+            if entry.lines.iter().any(|line| media.load(&line[LOGGED_WORDS]) != epoch) {
+                break;
+            }
+            let cell = |index: usize| &entry.lines[index / LOGGED_WORDS][index % LOGGED_WORDS];
+            let offset = media.load(cell(NODE_WORDS));
+            let node = pool.node::<Node>(PPtr::at(offset))?;
+            for index in 0..NODE_WORDS {
+                media.store(node.word(index), media.load(cell(index)));
+            }
+            media.flush_object(site!("masstree.log.F1.node"), node);
         }
-        let cell = |index: usize| &entry.lines[index / LOGGED_WORDS][index % LOGGED_WORDS];
-        let offset = media.load(cell(NODE_WORDS));
-        let node = pool.node::<Node>(PPtr::at(offset))?;
-        for index in 0..NODE_WORDS {
-            media.store(node.word(index), media.load(cell(index)));
-        }
-        media.flush_object(site!("masstree.log.F1.node"), node);
     }
+    media.fence(site!("masstree.log.F1.fence"));
     Ok(())
 }
 
