@@ -205,8 +205,8 @@ impl<M: Media> Pool<M> {
 
     /// Ends the doubts that opening has found: `held` tells of each whether the index leads to its
     /// record. Returns how many bits were wrong. A flush for each, and a fence if there are any.
-    /// A doubt about a block of chunks that a link, cut by the crash and ended before, has taken for
-    /// a run says nothing: the run is whole, and has no such bit.
+    /// A doubt about a block of chunks that a link, cut by the crash and ended before, has taken
+    /// for a run says nothing: the run is whole, and has no such bit.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.

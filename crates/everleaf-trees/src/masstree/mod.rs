@@ -24,8 +24,8 @@
 //!   only when a change has all its locks and all its memory it marks nodes as *changing*: no
 //!   thread that a reader waits for waits itself.
 //! * L3: a version changes where words are changed that must be seen together, where a slot is
-//!   taken that was an entry since, and where a buffer is replaced: not in most insertions, removals
-//!   and updates of words.
+//!   taken that was an entry since, and where a buffer is replaced: not in most insertions,
+//!   removals and updates of words.
 //! * L4: a node, once freed, is free, and its memory soon another node or a record. Readers
 //!   that still look at it load words, which are defined whatever they hold; the word of the
 //!   version belongs to versions for ever and only grows, so they find that what they read does not
@@ -58,8 +58,8 @@
 //! * I3: outside of operations no node is locked, changing or deleted, and version and meta word
 //!   agree on its kind.
 //! * I4: a permutation names every slot once; length codes are at most 9.
-//! * I5: an entry with length code 9 leads to a record or to the root of a layer; where values stand
-//!   in buffers, each value is the place of one.
+//! * I5: an entry with length code 9 leads to a record or to the root of a layer; where values
+//!   stand in buffers, each value is the place of one.
 //! * I6: nodes, records, buffers and free blocks fill the runs of the pool; no byte is in two of
 //!   them.
 //! * I7: the numbers of keys and of nodes are right.
@@ -115,9 +115,9 @@
 //! # Map of the files
 //! `layout` (every persistent byte; packed words) · `engine` (for the table of engines) · `node`
 //! (versions, locks, searching one node) · `epochs` `undo` `log` (durability) · `memory` (blocks) ·
-//! `record` · `value` (buffers) · `search` `many` `scan` `insert` `layers` `split` `update` `remove`
-//! (one operation each) · `recover` · `check` (I1 to I7) · `engine` (sizes on offer) · `format` (for
-//! docs/format.md).
+//! `record` · `value` (buffers) · `search` `many` `scan` `insert` `layers` `split` `update`
+//! `remove` (one operation each) · `recover` · `check` (I1 to I7) · `engine` (sizes on offer) ·
+//! `format` (for docs/format.md).
 
 mod check;
 pub(crate) mod engine;

@@ -3,8 +3,8 @@
 //! The tree of the paper has values in buffers (sections 5 and 6), which are what its in-line undo
 //! is made for: the place of a buffer fits into an undo entry, and a random word of 64 bits does
 //! not. Here a buffer is a block of the tree's memory, 32 bytes behind its header, and its place
-//! stands where a value would, in an entry or a record. A buffer never changes while something leads
-//! to it:
+//! stands where a value would, in an entry or a record. A buffer never changes while something
+//! leads to it:
 //!
 //! ```text
 //! B1  a buffer is taken, and its value written     its list and its line: A1 to A3 of `memory`

@@ -343,10 +343,10 @@ pub fn incll_5() -> Vec<Said> {
 /// Numbers of keys of Durable Masstree's Figure 7 at which nodes that are logged are counted.
 pub const INCLL_7_KEYS: [u64; 5] = [10_000, 100_000, 1_000_000, 3_000_000, 10_000_000];
 
-/// Durable Masstree, Figure 7: nodes logged in an epoch of 400,000 updates, with and without logs in
-/// cache lines, in nodes that random insertions have filled. The paper draws them; these are what
-/// its layout comes to: without, all nodes that are updated; with, those of which two entries of a
-/// line are.
+/// Durable Masstree, Figure 7: nodes logged in an epoch of 400,000 updates, with and without logs
+/// in cache lines, in nodes that random insertions have filled. The paper draws them; these are
+/// what its layout comes to: without, all nodes that are updated; with, those of which two entries
+/// of a line are.
 pub fn incll_7() -> Vec<Quotient> {
     let due = [
         ("masstree", [1005.0, 10_105.0, 78_400.0, 73_900.0, 32_800.0]),

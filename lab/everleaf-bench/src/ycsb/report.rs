@@ -73,11 +73,11 @@ pub struct YcsbReport {
     /// How often threads met in the workload, in all rounds together, without the loading.
     #[serde(flatten)]
     pub contention: Contention,
-    /// Nodes copied to a log before they were changed, in the workload, in all rounds together; none
-    /// of an engine without epochs.
+    /// Nodes copied to a log before they were changed, in the workload, in all rounds together;
+    /// none of an engine without epochs.
     pub nodes_logged: Option<u64>,
-    /// The longest time, in nanoseconds, that the end of an epoch kept writers waiting in any round,
-    /// loading included; none of an engine without epochs.
+    /// The longest time, in nanoseconds, that the end of an epoch kept writers waiting in any
+    /// round, loading included; none of an engine without epochs.
     pub longest_stall_ns: Option<u64>,
 }
 

@@ -68,8 +68,8 @@ pub struct Subject {
 /// What engines with epochs are measured by.
 #[derive(Debug, clap::Args)]
 pub struct EpochOptions {
-    /// Each value stands in a buffer of 32 bytes of the tree's own memory, which an update replaces,
-    /// as in the paper (masstree, masstree-logging, masstree-transient).
+    /// Each value stands in a buffer of 32 bytes of the tree's own memory, which an update
+    /// replaces, as in the paper (masstree, masstree-logging, masstree-transient).
     #[arg(long)]
     pub buffers: bool,
     /// An epoch ends after exactly so many writes (masstree, masstree-logging) [default: every 64

@@ -151,12 +151,15 @@ fn threads_of_an_nv_tree_meet_and_nothing_is_lost() {
 #[test]
 fn threads_of_masstree_write_while_an_epoch_ends_and_nothing_is_lost() {
     let cases = directed_cases(Engine::Masstree).into_iter();
-    let cases = cases.filter(|case| case.name.contains("the end of an epoch, and"));
-    let cases: Vec<Case> = cases.map(Case::briefly).collect();
+    let is_meant = |name: &str| {
+        name.contains("the end of an epoch, and")
+            && (name.ends_with("U64") || name.contains("memory") && name.ends_with("Bytes"))
+    };
+    let cases: Vec<Case> = cases.filter(|case| is_meant(&case.name)).map(Case::briefly).collect();
     let report = run_suite(&cases, BTreeSet::new(), 1, &mut |_| {});
     println!("{} explorations, {} images", report.cases, report.images);
     let violations: Vec<String> =
         report.violations.iter().map(|(name, violation)| format!("{name}: {violation}")).collect();
     assert_eq!((violations, report.failures), (Vec::new(), Vec::new()));
-    assert!(report.cases >= 10, "{}", report.cases);
+    assert_eq!(report.cases, 5);
 }

@@ -300,7 +300,8 @@ fn of_buffers() -> Vec<Program<U64Keys>> {
     let freed = [Put(1, 10), Put(2, 20), Put(3, 30), Sync, Put(1, 11), Remove(2), Sync];
     vec![
         program(&three[..2], &[Put(3, 1), Remove(1), Sync, Put(1, 2), Remove(2), Crash, Get(1)]),
-        // In-line undo, of a buffer that is replaced twice in an epoch, and of one more of the line.
+        // In-line undo, of a buffer that is replaced twice in an epoch, and of one more of the
+        // line.
         program(&three, &[Put(1, 11), Put(1, 12), Put(2, 21), Sync, Put(2, 22), Crash, Put(2, 23)]),
         // Buffers that were given back in an epoch that ended are taken, replaced, given back.
         program(&freed, &[Put(1, 12), Put(4, 40), Sync, Remove(4), Put(1, 13), Crash, Put(1, 14)]),
