@@ -25,14 +25,15 @@ pub trait Epochs: Sync {
 ///
 /// The index calls it when it ends an epoch, while no guard is held.
 pub trait EpochPart: Send + Sync {
-    /// Flushes what was written so far and does not change any more in the epoch, so that less is
-    /// left when it ends. Threads hold guards, and write, meanwhile. The index fences later.
-    ///
-    /// # Errors
-    /// As the medium reports.
-    fn write_back_early(&self) -> Result<(), IndexError> {
-        Ok(())
+    /// Takes what was written so far and does not change any more in the epoch, to be flushed
+    /// before the epoch ends; how many lines it has. No guard is held.
+    fn take_written(&self) -> usize {
+        0
     }
+
+    /// Flushes what was taken last. Threads hold guards, and write, meanwhile. The index fences
+    /// later.
+    fn write_back(&self) {}
 
     /// Writes and flushes what belongs to the epoch with this number. The index fences afterwards,
     /// and then commits the epoch.

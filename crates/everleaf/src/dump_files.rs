@@ -68,8 +68,8 @@ impl Store {
 /// Fills the empty pool at `path` from a dump. A pool with the same engine, parameters and sizes is
 /// filled beside it, and takes its place when it is complete: until then, and if anything is wrong
 /// with the dump, the pool at `path` is as empty as it was. The disk must have room for both. (A
-/// DAX device, and a pool with a log beside it, are filled in place, by [`Store::restore`], since
-/// nothing can take their place.)
+/// DAX device, a pool with a log beside it, and one of an engine of epochs on a disk that has none
+/// are filled in place, by [`Store::restore`], since nothing can take their place.)
 ///
 /// # Errors
 /// As [`Store::open`] and [`Store::restore`]; [`Error::is_full`].

@@ -35,7 +35,8 @@ use crate::{Engine, Error};
 pub enum DurabilityMode {
     /// When the call returns.
     Immediate,
-    /// After a crash there is a consistent state, at most this old;
+    /// After a crash there is a consistent state, no older than this and what it takes to write it
+    /// back: the end of an epoch, or two syncs of a disk, or both.
     /// [`Store::sync`](crate::Store::sync) waits.
     Buffered {
         /// Milliseconds, 1 to [`MAX_INTERVAL_MS`](DurabilityMode::MAX_INTERVAL_MS).

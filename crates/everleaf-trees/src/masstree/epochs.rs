@@ -60,7 +60,8 @@ const CLOSED: u64 = 1 << 63;
 const PINNED: u64 = 1;
 /// What a thread adds that holds a guard: itself, and the guard.
 const GUARDED: u64 = 1 << 32 | PINNED;
-/// So many notes are written back while all threads stand: it takes less than a millisecond.
+/// So many notes, and lines of what has joined the epochs, are written back while all threads
+/// stand: it takes less than a millisecond.
 const FEW_NOTES: usize = 2048;
 /// With fewer places for ranges than this left, all nodes are recovered and the ranges forgotten.
 const RANGES_LEFT: usize = 8;
@@ -74,13 +75,13 @@ pub(super) type Note = (u64, u32);
 
 /// What an epoch changes, of which its end takes care.
 pub(super) trait Changes {
-    /// The notes so far, which are forgotten. All threads stand.
-    fn take(&self) -> Vec<Note>;
-    /// E0: flushes what these say, and the records of what has joined the epochs. Threads write
-    /// meanwhile.
-    fn write_back_early(&self, notes: &[Note]) -> Result<(), IndexError>;
-    /// E1: flushes what these say, and what has joined the epochs. All threads stand.
-    fn write_back(&self, epoch: u64, notes: &[Note]) -> Result<Sizes, IndexError>;
+    /// The notes so far, which are forgotten, and how many lines there are besides of what has
+    /// joined the epochs. All threads stand.
+    fn take(&self) -> (Vec<Note>, usize);
+    /// E0: flushes what was taken. Threads write meanwhile.
+    fn write_back(&self, notes: &[Note]) -> Result<(), IndexError>;
+    /// E1: the rest of what belongs to the epoch, and what there is then. All threads stand.
+    fn prepare(&self, epoch: u64) -> Result<Sizes, IndexError>;
     /// E3: the epoch is durable, and nothing of the next one was done.
     fn finish(&self) -> Result<(), IndexError>;
 }
@@ -425,7 +426,6 @@ impl<M: Media> Epochs<M> {
         }
         let done = self.write_back(epoch, changes);
         if done.is_err() {
-            // What was to be flushed is known no more.
             self.is_stuck.store(true, Ordering::Relaxed);
         }
         self.ended.fetch_add(1, Ordering::Relaxed);
@@ -442,23 +442,40 @@ impl<M: Media> Epochs<M> {
         loop {
             let begun = Instant::now();
             let stand = self.close_gates();
-            let (notes, now) = (changes.take(), self.now());
-            if notes.len() > few && notes.len() < most && now.pass() < Moment::MOST_PASSES {
-                self.current.store(now.next_pass().word(), Ordering::Release);
+            let ((notes, besides), now) = (changes.take(), self.now());
+            let count = notes.len() + besides;
+            if count <= few || count >= most || now.pass() == Moment::MOST_PASSES {
+                let done = self.end_standing(epoch, changes, &notes);
                 drop(stand);
                 self.note_stall(begun);
-                changes.write_back_early(&notes)?;
-                most = notes.len() / 2;
-                continue;
+                return done;
             }
-            let sizes = changes.write_back(epoch, &notes)?;
-            self.commit(epoch, sizes)?;
-            let done = changes.finish();
-            self.current.store(Moment::first(epoch + 1).word(), Ordering::Release);
+            self.current.store(now.next_pass().word(), Ordering::Release);
             drop(stand);
             self.note_stall(begun);
-            return done;
+            changes.write_back(&notes)?;
+            most = count / 2;
         }
+    }
+
+    /// E1 to E3, while all threads stand.
+    fn end_standing(
+        &self,
+        epoch: u64,
+        changes: &impl Changes,
+        notes: &[Note],
+    ) -> Result<(), IndexError> {
+        let sizes = changes.write_back(notes).and_then(|()| changes.prepare(epoch));
+        let mut done = sizes.and_then(|sizes| self.commit(epoch, sizes));
+        if done.is_ok() {
+            done = changes.finish();
+            self.current.store(Moment::first(epoch + 1).word(), Ordering::Release);
+        }
+        if done.is_err() {
+            // What was to be flushed is known no more. Threads see it before they go on.
+            self.is_stuck.store(true, Ordering::Relaxed);
+        }
+        done
     }
 
     /// Threads stood since this moment.
@@ -524,13 +541,13 @@ mod tests {
     struct Nothing;
 
     impl Changes for Nothing {
-        fn take(&self) -> Vec<Note> {
-            Vec::new()
+        fn take(&self) -> (Vec<Note>, usize) {
+            (Vec::new(), 0)
         }
-        fn write_back_early(&self, _: &[Note]) -> Result<(), IndexError> {
+        fn write_back(&self, _: &[Note]) -> Result<(), IndexError> {
             Ok(())
         }
-        fn write_back(&self, _: u64, _: &[Note]) -> Result<Sizes, IndexError> {
+        fn prepare(&self, _: u64) -> Result<Sizes, IndexError> {
             Ok(Sizes::EMPTY)
         }
         fn finish(&self) -> Result<(), IndexError> {

@@ -32,9 +32,9 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         self.patiently(|| {
             let place = self.locate(key)?;
             match self.entry(&place)? {
-                Entry::Value(slot) if replace => Ok(Some(self.update_slot(&place, slot, value)?)),
+                Entry::Value(slot) if replace => Ok(Some(self.update_slot(place, slot, value)?)),
                 Entry::Record(offset) if replace => {
-                    Ok(Some(self.update_record(&place, offset, value)?))
+                    Ok(Some(self.update_record(place, offset, value)?))
                 }
                 Entry::Value(slot) => {
                     let cell = place.locked.node().value::<DURABLE>(slot);

@@ -288,7 +288,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     /// Gives a block back that was allocated with as many bytes. In the durable tree its stamp is
-    /// of this run.
+    /// of this run, or of an epoch that has not failed.
     pub fn free(&self, offset: u64, bytes: u64) -> Result<(), IndexError> {
         let class = class_for(bytes).ok_or(IndexError::Corrupt { offset, what: "its length" })?;
         let mut slot = self.lock_slot();
@@ -649,22 +649,23 @@ struct Ending<'e, M: Media, const DURABLE: bool> {
 }
 
 impl<M: Media, const DURABLE: bool> Changes for Ending<'_, M, DURABLE> {
-    fn take(&self) -> Vec<Note> {
+    fn take(&self) -> (Vec<Note>, usize) {
         let mut taken = Vec::new();
         for slot in &self.memory.slots {
             taken.append(&mut slot.lock().notes);
         }
-        taken
+        (taken, self.memory.part.as_ref().map_or(0, |part| part.take_written()))
     }
 
-    fn write_back_early(&self, notes: &[Note]) -> Result<(), IndexError> {
-        self.memory.part.as_ref().map_or(Ok(()), |part| part.write_back_early())?;
+    fn write_back(&self, notes: &[Note]) -> Result<(), IndexError> {
+        if let Some(part) = &self.memory.part {
+            part.write_back();
+        }
         notes.iter().try_for_each(|note| self.memory.write_back(*note))
     }
 
-    fn write_back(&self, epoch: u64, notes: &[Note]) -> Result<Sizes, IndexError> {
+    fn prepare(&self, epoch: u64) -> Result<Sizes, IndexError> {
         self.memory.part.as_ref().map_or(Ok(()), |part| part.prepare(epoch))?;
-        notes.iter().try_for_each(|note| self.memory.write_back(*note))?;
         Ok((self.sizes)())
     }
 

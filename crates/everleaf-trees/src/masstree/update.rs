@@ -20,8 +20,8 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             let place = self.locate(key)?;
             match self.entry(&place)? {
                 Entry::Absent | Entry::Other(..) => Ok(None),
-                Entry::Value(slot) => Ok(Some(self.update_slot(&place, slot, value)?)),
-                Entry::Record(offset) => Ok(Some(self.update_record(&place, offset, value)?)),
+                Entry::Value(slot) => Ok(Some(self.update_slot(place, slot, value)?)),
+                Entry::Record(offset) => Ok(Some(self.update_record(place, offset, value)?)),
             }
         })
     }
@@ -30,38 +30,48 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     #[inline(always)]
     pub(super) fn update_slot(
         &self,
-        place: &Place<'_, '_, M>,
+        place: Place<'_, '_, M>,
         slot: usize,
         value: u64,
     ) -> Step<u64> {
         self.touch_value(place.locked.at, slot)?;
-        self.swap(&place.locked, place.locked.node().value::<DURABLE>(slot), value)
+        let cell = place.locked.node().value::<DURABLE>(slot);
+        let replaced = self.swap(&place.locked, cell, value)?;
+        self.leave(place, replaced)
     }
 
     /// Replaces the value in the record of the key.
     pub(super) fn update_record(
         &self,
-        place: &Place<'_, '_, M>,
+        place: Place<'_, '_, M>,
         offset: u64,
         value: u64,
     ) -> Step<u64> {
         let record = self.own_record(offset)?;
         self.touch_record(offset, record.head);
-        self.swap(&place.locked, &record.head.value, value)
+        let replaced = self.swap(&place.locked, &record.head.value, value)?;
+        self.leave(place, replaced)
     }
 
-    /// Replaces a value that a locked node leads to, and that was touched; the old one.
+    /// Replaces a value that a locked node leads to, and that was touched: the word that was there,
+    /// and its value.
     #[inline(always)]
-    fn swap(&self, locked: &Locked<'_, M>, cell: &PCell, value: u64) -> Step<u64> {
+    fn swap(&self, locked: &Locked<'_, M>, cell: &PCell, value: u64) -> Step<(u64, u64)> {
         let media = self.pool.media();
         let word = media.load(cell);
-        if !self.buffers {
-            media.store(cell, value);
-            return Ok(word);
-        }
         let (old, new) = (self.value_of(word)?, self.new_value(value)?);
-        locked.mark_changing();
+        if self.buffers {
+            locked.mark_changing();
+        }
         media.store(cell, new);
+        Ok((word, old))
+    }
+
+    /// Unlocks the node, and frees what was replaced: not before, since readers wait for a node
+    /// that changes, and this waits for an arena (L2).
+    #[inline(always)]
+    fn leave(&self, place: Place<'_, '_, M>, (word, old): (u64, u64)) -> Step<u64> {
+        drop(place);
         self.free_value(word)?;
         Ok(old)
     }

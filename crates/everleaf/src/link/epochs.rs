@@ -7,7 +7,7 @@
 //! P3  old is retired; the guard goes                                         retire
 //!     Crash so far: the epoch has failed. The index, the records and the table of chunks are
 //!     what they were when the last epoch ended.
-//!     Meanwhile the index may have records flushed that were written           write_back_early
+//!     Before the end the index has records flushed that were written            write_back
 //! P4  the index ends the epoch: the workers' part is written and flushed     prepare
 //! P5  COMMIT the pool's epoch                                                the index
 //!     Crash from here on: the epoch has ended. What the table lacks is done again by recovery.
@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::{EpochPart, EpochTimer, IndexError};
-use everleaf_pmem::{Media, PPtr};
+use everleaf_pmem::{LINE, Media, PPtr};
 use everleaf_pool::{EpochWorker, Pool, Record, slot_of_thread};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -70,6 +70,8 @@ pub(super) struct EpochRecords<M: Media> {
     interrupted: Arc<AtomicBool>,
     /// Something was written since this was last taken.
     written: AtomicBool,
+    /// Records that the end of the epoch has taken and not yet flushed.
+    taken: Mutex<Vec<(u64, u64)>>,
 }
 
 impl<M: Media> EpochRecords<M> {
@@ -79,6 +81,7 @@ impl<M: Media> EpochRecords<M> {
             workers: (0..POOLED_WORKERS).map(|_| CachePadded::new(Mutex::new(None))).collect(),
             interrupted: Arc::clone(interrupted),
             written: AtomicBool::new(false),
+            taken: Mutex::default(),
         })
     }
 
@@ -131,21 +134,24 @@ impl<M: Media> EpochRecords<M> {
     }
 
     /// Whether something was written since the last call.
-    fn take_written(&self) -> bool {
+    fn was_written(&self) -> bool {
         self.written.load(Ordering::Relaxed) && self.written.swap(false, Ordering::Relaxed)
     }
 }
 
 impl<M: Media> EpochPart for EpochRecords<M> {
-    fn write_back_early(&self) -> Result<(), IndexError> {
+    fn take_written(&self) -> usize {
+        let mut taken = self.taken.lock();
         for slot in &self.workers {
-            // The next pass, or the end of the epoch, finds what a thread is writing now.
-            let written = slot.try_lock().and_then(|mut slot| Some(slot.as_mut()?.take_written()));
-            if let Some(written) = written {
-                EpochWorker::write_back(self.pool.media(), &written);
+            if let Some(worker) = &mut *slot.lock() {
+                taken.append(&mut worker.take_written());
             }
         }
-        Ok(())
+        taken.iter().map(|(_, bytes)| bytes.div_ceil(LINE as u64) as usize).sum()
+    }
+
+    fn write_back(&self) {
+        EpochWorker::write_back(self.pool.media(), &std::mem::take(&mut *self.taken.lock()));
     }
 
     fn prepare(&self, epoch: u64) -> Result<(), IndexError> {
@@ -174,7 +180,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             return Ok(());
         };
         let (records, index) = (Arc::clone(records), Arc::clone(&self.index));
-        let end = move || !records.take_written() || index.sync().is_ok() && records.commit();
+        let end = move || !records.was_written() || index.sync().is_ok() && records.commit();
         self.timer = Some(EpochTimer::start(interval, end)?);
         Ok(())
     }
