@@ -9,5 +9,6 @@ pub mod key;
 mod latch;
 pub(crate) mod parallel;
 pub mod parameters;
+pub(crate) mod reuse;
 pub mod version_locks;
 pub(crate) mod wait;

@@ -22,7 +22,7 @@
 //! * T1: *one writer a leaf.* An element is appended, and a leaf replaced, under the leaf's latch.
 //!   Under it a writer looks whether the inner nodes still lead its key there: while it waited
 //!   another thread may have split the leaf, or put one behind it.
-//! * T2: *readers wait for nobody.* A reader is pinned; it descends, loads the count, searches
+//! * T2: *readers wait for nobody.* A reader descends, loads the count, searches
 //!   (what is below a count never changes), and only *then* loads the latch. Unlocked: the one that
 //!   stored the count has fenced. Locked: the count that was seen may not be durable, so the reader
 //!   flushes it and fences itself, also if the answer is that a key is absent. Nobody acts on what
@@ -40,8 +40,13 @@
 //!   stores the new leaf, which nobody has locked, would have keys of the one behind it. See
 //!   `parents`.
 //! * T6: *reclamation.* A leaf that has left is kept until all threads have gone that were pinned
-//!   then, writers too: they may be about to lock it. No thread waits for a latch, or for memory,
-//!   while it is pinned. Nothing of that is persistent. See `stock`.
+//!   then. No thread waits for a latch, or for memory, while it is pinned. Nothing of that is
+//!   persistent. See `stock`. A find of one word and an append are not pinned, for the exchange that
+//!   pins waits for the fence of the operation before, when the descent could be under way. They
+//!   ask *last*, after the look at the latch or once they have it, whether leaves or blocks were
+//!   made free since they began (`support/reuse`). If so they have seen nothing, not even an error,
+//!   and begin again, pinned. A thread that has locked a leaf that is in place, and then finds that
+//!   nothing was made free, has the leaf that it searched: it leaves under that latch only.
 //! * T7: *scans* hold one leaf's latch at a time while they show it.
 //! * T8: *what may be refused comes first*: leaves, memory of inner nodes, the latch of P. The
 //!   steps of a store are prepared after that.

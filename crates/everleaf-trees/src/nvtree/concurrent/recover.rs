@@ -50,6 +50,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
                 }
             };
         drop(worker);
+        let parents = if M::SCHEDULED { parents.keeping_nothing() } else { parents };
         Ok(Self {
             pool: Arc::clone(pool),
             parents,

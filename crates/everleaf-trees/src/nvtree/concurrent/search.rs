@@ -6,6 +6,7 @@ use everleaf_pool::Pinned;
 
 use super::ConcurrentNvTree;
 use super::parents::Place;
+use super::stock::Glances;
 use crate::nvtree::layout::{Fill, Kind};
 use crate::nvtree::leaf::Leaf;
 use crate::nvtree::search::{GROUP, Newest, Purpose, newest};
@@ -53,6 +54,13 @@ impl SkipIf {
 }
 
 impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
+    /// Begins to look at inner nodes and leaves without being pinned: what is seen counts if the
+    /// glances are current afterwards.
+    #[inline(always)]
+    fn glance(&self) -> Glances<'_> {
+        Glances { blocks: self.parents.reuse().glance(), leaves: self.stock.reuse().glance() }
+    }
+
     /// Lets this thread look at inner nodes and leaves.
     #[inline(always)]
     pub(super) fn enter(&self) -> Pinned<'_> {
@@ -107,11 +115,33 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         media.fence(site!("nvtree.find.H.fence"));
     }
 
-    /// Copies the value of `key` to `value`.
+    /// Copies the value of `key` to `value`. First without being pinned.
     #[inline(always)]
     pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+        if let [value] = value {
+            let (glance, mut seen) = (self.glance(), [0]);
+            let place = self.parents.look(K::word(key, 0));
+            let found = place.and_then(|place| self.find_at(place.leaf, key, &mut seen).ok());
+            if let Some(found) = found.filter(|_| glance.are_current()) {
+                if found {
+                    *value = seen[0];
+                }
+                return Ok(found);
+            }
+        }
+        self.find_pinned(key, value)
+    }
+
+    #[inline(never)]
+    fn find_pinned(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
         let pinned = self.enter();
-        let leaf = self.leaf(self.place_of(&pinned, key).leaf)?;
+        self.find_at(self.place_of(&pinned, key).leaf, key, value)
+    }
+
+    /// The same where the leaf is known.
+    #[inline(always)]
+    fn find_at(&self, offset: u64, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+        let leaf = self.leaf(offset)?;
         let (_, newest) = self.search(leaf, key, K::hash(key), Purpose::Read)?;
         let slot = newest.and_then(Newest::live_slot);
         if let Some(slot) = slot {
@@ -166,8 +196,8 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
     }
 
     /// Locks the leaf that covers `key`, unless there is nothing to do: none then, and what was
-    /// seen is durable. Looks for the key before, so that the exchange that locks waits for the
-    /// fence of the operation before as late as can be.
+    /// seen is durable. Looks for the key before, and without being pinned, so that the exchange
+    /// that locks, the only one, waits for the fence of the operation before as late as can be.
     #[inline(always)]
     pub(super) fn lock_leaf(
         &self,
@@ -175,35 +205,37 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         hash: KeyHash,
         skip: SkipIf,
     ) -> Result<Option<LockedLeaf<'_>>, IndexError> {
-        let pinned = self.enter();
-        let place = self.place_of(&pinned, key);
+        let glance = self.glance();
+        let Some(place) = self.parents.look(K::word(key, 0)) else {
+            return self.lock_waiting(None, key, hash, skip);
+        };
         self.locks.prefetch_to_lock(place.leaf);
-        let leaf = self.leaf(place.leaf)?;
-        let (fill, newest) = self.search(leaf, key, hash, Purpose::Append)?;
+        let seen = self.leaf(place.leaf).and_then(|leaf| {
+            let (fill, newest) = self.search(leaf, key, hash, Purpose::Append)?;
+            Ok((leaf, fill, newest))
+        });
+        let Ok((leaf, fill, newest)) = seen else {
+            return self.lock_waiting(None, key, hash, skip);
+        };
         if skip.applies(newest) {
             self.settle(leaf);
-            return Ok(None);
-        }
-        let guard = self.locks.peek(place.leaf).and_then(|seen| seen.try_lock());
-        let locked = guard.and_then(|guard| {
-            let current = self.parents.is_current(&pinned, &place);
-            if current { Some(guard) } else { self.give_up(guard) }
-        });
-        drop(pinned);
-        match locked {
-            Some(guard) if leaf.fill(self.pool.media())? == fill => {
-                Ok(Some(LockedLeaf { leaf, fill, newest, guard }))
+            if glance.are_current() {
+                return Ok(None);
             }
-            Some(guard) => self.look_again(leaf, guard, key, hash, skip),
-            None => self.lock_waiting(place.leaf, key, hash, skip),
+            return self.lock_waiting(None, key, hash, skip);
         }
-    }
-
-    /// Unlocks a leaf of which nothing was changed.
-    #[cold]
-    fn give_up<'t>(&self, guard: LockGuard<'t>) -> Option<LockGuard<'t>> {
-        guard.unlock_unchanged();
-        None
+        let Some(guard) = self.locks.peek(place.leaf).and_then(|seen| seen.try_lock()) else {
+            return self.lock_waiting(Some(place.leaf), key, hash, skip);
+        };
+        // The glances last: until then nothing of what was seen may have served again.
+        if !(self.parents.is_current(&place) && glance.are_current()) {
+            guard.unlock_unchanged();
+            return self.lock_waiting(None, key, hash, skip);
+        }
+        if leaf.fill(self.pool.media())? != fill {
+            return self.look_again(leaf, guard, key, hash, skip);
+        }
+        Ok(Some(LockedLeaf { leaf, fill, newest, guard }))
     }
 
     /// The same of a leaf that was locked after others had changed it.
@@ -229,12 +261,12 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
     #[cold]
     fn lock_waiting(
         &self,
-        first: u64,
+        guess: Option<u64>,
         key: K::Ref<'_>,
         hash: KeyHash,
         skip: SkipIf,
     ) -> Result<Option<LockedLeaf<'_>>, IndexError> {
-        let (guard, _, place) = self.lock_covering(Some(first), K::word(key, 0));
+        let (guard, _, place) = self.lock_covering(guess, K::word(key, 0));
         self.look_again(self.leaf(place.leaf)?, guard, key, hash, skip)
     }
 

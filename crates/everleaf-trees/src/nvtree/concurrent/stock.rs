@@ -2,7 +2,8 @@
 //!
 //! A leaf that has left the list, and the inner nodes, is in limbo until all threads that were
 //! pinned then have left: one of them may still read it, or be about to lock it. Nothing of this is
-//! persistent: to recovery every leaf outside the list is free.
+//! persistent: to recovery every leaf outside the list is free. Threads that are not pinned hold
+//! nothing back, and see afterwards whether leaves were made free while they looked (`reuse`).
 //!
 //! Leaves that threads make room with at the same time are counted. As many as were ever made so at
 //! once stay free, or in limbo, when the tree grows: with one for each of these threads a full leaf
@@ -20,10 +21,15 @@ use crate::nvtree::groups;
 use crate::nvtree::layout::Shape;
 use crate::support::groups::Groups;
 use crate::support::key::TreeKey;
+use crate::support::reuse::{Glance, Reuse};
 use crate::support::wait::wait;
 
 /// Turns of waiting for leaves that may still be read: some tenths of a second.
 const TURNS: usize = 400;
+
+/// Leaves in limbo before those that nobody reads are made free, many at a time, as each time voids
+/// what threads see that are not pinned; earlier if leaves are wanted.
+const LIMBO: usize = 32;
 
 /// What the threads share.
 pub(super) struct Stock<M: Media> {
@@ -31,6 +37,23 @@ pub(super) struct Stock<M: Media> {
     pins: Pins,
     shape: Shape,
     state: Mutex<State>,
+    reuse: Reuse,
+}
+
+/// A look at inner nodes and leaves by a thread that is not pinned.
+#[derive(Clone, Copy)]
+#[must_use]
+pub(super) struct Glances<'t> {
+    pub blocks: Glance<'t>,
+    pub leaves: Glance<'t>,
+}
+
+impl Glances<'_> {
+    /// Whether nothing that was seen since can have served for anything else.
+    #[inline(always)]
+    pub fn are_current(self) -> bool {
+        self.blocks.is_current() && self.leaves.is_current()
+    }
 }
 
 pub(super) struct State {
@@ -52,10 +75,19 @@ pub(super) struct Taken<'s, M: Media> {
 }
 
 impl<M: Media> Stock<M> {
+    /// The explorer's trees are small: there they are made free at once.
+    const KEPT: usize = if M::SCHEDULED { 1 } else { LIMBO };
+
     pub fn new(workers: Workers<M>, shape: Shape, groups: Groups) -> Self {
         let limbo = VecDeque::new();
         let state = Mutex::new(State { groups, limbo, makers: 0, most_makers: 1 });
-        Self { workers, pins: Pins::default(), shape, state }
+        Self { workers, pins: Pins::default(), shape, state, reuse: Reuse::default() }
+    }
+
+    /// How often leaves were made free.
+    #[inline(always)]
+    pub fn reuse(&self) -> &Reuse {
+        &self.reuse
     }
 
     /// A worker, for one change.
@@ -91,14 +123,23 @@ impl<M: Media> Stock<M> {
         count: usize,
         returned: usize,
     ) -> Result<Taken<'s, M>, IndexError> {
+        let mut state = self.state(media);
+        if state.limbo.len() < Self::KEPT
+            && let Some(offsets) = state.pop(count, returned)
+        {
+            self.reuse.taken();
+            return Ok(Taken { stock: self, media, offsets, count });
+        }
+        drop(state);
         let relax = wait(media);
         let mut refused = None;
         for _ in 0..TURNS {
             let mut worker = self.workers.lease()?;
             let mut state = self.state(media);
-            state.ripen(&self.pins, &mut worker)?;
+            state.ripen(&self.pins, &self.reuse, &mut worker)?;
             loop {
                 if let Some(offsets) = state.pop(count, returned) {
+                    self.reuse.taken();
                     return Ok(Taken { stock: self, media, offsets, count });
                 }
                 if refused.is_some() {
@@ -130,7 +171,7 @@ impl<M: Media> Stock<M> {
 
     fn ripen(&self, media: &M) -> Result<(), IndexError> {
         let mut worker = self.workers.lease()?;
-        self.state(media).ripen(&self.pins, &mut worker)
+        self.state(media).ripen(&self.pins, &self.reuse, &mut worker)
     }
 }
 
@@ -155,11 +196,17 @@ impl State {
     }
 
     /// Makes leaves free that nobody reads any more.
-    fn ripen<M: Media>(&mut self, pins: &Pins, worker: &mut Worker<M>) -> Result<(), IndexError> {
+    fn ripen<M: Media>(
+        &mut self,
+        pins: &Pins,
+        reuse: &Reuse,
+        worker: &mut Worker<M>,
+    ) -> Result<(), IndexError> {
         if self.limbo.is_empty() {
             return Ok(());
         }
         let horizon = pins.horizon();
+        reuse.freed();
         while let Some((moment, leaf)) = self.limbo.front().copied() {
             if moment >= horizon {
                 break;
@@ -184,9 +231,10 @@ impl<M: Media> Taken<'_, M> {
         let mut state = stock.state(media);
         state.makers -= 1;
         state.keep(&stock.pins, left);
+        let few = state.limbo.len() < Stock::<M>::KEPT;
         drop(state);
         std::mem::forget(self);
-        if left.is_empty() { Ok(()) } else { stock.ripen(media) }
+        if few { Ok(()) } else { stock.ripen(media) }
     }
 }
 

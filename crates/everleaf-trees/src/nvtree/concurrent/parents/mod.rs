@@ -9,7 +9,8 @@
 //!
 //! # Readers
 //! A pinned thread reads the root's number, one parent, and seldom some before it. It waits for
-//! nobody and never begins again. That it sees what was there at one moment:
+//! nobody and never begins again. One that is not pinned does the same in a glance (`reuse`), and
+//! what it saw counts if no block was made free meanwhile. That it sees what was there at one moment:
 //! * A parent is replaced whole, by one store, so what is read of it was there together.
 //! * An entry is put behind its left neighbour, into the same parent. So a parent's first bound
 //!   never becomes smaller, and what its key in the root promises stays right. A key below the
@@ -26,7 +27,8 @@
 //! and every `fanout / 2` splits one root, `2 / fanout` words a leaf. There is nothing to be
 //! rebuilt, and nothing that a change could miss meanwhile.
 //!
-//! What is replaced is free when all threads that were pinned then have left. Memory for a change
+//! What is replaced is free when all threads that were pinned then have left; that is looked at
+//! when there are some dozens, since it voids the glances of others. Memory for a change
 //! is [promised](Parents::reserve) before the change is durable.
 //!
 //! Map of the files: `block` (one parent, or a root) · `check` (what must hold).
@@ -46,10 +48,15 @@ use everleaf_pmem::{DramArena, DramSource, MapError};
 use everleaf_pool::{Pinned, Pins, PoolError};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::support::reuse::Reuse;
 use block::{Block, Entry, WORDS, cell, root_lines};
 
 /// Addresses reserved for blocks: memory is taken as it is needed.
 const RESERVED_BYTES: u64 = 64 << 30;
+/// Parents' worth of blocks that were replaced before those that nobody reads are made free.
+const LIMBO: u32 = 64;
+/// What holds for a pinned thread.
+const THERE: &str = "the arena has all blocks that can be found";
 
 /// Where a leaf stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +78,9 @@ pub(super) struct Parents {
     arena: DramArena,
     root: CachePadded<AtomicU64>,
     memory: Mutex<Memory>,
+    reuse: Reuse,
+    /// So many lines of replaced blocks are kept.
+    kept_lines: u32,
 }
 
 /// What of the arena is in use. The one who holds it is the one who changes inner nodes.
@@ -81,9 +91,19 @@ struct Memory {
     free: BTreeMap<u32, Vec<u32>>,
     /// Blocks that were replaced: when, where, and how many lines.
     limbo: VecDeque<(u64, u32, u32)>,
+    limbo_lines: u32,
     /// Changes that were promised memory.
     promised: u32,
     leaves: usize,
+}
+
+impl Memory {
+    fn retire(&mut self, blocks: impl Iterator<Item = (u64, u32, u32)>) {
+        for block in blocks {
+            self.limbo_lines = self.limbo_lines.saturating_add(block.2);
+            self.limbo.push_back(block);
+        }
+    }
 }
 
 /// Memory for one change. Dropped, it is given back.
@@ -129,6 +149,8 @@ impl Parents {
             arena: dram.reserve(RESERVED_BYTES).map_err(no_memory)?,
             root: CachePadded::default(),
             memory: Mutex::new(Memory { leaves: entries.len(), ..Memory::default() }),
+            reuse: Reuse::default(),
+            kept_lines: LIMBO * (1 + 2 * fanout.div_ceil(WORDS) as u32),
         };
         let each = fanout / 2;
         let count = entries.len().div_ceil(each);
@@ -142,24 +164,41 @@ impl Parents {
         Ok(parents)
     }
 
+    /// Keeps no replaced block that nobody reads: for the explorer, whose trees are small.
+    pub fn keeping_nothing(self) -> Self {
+        Self { kept_lines: 0, ..self }
+    }
+
     // ---- reading
 
+    /// A block; none if there cannot be one. A thread that is not pinned may see anything.
     #[inline(always)]
-    fn block(&self, number: u32, key_lines: usize) -> Block<'_> {
-        let lines = self.arena.lines_at(number, 1 + 2 * key_lines);
+    fn block(&self, number: u32, key_lines: usize) -> Option<Block<'_>> {
+        let lines = self.arena.get(number, key_lines.checked_mul(2)?.checked_add(1)?)?;
         let (keys, words) = lines[1..].split_at(key_lines);
-        Block { count: lines[0].0[0].load(Relaxed) as usize, keys, words }
+        let count = (lines[0].0[0].load(Relaxed) as usize).min(key_lines * WORDS);
+        Some(Block { count, keys, words })
     }
 
     #[inline(always)]
-    fn parent(&self, number: u32) -> Block<'_> {
+    fn parent_seen(&self, number: u32) -> Option<Block<'_>> {
         self.block(number, self.fanout.div_ceil(WORDS))
     }
 
     #[inline(always)]
-    fn root_at(&self, number: u32) -> Block<'_> {
-        let key_lines = self.arena.line(number).0[1].load(Relaxed) as usize;
+    fn root_seen(&self, number: u32) -> Option<Block<'_>> {
+        let key_lines = self.arena.get(number, 1)?[0].0[1].load(Relaxed) as usize;
         self.block(number, key_lines)
+    }
+
+    #[inline(always)]
+    fn parent(&self, number: u32) -> Block<'_> {
+        self.parent_seen(number).expect(THERE)
+    }
+
+    #[inline(always)]
+    fn root_at(&self, number: u32) -> Block<'_> {
+        self.root_seen(number).expect(THERE)
     }
 
     /// The place of the leaf that covers `key`.
@@ -170,13 +209,30 @@ impl Parents {
 
     #[inline(always)]
     fn find_in(&self, root: u32, key: u64) -> Place {
-        let array = self.root_at(root);
+        self.seen_in(root, key).expect(THERE)
+    }
+
+    /// The same for a thread that is not pinned, but has begun a glance before: nothing, or a place
+    /// that is right if the glance is current.
+    #[inline(always)]
+    pub fn look(&self, key: u64) -> Option<Place> {
+        self.seen_in(self.root.load(Acquire) as u32, key)
+    }
+
+    #[inline(always)]
+    fn seen_in(&self, root: u32, key: u64) -> Option<Place> {
+        let array = self.root_seen(root)?;
         let mut at = array.up_to(key).max(1) - 1;
         loop {
-            let parent = array.word(at).load(Acquire) as u32;
-            match self.parent(parent).up_to(key) {
+            let parent = array.words.get(at / WORDS)?.0[at % WORDS].load(Acquire) as u32;
+            let block = self.parent_seen(parent)?;
+            match block.up_to(key) {
                 0 if at > 0 => at -= 1,
-                before => return self.place(root, at, parent, before.max(1) - 1),
+                before => {
+                    let index = before.max(1) - 1;
+                    let (leaf, lower) = (block.word(index).load(Acquire), block.key(index));
+                    return Some(Place { root, at, parent, index, leaf, lower });
+                }
             }
         }
     }
@@ -188,13 +244,17 @@ impl Parents {
         Place { root, at, parent, index, leaf, lower }
     }
 
-    /// Whether `place`, which this thread has found since it was pinned, is still that of its leaf.
-    /// Else it may be all the same.
+    /// Whether `place`, which this thread has found in a glance that is asked afterwards, is still
+    /// that of its leaf. Else it may be all the same.
     #[inline(always)]
-    pub fn is_current(&self, _: &Pinned<'_>, place: &Place) -> bool {
+    pub fn is_current(&self, place: &Place) -> bool {
+        let word = |block: Option<Block<'_>>, index: usize| {
+            Some(block?.words.get(index / WORDS)?.0[index % WORDS].load(Acquire))
+        };
+        let parent = |word: u64| word as u32 == place.parent;
         self.root.load(Acquire) as u32 == place.root
-            && self.root_at(place.root).word(place.at).load(Acquire) as u32 == place.parent
-            && self.parent(place.parent).word(place.index).load(Acquire) == place.leaf
+            && word(self.root_seen(place.root), place.at).is_some_and(parent)
+            && word(self.parent_seen(place.parent), place.index) == Some(place.leaf)
     }
 
     /// The place before one that was found since this thread was pinned; none if it is the first.
@@ -261,7 +321,14 @@ impl Parents {
         Ok(Room(self))
     }
 
+    /// How often blocks were made free.
+    #[inline(always)]
+    pub fn reuse(&self) -> &Reuse {
+        &self.reuse
+    }
+
     fn take(&self, memory: &mut Memory, lines: u32) -> u32 {
+        self.reuse.taken();
         if let Some(block) = memory.free.get_mut(&lines).and_then(Vec::pop) {
             return block;
         }
@@ -273,7 +340,7 @@ impl Parents {
         let head = &self.arena.line(number).0;
         head[0].store(entries.len() as u64, Relaxed);
         head[1].store(key_lines as u64, Relaxed);
-        let block = self.block(number, key_lines);
+        let block = self.block(number, key_lines).expect(THERE);
         for (index, (key, word)) in entries.iter().enumerate() {
             cell(block.keys, index).store(*key, Relaxed);
             block.word(index).store(*word, Relaxed);
@@ -295,15 +362,21 @@ impl Parents {
 
     // ---- changes
 
-    /// Holds other changes off, and makes blocks free that nobody reads any more.
+    /// Holds other changes off, and makes blocks free that nobody reads any more: many at a time,
+    /// as each time voids what threads see that are not pinned.
     fn begin(&self, pins: &Pins) -> MutexGuard<'_, Memory> {
         let mut memory = self.memory.lock();
-        let horizon = if memory.limbo.is_empty() { 0 } else { pins.horizon() };
+        if memory.limbo_lines <= self.kept_lines {
+            return memory;
+        }
+        let horizon = pins.horizon();
+        self.reuse.freed();
         while let Some((moment, block, lines)) = memory.limbo.front().copied() {
             if moment >= horizon {
                 break;
             }
             memory.limbo.pop_front();
+            memory.limbo_lines -= lines;
             memory.free.entry(lines).or_default().push(block);
         }
         memory
@@ -391,7 +464,7 @@ impl Parents {
             entries.chunks(each).map(|part| (part[0].0, self.make_parent(memory, part))).collect();
         if let ([(_, parent)], 1) = (&made[..], parents) {
             root.word(place.at).store(*parent, Release);
-            memory.limbo.push_back((pins.moment(), place.parent, self.parent_lines()));
+            memory.retire([(pins.moment(), place.parent, self.parent_lines())].into_iter());
         } else {
             let mut of_root = root.entries();
             let key = of_root[place.at].0;
@@ -405,7 +478,7 @@ impl Parents {
             let moment = pins.moment();
             let parents = gone.iter().map(|(_, parent)| (*parent as u32, self.parent_lines()));
             let blocks = parents.chain([(place.root, root_lines(root.count))]);
-            memory.limbo.extend(blocks.map(|(block, lines)| (moment, block, lines)));
+            memory.retire(blocks.map(|(block, lines)| (moment, block, lines)));
         }
     }
 

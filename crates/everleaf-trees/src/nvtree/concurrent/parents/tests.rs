@@ -27,7 +27,7 @@ fn compare(parents: &Parents, pinned: &Pinned<'_>, map: &BTreeMap<u64, u64>) {
             let covering = entries.partition_point(|(other, _)| *other <= key) - 1;
             let place = parents.find(pinned, key);
             assert_eq!((place.lower, place.leaf), entries[covering], "{key}");
-            assert!(parents.is_current(pinned, &place));
+            assert!(parents.is_current(&place));
         }
         let place = parents.find(pinned, *bound);
         assert_eq!(place.leaf, *leaf);
