@@ -6,11 +6,13 @@
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::time::Duration;
 
 use everleaf_index::Direction;
 use everleaf_pool::KeyType;
 
 use crate::batch::Write;
+use crate::gate::Turn;
 use crate::keyspace::Space;
 use crate::life::Life;
 use crate::snapshot::Images;
@@ -80,8 +82,8 @@ pub trait Backend: Send + Sync {
     fn begin_reads(&self) -> Result<Reads, Error>;
     /// Reads a key, at the moment of what was read so far.
     fn read_into(&self, reads: &mut Reads, life: &Life, key: Key<'_>) -> Result<(), Error>;
-    /// Reads at most so many entries of a range from one end, at the moment of what was read so
-    /// far; what is left of the range, if anything is.
+    /// Reads entries of a range from one end, at the moment of what was read so far, and no more
+    /// than so many; what is left of the range, if anything is.
     fn scan_into(
         &self,
         reads: &mut Reads,
@@ -90,6 +92,9 @@ pub trait Backend: Send + Sync {
         end: Direction,
         limit: usize,
     ) -> Result<Option<Bounds>, Error>;
+    /// Keeps other threads from writing until the turn is dropped, at most so long; none where that
+    /// is not done.
+    fn run_alone(&self, patience: Duration) -> Option<Turn<'_>>;
     /// All of the writes, if everything that was read is still so; else none.
     fn commit(&self, reads: &Reads, writes: &[Write]) -> Result<(), Error>;
     /// Shows the value under the lock of the key; returns whether there is one.

@@ -2,6 +2,7 @@
 //! any time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
@@ -15,7 +16,8 @@ pub use everleaf_index::{BytesKeys, U64Keys};
 pub use everleaf_pmem::{InjectedAborts, Simulation};
 pub use everleaf_trees::clftree::{InnerEncoding, inner_encodings};
 
-use crate::{CreateOptions, OpenOptions, Result, Store};
+use crate::transaction::Pace;
+use crate::{CreateOptions, Error, OpenOptions, Result, Store, Transaction};
 
 /// Makes a store over the whole region of any media, whatever it holds. The pool is handed out too,
 /// as the way to the media.
@@ -32,4 +34,18 @@ pub fn create_on<M: Media>(options: &CreateOptions, media: M) -> Result<(Store, 
 /// As [`OpenOptions::open`], but for those about files.
 pub fn open_on<M: Media>(options: &OpenOptions, media: M) -> Result<(Store, Arc<Pool<M>>)> {
     options.open_on(media)
+}
+
+/// As [`Store::transaction`], after so many attempts beside other writers alone, and other threads
+/// wait for so long at most the first time.
+///
+/// # Errors
+/// As there.
+pub fn transaction_alone<R, E: From<Error>>(
+    store: &Store,
+    beside: u32,
+    patience: Duration,
+    work: impl FnMut(&mut Transaction) -> std::result::Result<R, E>,
+) -> std::result::Result<R, E> {
+    Transaction::run(store.default_tree().handle(), Pace { beside, patience }, work)
 }

@@ -70,6 +70,7 @@ mod dump_files;
 mod durability;
 mod error;
 mod expiry;
+mod gate;
 mod handle;
 #[doc(hidden)]
 pub mod internal;

@@ -26,6 +26,7 @@ use self::durable::{Stripes, wait};
 use crate::backend::{Backend, Condition, Found, NewValue, Visit, Written};
 use crate::batch::Write;
 use crate::clock::Clock;
+use crate::gate::{Gate, Turn};
 use crate::keyspace::Space;
 use crate::life::Life;
 use crate::link::Live;
@@ -61,6 +62,8 @@ pub(crate) struct Opening {
 pub(crate) struct Attached<M: Media, K: StoreKey> {
     engine: Engine,
     opening: Opening,
+    /// Writers come by it before they take any lock.
+    gate: Gate,
     snapshots: Snapshots,
     counts: Counts,
     stripes: Stripes,
@@ -125,7 +128,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         let (snapshots, counts) = (Snapshots::default(), Counts::default());
         let (stripes, lock) = (Stripes::for_media::<M>(), Mutex::default());
         let live = ShardedLock::new(Some(live));
-        Self { engine, opening, snapshots, counts, stripes, lock, live }
+        let gate = Gate::default();
+        Self { engine, opening, gate, snapshots, counts, stripes, lock, live }
     }
 
     /// Keeps a file open, and so locked, until the store is closed.
@@ -174,6 +178,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         if !self.opening.writable {
             return Err(Error::ReadOnly);
         }
+        self.gate.pass();
         let (result, pending) = self.read(|live| {
             let result = operation(live);
             live.pool.media().end_operation();
@@ -233,6 +238,11 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         limit: usize,
     ) -> Result<Option<Bounds>, Error> {
         Attached::scan_into(self, reads, life, range, end, limit)
+    }
+
+    fn run_alone(&self, patience: Duration) -> Option<Turn<'_>> {
+        // Under the explorer, which schedules, no thread may block; nor need it: see the gate.
+        (!M::SCHEDULED).then(|| self.gate.close(patience))
     }
 
     fn commit(&self, reads: &Reads, writes: &[Write]) -> Result<(), Error> {

@@ -8,6 +8,12 @@
 //! of all keys, if ranges were read, for no lock is of a key that is not there yet. Then the writes
 //! are done as a batch, before any of the locks is given back: everything that was read holds at
 //! the moment at which the writes happen.
+//!
+//! Deadlock: no code of a caller runs under these locks, and none is held between two calls, so a
+//! closure that panics, never ends or calls the store itself holds nothing. Locks of keys are taken
+//! in the order of their numbers, after the lock that all operations share and before the one that
+//! keeps scans out, and who has one waits neither for the medium nor at the [gate](crate::gate),
+//! which alone keeps others from writing while a closure runs, and not for long.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -21,7 +27,7 @@ use crate::backend::{Backend, Visit};
 use crate::batch::Write;
 use crate::life::Life;
 use crate::link::{Live, value_record};
-use crate::scan::{BATCH_BYTES, borrowed, passes};
+use crate::scan::{BATCH_BYTES, BATCH_ENTRIES, borrowed, passes};
 use crate::snapshot::is_expired;
 use crate::transaction::{Bounds, Reads, Value};
 use crate::value_record::KeyBytes;
@@ -59,7 +65,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     }
 
     /// Reads at most so many entries of a range into `reads`, from one end; what is left of it, if
-    /// anything is.
+    /// anything is: as long as nobody writes, a step of it. With all locks held everything is read
+    /// that is wanted: each further step would look again at all those before it.
     pub(super) fn scan_into(
         &self,
         reads: &mut Reads,
@@ -71,12 +78,12 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         let whole = (lower, upper);
         let (entries, pending) = self.read(|live| {
             life.check()?;
-            let look = |now_ms| entries_in(live, &whole, end, limit, now_ms);
-            let mut entries = look(reads.now_ms)?;
+            let step = (limit.min(BATCH_ENTRIES), BATCH_BYTES);
+            let mut entries = entries_in(live, &whole, end, step, reads.now_ms)?;
             if !live.is_unchanged(&reads.versions) {
                 let _locks = live.lock_all(live.every_lock(), &[]);
                 renew(live, reads)?;
-                entries = look(reads.now_ms)?;
+                entries = entries_in(live, &whole, end, (limit, usize::MAX), reads.now_ms)?;
             }
             Ok((entries, self.pending_to_reader(live)))
         })?;
@@ -168,18 +175,18 @@ struct Entries {
     more: bool,
 }
 
-/// The first entries of a range from one end: at most so many, and about [`BATCH_BYTES`].
+/// The first entries of a range from one end: at most so many, and about so many bytes.
 fn entries_in<M: Media, K: StoreKey>(
     live: &Live<M, K>,
     range: &Bounds,
     end: Direction,
-    limit: usize,
+    (limit, limit_bytes): (usize, usize),
     now_ms: u64,
 ) -> Result<Entries, Error> {
     let mut entries = Entries { found: Vec::new(), more: false };
     let mut bytes = 0;
     visit(live, range, end, now_ms, &mut |key, here| {
-        entries.more = entries.found.len() >= limit || bytes >= BATCH_BYTES;
+        entries.more = entries.found.len() >= limit || bytes >= limit_bytes;
         if entries.more {
             return ControlFlow::Break(());
         }

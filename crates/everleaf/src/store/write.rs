@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::Store;
+use crate::transaction::Pace;
 use crate::{AsKey, Batch, Entry, Error, Key, KeyRange, Result, Scan, Transaction};
 
 /// Writing. Every write is durable when it returns, as far as
@@ -265,12 +266,17 @@ impl Store {
 
     /// Reads and writes many keys at one moment: runs `work`, and commits what it wrote, durably,
     /// if nothing of what it read was written by another thread meanwhile. Where it was, `work`
-    /// runs again, up to 64 times with a growing pause; so it must do nothing but read and write
-    /// through the [`Transaction`] that it is given. If it fails, nothing is written.
+    /// runs again, up to 64 times; so it must do nothing but read and write through the
+    /// [`Transaction`] that it is given. If it fails, nothing is written.
+    ///
+    /// After 8 attempts it runs alone: other threads that write wait until it has ended, for a
+    /// tenth of a second at most. Where it takes longer they go on, and wait for twice as long the
+    /// next time, up to 6.4 seconds. Reading goes on meanwhile.
     ///
     /// # Errors
-    /// What `work` says; [`Conflict`](crate::Error::Conflict) if other threads wrote in between
-    /// each time; as [`Transaction::commit`].
+    /// What `work` says; [`Conflict`](crate::Error::Conflict) if what it read was written in
+    /// between each time: by `work` itself, not through the transaction, or by other threads where
+    /// it takes longer than they wait; as [`Transaction::commit`].
     ///
     /// # Examples
     /// ```
@@ -302,7 +308,7 @@ impl Store {
         &self,
         work: impl FnMut(&mut Transaction) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
-        Transaction::run(self.default_tree().handle(), work)
+        Transaction::run(self.default_tree().handle(), Pace::USUAL, work)
     }
 
     /// Begins a [`Transaction`], which the caller commits, and runs again after a

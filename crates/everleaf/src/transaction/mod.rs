@@ -1,8 +1,10 @@
 //! Transactions: reads and writes of many keys that happen at one moment, or not at all.
 //!
-//! Map of the files: this one (what users call) · `reads` (what was read, and of which moment).
-//! What happens under the store's locks is in `attached/transaction.rs`.
+//! Map of the files: this one (what users call) · `reads` (what was read, and of which moment) ·
+//! `attempts` (running a closure until it meets no other writer, at last alone). What happens under
+//! the store's locks is in `attached/transaction.rs`.
 
+mod attempts;
 mod reads;
 
 use std::collections::BTreeMap;
@@ -10,9 +12,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::{Duration, SystemTime};
 
-use crossbeam_utils::Backoff;
 use everleaf_index::Direction;
 
+pub(crate) use self::attempts::Pace;
 use self::reads::within;
 pub use self::reads::{Bounds, Reads, Value};
 use crate::batch::{Kind, Write};
@@ -21,12 +23,9 @@ use crate::error::check_value;
 use crate::handle::Handle;
 use crate::keyspace::Space;
 use crate::life::Life;
-use crate::scan::{BATCH_ENTRIES, Entry};
+use crate::scan::Entry;
 use crate::snapshot::is_expired;
 use crate::{AsKey, Error, Key, KeyRange, OwnedKey, Result, Scan, Tree};
-
-/// How often [`Store::transaction`](crate::Store::transaction) runs what meets other writers.
-const ATTEMPTS: u32 = 64;
 
 /// Reads and writes that happen at one moment, or not at all: serializable, whatever other threads
 /// do, and whatever crash comes.
@@ -35,7 +34,7 @@ const ATTEMPTS: u32 = 64;
 /// writes, and [`commit`](Transaction::commit) writes all of it, as a [`Batch`](crate::Batch) does,
 /// if everything that was read is still so; else it writes nothing and says
 /// [`Error::Conflict`]. [`Store::transaction`](crate::Store::transaction) runs a closure again
-/// then.
+/// then, and after some attempts keeps other threads from writing meanwhile.
 ///
 /// Within a transaction
 /// * reads see what it has written itself,
@@ -89,27 +88,6 @@ impl Transaction {
     pub(crate) fn begin(handle: &Handle) -> Result<Self> {
         let reads = handle.backend().begin_reads()?;
         Ok(Self { handle: handle.clone(), reads, writes: BTreeMap::new(), conflict: false })
-    }
-
-    /// Runs `work` until it meets no other writer, at most [`ATTEMPTS`] times.
-    pub(crate) fn run<R, E: From<Error>>(
-        handle: &Handle,
-        mut work: impl FnMut(&mut Self) -> std::result::Result<R, E>,
-    ) -> std::result::Result<R, E> {
-        let backoff = Backoff::new();
-        for _ in 0..ATTEMPTS {
-            let mut transaction = Self::begin(handle)?;
-            let result = work(&mut transaction);
-            if !transaction.conflict {
-                let result = result?;
-                match transaction.commit() {
-                    Err(Error::Conflict) => {}
-                    committed => return Ok(committed.map(|()| result)?),
-                }
-            }
-            backoff.snooze();
-        }
-        Err(Error::Conflict.into())
     }
 
     /// Makes what follows concern another tree of the same store, typed or not.
@@ -353,8 +331,7 @@ impl<K, V> TransactionOn<'_, K, V> {
         let mut entries = Vec::new();
         let mut left = Some((lower, upper));
         while let Some(range) = left.take().filter(|_| entries.len() < limit) {
-            let (life, whole) = (&self.life, range.clone());
-            let wanted = (limit - entries.len()).min(BATCH_ENTRIES);
+            let (life, whole, wanted) = (&self.life, range.clone(), limit - entries.len());
             left = self.transaction.noting(|handle, reads| {
                 handle.backend().scan_into(reads, life, range, end, wanted)
             })?;

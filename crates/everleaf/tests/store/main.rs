@@ -1,6 +1,7 @@
 //! The store from outside. One program, because each is compiled and linked apart.
 
 mod all_calls;
+mod alone;
 mod beside_writers;
 mod common;
 mod damaged_log;
