@@ -6,8 +6,8 @@
 //! asks in the end whether it still is as often. Meanwhile it may see anything: indices and
 //! pointers are checked before they are followed, errors are no errors.
 //!
-//! Why this is right in the memory model, as of a latch (`latch`): who makes memory free took it out
-//! of the structure before, and then counts (Release); so a thread that saw the new number
+//! Why this is right in the memory model, as of a latch (`latch`): who makes memory free took it
+//! out of the structure before, and then counts (Release); so a thread that saw the new number
 //! (Acquire) does not find the memory. A thread that saw the number before it, and a word that was
 //! written to the memory since, has met the release fence that comes before that word by its own
 //! acquire fence; so it sees the new number then.

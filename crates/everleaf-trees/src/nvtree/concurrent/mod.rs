@@ -41,12 +41,13 @@
 //!   `parents`.
 //! * T6: *reclamation.* A leaf that has left is kept until all threads have gone that were pinned
 //!   then. No thread waits for a latch, or for memory, while it is pinned. Nothing of that is
-//!   persistent. See `stock`. A find of one word and an append are not pinned, for the exchange that
-//!   pins waits for the fence of the operation before, when the descent could be under way. They
-//!   ask *last*, after the look at the latch or once they have it, whether leaves or blocks were
-//!   made free since they began (`support/reuse`). If so they have seen nothing, not even an error,
-//!   and begin again, pinned. A thread that has locked a leaf that is in place, and then finds that
-//!   nothing was made free, has the leaf that it searched: it leaves under that latch only.
+//!   persistent. See `stock`. A find of one word and an append are not pinned, for the exchange
+//!   that pins waits for the fence of the operation before, when the descent could be under way.
+//!   They ask *last*, after the look at the latch or once they have it, whether leaves or blocks
+//!   were made free since they began (`support/reuse`). If so they have seen nothing, not even an
+//!   error, and begin again, pinned. A thread that has locked a leaf that is in place, and then
+//!   finds that nothing was made free, has the leaf that it searched: it leaves under that latch
+//!   only.
 //! * T7: *scans* hold one leaf's latch at a time while they show it.
 //! * T8: *what may be refused comes first*: leaves, memory of inner nodes, the latch of P. The
 //!   steps of a store are prepared after that.

@@ -10,7 +10,8 @@
 //! # Readers
 //! A pinned thread reads the root's number, one parent, and seldom some before it. It waits for
 //! nobody and never begins again. One that is not pinned does the same in a glance (`reuse`), and
-//! what it saw counts if no block was made free meanwhile. That it sees what was there at one moment:
+//! what it saw counts if no block was made free meanwhile. That it sees what was there at one
+//! moment:
 //! * A parent is replaced whole, by one store, so what is read of it was there together.
 //! * An entry is put behind its left neighbour, into the same parent. So a parent's first bound
 //!   never becomes smaller, and what its key in the root promises stays right. A key below the
