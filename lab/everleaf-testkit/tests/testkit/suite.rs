@@ -130,12 +130,15 @@ fn every_barrier_of_the_log_of_an_lcb_tree_is_needed() {
     assert!(report.killed.len() >= engine_sites(Engine::LcbTree).count());
 }
 
-/// Its meetings, and its changes together with values: what the suite of every day has of it.
+/// Its meetings, and its changes together with values: what the suite of every day has of it. Byte
+/// strings have one lock around all.
 #[test]
 fn threads_of_an_nv_tree_meet_and_nothing_is_lost() {
     let cases = directed_cases(Engine::NvTreeConcurrent).into_iter();
-    let cases =
-        cases.filter(|case| case.kind() == CaseKind::Threads || case.name.contains("with values"));
+    let cases = cases.filter(|case| {
+        let meets = case.kind() == CaseKind::Threads && !case.name.contains("Bytes");
+        meets || case.name.contains("with values")
+    });
     let cases: Vec<Case> = cases.map(Case::briefly).collect();
     let report = run_suite(&cases, BTreeSet::new(), 1, &mut |_| {});
     println!("{} explorations, {} images", report.cases, report.images);
