@@ -23,10 +23,11 @@ pub trait Epochs: Sync {
 
 /// What ends together with the epochs of a buffered engine: memory beside the index, above all.
 ///
-/// The index calls it when it ends an epoch, while no guard is held.
+/// The index calls it when it ends an epoch.
 pub trait EpochPart: Send + Sync {
     /// Takes what was written so far and does not change any more in the epoch, to be flushed
-    /// before the epoch ends; how many lines it has. No guard is held.
+    /// before the epoch ends; how many lines it has. Threads may hold guards, and wait for this to
+    /// return: what one of them has in its hands is left for later.
     fn take_written(&self) -> usize {
         0
     }
@@ -35,8 +36,8 @@ pub trait EpochPart: Send + Sync {
     /// later.
     fn write_back(&self) {}
 
-    /// Writes and flushes what belongs to the epoch with this number. The index fences afterwards,
-    /// and then commits the epoch.
+    /// Writes and flushes what belongs to the epoch with this number. No guard is held. The index
+    /// fences afterwards, and then commits the epoch.
     ///
     /// # Errors
     /// The epoch cannot end: then none ends any more, and a crash goes back to the one before.

@@ -180,26 +180,20 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// index that leads to it, and the block that is freed for it are of one epoch. Waits while an
     /// epoch ends. Of a strict engine it is nothing and costs nothing.
     ///
+    /// The caller changes so many keys under the guard. Of several there is room then for what
+    /// undoes them after a crash. Others need not stand while the end of an epoch waits for many.
+    ///
     /// # Errors
-    /// As the medium reports: no epoch can be completed any more.
+    /// As the medium reports: no epoch can be completed any more. [`IndexError::Pool`] if the pool
+    /// is full.
     #[inline]
-    fn pin(&self) -> Result<EpochGuard<'_>, IndexError> {
+    fn pin(&self, _changes: usize) -> Result<EpochGuard<'_>, IndexError> {
         Ok(EpochGuard::none())
     }
 
     /// Makes something end together with the epochs of this index, from the next end on. Strict
     /// engines have no epochs, and never call it.
     fn join_epochs(&mut self, _part: Arc<dyn EpochPart>) {}
-
-    /// Asks for room for the changes of so many keys, so that what undoes them after a crash finds
-    /// its place. Called under a guard, before the first of changes that are of one epoch. Strict
-    /// engines need none.
-    ///
-    /// # Errors
-    /// [`IndexError::Pool`] if the pool is full; nothing has changed then.
-    fn reserve(&self, _changes: usize) -> Result<(), IndexError> {
-        Ok(())
-    }
 
     /// Makes everything done so far durable. Strict engines have nothing to do. The caller holds no
     /// guard of an epoch.

@@ -1,10 +1,5 @@
-//! Epochs: which one it is, what keeps it from ending, and which ones failed.
-//!
-//! A thread that changes anything passes a gate first, and the epoch does not end before it has
-//! passed out. There is a gate for each of several threads. To end an epoch all gates are closed,
-//! and all recovery locks are taken, since a reader that recovers a node writes to it. A thread
-//! that holds the guard of a caller is behind a gate already, and must pass one once more for each
-//! operation: so after a wait a closed gate lets threads through while a guard is behind it.
+//! Epochs: which one it is, how it ends, and which ones failed. What keeps it from ending is in
+//! `gates`.
 //!
 //! # The end of an epoch
 //! ```text
@@ -22,9 +17,9 @@
 //! All threads that write wait from E1 on. Nothing of the next epoch may be written before E2: it
 //! would overwrite what undoes this one.
 //!
-//! Writers go on during E0. They stand for the moment in which the notes of what they changed are
-//! taken: so nothing is half written that is noted. What changes again is noted again, since its
-//! stamp is of an earlier pass.
+//! Writers go on during E0. Operations pause for the moment in which the notes of what they changed
+//! are taken: so nothing is half written that is noted. What changes again is noted again, since its
+//! stamp is of an earlier pass. Guards may be held meanwhile.
 //!
 //! # Failed epochs
 //! An epoch in which a crash happened has failed, for ever: a node that was changed in it may first
@@ -44,22 +39,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use crossbeam_utils::{Backoff, CachePadded};
-use everleaf_index::{EpochGuard, EpochStatistics, Epochs as Unpin, IndexError};
+use crossbeam_utils::CachePadded;
+use everleaf_index::{EpochGuard, EpochStatistics, IndexError};
 use everleaf_pmem::{Media, PCell, site};
-use everleaf_pool::{Pool, slot_of_thread, slots_of_thread};
-use parking_lot::{Mutex, MutexGuard};
+use everleaf_pool::Pool;
+use parking_lot::Mutex;
 
+use super::gates::Gates;
 use super::layout::{Anchor, ENDED, FAILED_RANGES, Moment, Run};
 
-/// Gates, and recovery locks.
-const GATES: usize = 64;
-/// A gate is closed: an epoch ends.
-const CLOSED: u64 = 1 << 63;
-/// What a thread adds to its gate.
-const PINNED: u64 = 1;
-/// What a thread adds that holds a guard: itself, and the guard.
-const GUARDED: u64 = 1 << 32 | PINNED;
 /// So many notes, and lines of what has joined the epochs, are written back while all threads
 /// stand: it takes less than a millisecond.
 const FEW_NOTES: usize = 2048;
@@ -76,28 +64,21 @@ pub(super) type Note = (u64, u32);
 /// What an epoch changes, of which its end takes care.
 pub(super) trait Changes {
     /// The notes so far, which are forgotten, and how many lines there are besides of what has
-    /// joined the epochs. All threads stand.
+    /// joined the epochs. No operation is under way.
     fn take(&self) -> (Vec<Note>, usize);
-    /// E0: flushes what was taken. Threads write meanwhile.
-    fn write_back(&self, notes: &[Note]) -> Result<(), IndexError>;
+    /// E0, while threads write, or the first of E1: flushes what was taken.
+    fn write_back(&self, notes: &[Note], step: Step) -> Result<(), IndexError>;
     /// E1: the rest of what belongs to the epoch, and what there is then. All threads stand.
     fn prepare(&self, epoch: u64) -> Result<Sizes, IndexError>;
     /// E3: the epoch is durable, and nothing of the next one was done.
     fn finish(&self) -> Result<(), IndexError>;
 }
 
-/// All threads stand behind closed gates while it lives, and none recovers anything.
-struct Stand<'e> {
-    gates: &'e [CachePadded<AtomicU64>],
-    _recovering: Vec<MutexGuard<'e, ()>>,
-}
-
-impl Drop for Stand<'_> {
-    fn drop(&mut self) {
-        for gate in self.gates {
-            gate.fetch_and(!CLOSED, Ordering::Release);
-        }
-    }
+/// A step of the end of an epoch in which lines are flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    E0,
+    E1,
 }
 
 /// The epochs of a tree.
@@ -110,11 +91,8 @@ pub(super) struct Epochs<M: Media> {
     /// This run, as no file names it.
     run: Run,
     failed: Vec<Range>,
-    gates: Box<[CachePadded<AtomicU64>]>,
-    recovery: Box<[CachePadded<Mutex<()>>]>,
+    pub gates: Gates<M>,
     closing: Mutex<()>,
-    /// Looks at closed gates.
-    waits: CachePadded<AtomicU64>,
     /// An epoch could not be ended.
     is_stuck: AtomicBool,
     /// Of the ends of epochs in this run.
@@ -144,17 +122,6 @@ pub(super) struct Left {
     durable: u64,
     /// The epoch that was under way, or would have been the next.
     pub next: u64,
-}
-
-/// While it lives, the epoch does not end.
-#[must_use = "the epoch may end as soon as it is dropped"]
-pub(super) struct Pin<'e>(&'e AtomicU64);
-
-impl Drop for Pin<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
-    }
 }
 
 impl Left {
@@ -232,11 +199,6 @@ pub(super) fn store_ended<M: Media>(media: &M, place: &[PCell; ENDED], epoch: u6
     }
 }
 
-/// Whether a guard is behind a gate of which this was seen.
-const fn has_guard(seen: u64) -> bool {
-    seen & !CLOSED >= GUARDED
-}
-
 impl<M: Media> Epochs<M> {
     /// Of a pool that was left so.
     pub fn begin(pool: &Arc<Pool<M>>, left: Left) -> Self {
@@ -251,10 +213,8 @@ impl<M: Media> Epochs<M> {
                 RandomState::new().hash_one(left.next)
             }),
             failed: left.failed,
-            gates: (0..GATES).map(|_| CachePadded::default()).collect(),
-            recovery: (0..GATES).map(|_| CachePadded::default()).collect(),
+            gates: Gates::new(pool),
             closing: Mutex::new(()),
-            waits: CachePadded::default(),
             is_stuck: AtomicBool::new(false),
             ended: AtomicU64::new(0),
             longest_stall_ns: AtomicU64::new(0),
@@ -292,94 +252,16 @@ impl<M: Media> Epochs<M> {
         self.failed.get(range).is_some_and(|(after, _)| *after < epoch)
     }
 
-    /// Passes a gate, which may have been closed, and says which. Waits while an epoch ends.
-    #[inline]
-    fn enter(&self, adds: u64) -> usize {
-        let own = slot_of_thread(self.pool.media(), GATES);
-        let gate = &self.gates[own];
-        let seen = gate.load(Ordering::Relaxed);
-        if seen & CLOSED == 0 && Self::add(gate, seen, adds) {
-            return own;
-        }
-        self.wait_to_enter(own, adds)
-    }
-
-    #[inline(always)]
-    fn add(gate: &AtomicU64, seen: u64, adds: u64) -> bool {
-        let to = seen + adds;
-        gate.compare_exchange(seen, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    #[cold]
-    fn wait_to_enter(&self, own: usize, adds: u64) -> usize {
-        let backoff = Backoff::new();
-        loop {
-            let seen = self.gates[own].load(Ordering::Relaxed);
-            if seen & CLOSED == 0 {
-                if Self::add(&self.gates[own], seen, adds) {
-                    return own;
-                }
-                continue;
-            }
-            if adds == PINNED
-                && let Some(number) = self.join_guard()
-            {
-                return number;
-            }
-            self.waits.fetch_add(1, Ordering::Relaxed);
-            self.wait(&backoff);
-        }
-    }
-
-    /// Passes the gate behind which this thread holds a guard; none if it holds none.
-    fn join_guard(&self) -> Option<usize> {
-        slots_of_thread(self.pool.media(), GATES).into_iter().find(|number| {
-            let gate = &self.gates[*number];
-            loop {
-                let seen = gate.load(Ordering::Relaxed);
-                if !has_guard(seen) {
-                    return false;
-                }
-                if Self::add(gate, seen, PINNED) {
-                    return true;
-                }
-            }
-        })
-    }
-
-    /// One turn of a loop that waits for another thread.
-    fn wait(&self, backoff: &Backoff) {
-        self.pool.media().relax();
-        if !M::SCHEDULED {
-            backoff.snooze();
-        }
-    }
-
-    /// Waits while an epoch ends, and keeps the next one from ending.
-    #[inline]
-    pub fn pin(&self) -> Pin<'_> {
-        Pin(&self.gates[self.enter(PINNED)])
-    }
-
-    /// The same for a caller of the index.
+    /// Keeps the epoch from ending for a caller of the index, who changes so many keys. Waits while
+    /// one ends.
     ///
     /// # Errors
     /// [`IndexError::EpochNotEnded`] if no epoch can be ended any more.
-    pub fn guard(&self) -> Result<EpochGuard<'_>, IndexError> {
+    pub fn guard(&self, changes: usize) -> Result<EpochGuard<'_>, IndexError> {
         if self.is_stuck.load(Ordering::Relaxed) {
             return Err(IndexError::EpochNotEnded);
         }
-        Ok(EpochGuard::new(self, self.enter(GUARDED) as u64))
-    }
-
-    /// Looks at closed gates in this run.
-    pub fn waits(&self) -> u64 {
-        self.waits.load(Ordering::Relaxed)
-    }
-
-    /// Whether a caller holds a guard: then a thread may not wait for the epoch's end.
-    pub fn is_guarded(&self) -> bool {
-        self.gates.iter().any(|gate| has_guard(gate.load(Ordering::Relaxed)))
+        Ok(self.gates.guard(changes))
     }
 
     /// What the ends of epochs came to in this run.
@@ -392,32 +274,13 @@ impl<M: Media> Epochs<M> {
         }
     }
 
-    /// The lock for recovering what begins at a place. While it is held, the epoch does not end.
-    pub fn recovery_lock(&self, offset: u64) -> MutexGuard<'_, ()> {
-        let spread = (offset >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        self.lock(&self.recovery[spread as usize % GATES])
-    }
-
-    /// Takes a lock. Under the explorer, which schedules, no thread may block.
-    fn lock<'l>(&self, lock: &'l Mutex<()>) -> MutexGuard<'l, ()> {
-        if !M::SCHEDULED {
-            return lock.lock();
-        }
-        loop {
-            match lock.try_lock() {
-                Some(guard) => return guard,
-                None => self.pool.media().relax(),
-            }
-        }
-    }
-
     /// Ends an epoch, unless another thread has ended it meanwhile.
     ///
     /// # Errors
     /// What `changes` says: no epoch is ended any more then. [`IndexError::EpochNotEnded`]
     /// afterwards.
     pub fn end(&self, epoch: u64, changes: &impl Changes) -> Result<(), IndexError> {
-        let _closing = self.lock(&self.closing);
+        let _closing = self.gates.lock(&self.closing);
         if self.is_stuck.load(Ordering::Relaxed) {
             return Err(IndexError::EpochNotEnded);
         }
@@ -432,28 +295,45 @@ impl<M: Media> Epochs<M> {
         done
     }
 
-    /// E0 to E3. Each pass of E0 has to do with what was changed during the last one. The last pass
-    /// is done while all threads stand: that in which there is little to do, or not much less than
-    /// in the one before.
+    /// E0 to E3. What many keys were changed by is waited for after the first passes of E0, and has
+    /// passes of its own: it may have changed much.
     fn write_back(&self, epoch: u64, changes: &impl Changes) -> Result<(), IndexError> {
+        let mut notes = self.write_back_beside_writers(changes)?;
+        let (no_long, waited) = self.gates.keep_long_guards_out();
+        if waited {
+            notes.append(&mut self.write_back_beside_writers(changes)?);
+        }
+        let begun = Instant::now();
+        let stand = self.gates.close();
+        notes.append(&mut changes.take().0);
+        let done = self.end_standing(epoch, changes, &notes);
+        drop((stand, no_long));
+        self.note_stall(begun);
+        done
+    }
+
+    /// E0. Each pass has to do with what was changed during the last one. Returns the notes of the
+    /// last pass, which are left for E1: that in which there is little to do, or not much less than
+    /// in the one before.
+    fn write_back_beside_writers(&self, changes: &impl Changes) -> Result<Vec<Note>, IndexError> {
         // The explorer is to see each pass.
         let few = if M::SCHEDULED { 0 } else { FEW_NOTES };
         let mut most = usize::MAX;
         loop {
             let begun = Instant::now();
-            let stand = self.close_gates();
+            let pause = self.gates.pause();
             let ((notes, besides), now) = (changes.take(), self.now());
             let count = notes.len() + besides;
-            if count <= few || count >= most || now.pass() == Moment::MOST_PASSES {
-                let done = self.end_standing(epoch, changes, &notes);
-                drop(stand);
-                self.note_stall(begun);
-                return done;
+            let is_last = count <= few || count >= most || now.pass() == Moment::MOST_PASSES;
+            if !is_last {
+                self.current.store(now.next_pass().word(), Ordering::Release);
             }
-            self.current.store(now.next_pass().word(), Ordering::Release);
-            drop(stand);
+            drop(pause);
             self.note_stall(begun);
-            changes.write_back(&notes)?;
+            if is_last {
+                return Ok(notes);
+            }
+            changes.write_back(&notes, Step::E0)?;
             most = count / 2;
         }
     }
@@ -465,7 +345,7 @@ impl<M: Media> Epochs<M> {
         changes: &impl Changes,
         notes: &[Note],
     ) -> Result<(), IndexError> {
-        let sizes = changes.write_back(notes).and_then(|()| changes.prepare(epoch));
+        let sizes = changes.write_back(notes, Step::E1).and_then(|()| changes.prepare(epoch));
         let mut done = sizes.and_then(|sizes| self.commit(epoch, sizes));
         if done.is_ok() {
             done = changes.finish();
@@ -483,21 +363,6 @@ impl<M: Media> Epochs<M> {
         let stalled_ns = begun.elapsed().as_nanos() as u64;
         self.longest_stall_ns.fetch_max(stalled_ns, Ordering::Relaxed);
         self.stalled_ns.fetch_add(stalled_ns, Ordering::Relaxed);
-    }
-
-    /// Closes all gates, and waits until every thread has passed out, and none recovers anything.
-    fn close_gates(&self) -> Stand<'_> {
-        for gate in &self.gates {
-            gate.fetch_or(CLOSED, Ordering::Relaxed);
-        }
-        for gate in &self.gates {
-            let backoff = Backoff::new();
-            while gate.load(Ordering::Acquire) != CLOSED {
-                self.wait(&backoff);
-            }
-        }
-        let recovering = self.recovery.iter().map(|lock| self.lock(lock)).collect();
-        Stand { gates: &self.gates, _recovering: recovering }
     }
 
     /// E1, but for the lines of the tree, and E2.
@@ -521,94 +386,5 @@ impl<M: Media> Epochs<M> {
         media.fence(site!("masstree.forget.fence"));
         self.failed.clear();
         Ok(())
-    }
-}
-
-impl<M: Media> Unpin for Epochs<M> {
-    fn unpin(&self, number: u64) {
-        self.gates[number as usize % GATES].fetch_sub(GUARDED, Ordering::Release);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use everleaf_pmem::{Cpu, Hardware, Region};
-    use everleaf_pool::{Format, KeyType};
-
-    use super::*;
-
-    /// Nothing was changed.
-    struct Nothing;
-
-    impl Changes for Nothing {
-        fn take(&self) -> (Vec<Note>, usize) {
-            (Vec::new(), 0)
-        }
-        fn write_back(&self, _: &[Note]) -> Result<(), IndexError> {
-            Ok(())
-        }
-        fn prepare(&self, _: u64) -> Result<Sizes, IndexError> {
-            Ok(Sizes::EMPTY)
-        }
-        fn finish(&self) -> Result<(), IndexError> {
-            Ok(())
-        }
-    }
-
-    fn epochs() -> Epochs<Hardware> {
-        let format =
-            Format { engine: "masstree".into(), key_type: KeyType::U64, parameters: [0; 8] };
-        let region = Region::anonymous(64 << 10, 1 << 20).unwrap();
-        let pool = Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format).unwrap();
-        let left = Left::of(&pool).unwrap();
-        Epochs::begin(&pool, left)
-    }
-
-    /// Ends the first epoch while `body` runs under a guard of this thread; all gates are closed
-    /// when it begins.
-    fn while_ending(epochs: &Epochs<Hardware>, body: impl FnOnce()) {
-        std::thread::scope(|scope| {
-            let guard = epochs.guard().unwrap();
-            let epoch = epochs.current();
-            scope.spawn(move || epochs.end(epoch, &Nothing).unwrap());
-            while epochs.gates.iter().any(|gate| gate.load(Ordering::Relaxed) & CLOSED == 0) {
-                std::thread::yield_now();
-            }
-            body();
-            assert_eq!(epochs.current(), epoch, "the guard keeps the epoch from ending");
-            drop(guard);
-        });
-    }
-
-    #[test]
-    fn a_thread_with_a_guard_waits_at_no_gate_while_the_epoch_ends() {
-        let epochs = epochs();
-        while_ending(&epochs, || (0..1000).for_each(|_| drop(epochs.pin())));
-        assert_eq!(epochs.waits(), 0, "looks at closed gates, of 1000 operations");
-        assert_eq!(epochs.statistics().ended, 1);
-    }
-
-    #[test]
-    fn guards_that_come_while_the_epoch_ends_are_of_the_next_one() {
-        let epochs = epochs();
-        let first = epochs.current();
-        std::thread::scope(|scope| {
-            let mut others = Vec::new();
-            while_ending(&epochs, || {
-                for _ in 0..3 {
-                    let epochs = &epochs;
-                    others.push(scope.spawn(|| {
-                        let _guard = epochs.guard().unwrap();
-                        epochs.current()
-                    }));
-                }
-                // Each of them looks often, and none comes in.
-                while epochs.waits() < 3 * 2000 && !others.iter().any(|other| other.is_finished()) {
-                    std::thread::yield_now();
-                }
-            });
-            let of_others = others.into_iter().map(|other| other.join().unwrap());
-            assert_eq!(of_others.collect::<Vec<_>>(), [first + 1; 3]);
-        });
     }
 }

@@ -41,7 +41,7 @@ use everleaf_pmem::{LINE, Media, PCell, PPtr, site};
 use everleaf_pool::{Pool, Run, Worker, slot_of_thread};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::epochs::{Changes, Epochs, Left, Note, Sizes, store_ended};
+use super::epochs::{Changes, Epochs, Left, Note, Sizes, Step, store_ended};
 use super::layout::{
     Anchor, Arena, Block, FreeList, Fresh, KIND, Meta, NODE_BYTES, NODE_LINES, Node, Permutation,
     Run as RunOfTree, RunHead, SIZES, Stamp, ValueUndo, Version, class_for,
@@ -257,7 +257,9 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         let head = media.load(&list.head);
         if head != 0 {
             let block = self.block(head)?;
+            let noted = slot.notes.len();
             self.touch_block(&mut slot, head, block);
+            slot.notes.truncate(noted); // All its lines are noted when it is handed out.
             media.store(&list.head, media.load(&block.free_next));
             self.handed_out(&mut slot, head, block, bytes);
             return Ok(head);
@@ -620,8 +622,8 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         Ok(())
     }
 
-    /// E0 or E1 of one object.
-    fn write_back(&self, (offset, lines): Note) -> Result<(), IndexError> {
+    /// Flushes the lines of one object.
+    fn write_back(&self, (offset, lines): Note, step: Step) -> Result<(), IndexError> {
         let media = self.pool.media();
         let of_stamp = match lines {
             0 => Some(media.load(&self.block(offset)?.stamp)),
@@ -630,7 +632,11 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         let count = if lines == 0 { NODE_LINES } else { lines as usize };
         let is_changed = |line: &usize| of_stamp.is_none_or(|stamp| stamp.has_line(*line));
         let lines = (0..count).filter(is_changed).map(|line| offset + (line * LINE) as u64);
-        media.flush_lines(site!("masstree.epoch.E1.lines"), lines);
+        let site = match step {
+            Step::E0 => site!("masstree.epoch.E0.lines"),
+            Step::E1 => site!("masstree.epoch.E1.lines"),
+        };
+        media.flush_lines(site, lines);
         Ok(())
     }
 
@@ -657,11 +663,11 @@ impl<M: Media, const DURABLE: bool> Changes for Ending<'_, M, DURABLE> {
         (taken, self.memory.part.as_ref().map_or(0, |part| part.take_written()))
     }
 
-    fn write_back(&self, notes: &[Note]) -> Result<(), IndexError> {
+    fn write_back(&self, notes: &[Note], step: Step) -> Result<(), IndexError> {
         if let Some(part) = &self.memory.part {
             part.write_back();
         }
-        notes.iter().try_for_each(|note| self.memory.write_back(*note))
+        notes.iter().try_for_each(|note| self.memory.write_back(*note, step))
     }
 
     fn prepare(&self, epoch: u64) -> Result<Sizes, IndexError> {

@@ -114,15 +114,16 @@
 //!
 //! # Map of the files
 //! `layout` (every persistent byte; packed words) · `engine` (for the table of engines) · `node`
-//! (versions, locks, searching one node) · `epochs` `undo` `log` (durability) · `memory` (blocks) ·
-//! `record` · `value` (buffers) · `search` `many` `scan` `insert` `layers` `split` `update`
-//! `remove` (one operation each) · `recover` · `check` (I1 to I7) · `engine` (sizes on offer) ·
-//! `format` (for docs/format.md).
+//! (versions, locks, searching one node) · `epochs` `gates` `undo` `log` (durability) · `memory`
+//! (blocks) · `record` · `value` (buffers) · `search` `many` `scan` `insert` `layers` `split`
+//! `update` `remove` (one operation each) · `recover` · `check` (I1 to I7) · `engine` (sizes on
+//! offer) · `format` (for docs/format.md).
 
 mod check;
 pub(crate) mod engine;
 mod epochs;
 mod format;
+mod gates;
 mod insert;
 mod layers;
 mod layout;
@@ -262,7 +263,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     fn patiently<T>(&self, mut attempt: impl FnMut() -> Step<T>) -> Result<T, IndexError> {
         let mut relieved = false;
         loop {
-            let pin = DURABLE.then(|| self.memory.epochs.pin());
+            let pin = DURABLE.then(|| self.memory.epochs.gates.pin());
             match attempt() {
                 Ok(done) => return Ok(done),
                 Err(Halt::Retry) => {
@@ -271,7 +272,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
                 }
                 Err(Halt::Failed(error)) => {
                     let is_full = matches!(error, IndexError::Pool(PoolError::PoolFull { .. }));
-                    if !DURABLE || relieved || !is_full || self.memory.epochs.is_guarded() {
+                    if !DURABLE || relieved || !is_full || self.memory.epochs.gates.is_guarded() {
                         return Err(error);
                     }
                     relieved = true;
@@ -313,16 +314,19 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
         if DURABLE { Contract::Buffered } else { Contract::Strict }
     }
 
-    fn pin(&self) -> Result<EpochGuard<'_>, IndexError> {
-        if DURABLE { self.memory.epochs.guard() } else { Ok(EpochGuard::none()) }
+    fn pin(&self, changes: usize) -> Result<EpochGuard<'_>, IndexError> {
+        if !DURABLE {
+            return Ok(EpochGuard::none());
+        }
+        let guard = self.memory.epochs.guard(changes)?;
+        if changes > 1 {
+            self.memory.reserve_log(changes)?;
+        }
+        Ok(guard)
     }
 
     fn join_epochs(&mut self, part: Arc<dyn EpochPart>) {
         self.memory.part = Some(part);
-    }
-
-    fn reserve(&self, changes: usize) -> Result<(), IndexError> {
-        if DURABLE { self.memory.reserve_log(changes) } else { Ok(()) }
     }
 
     /// Ends the epoch. Callers that come meanwhile wait for one end together.
@@ -410,7 +414,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
             dram_bytes: self.memory.dram_bytes() + size_of::<Self>() as u64,
             conflicts: Conflicts {
                 restarts: self.restarts.load(Ordering::Relaxed),
-                waits: self.memory.epochs.waits(),
+                waits: self.memory.epochs.gates.waits(),
                 ..Conflicts::default()
             },
             concurrency: Concurrency::VersionLocks,

@@ -61,7 +61,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     #[inline(never)]
     pub(super) fn recover_node(&self, at: At<'_>) -> Result<(), IndexError> {
         let (media, node, epochs) = (self.pool.media(), at.node, &self.memory.epochs);
-        let _locked = epochs.recovery_lock(at.offset);
+        let _locked = epochs.gates.recovery_lock(at.offset);
         if !self.is_unseen(node) {
             return Ok(());
         }
@@ -136,7 +136,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     #[inline(never)]
     pub(super) fn recover_record(&self, offset: u64, record: &Block) -> Result<(), IndexError> {
         let (media, epochs) = (self.pool.media(), &self.memory.epochs);
-        let _locked = epochs.recovery_lock(offset);
+        let _locked = epochs.gates.recovery_lock(offset);
         let stamp = media.load(&record.stamp);
         if !self.is_unseen_record(record) {
             return Ok(());

@@ -143,7 +143,8 @@ impl<M: Media> EpochPart for EpochRecords<M> {
     fn take_written(&self) -> usize {
         let mut taken = self.taken.lock();
         for slot in &self.workers {
-            if let Some(worker) = &mut *slot.lock() {
+            // Who has a worker may wait for this to return, before the index lets it in.
+            if let Some(worker) = slot.try_lock().as_mut().and_then(|slot| slot.as_mut()) {
                 taken.append(&mut worker.take_written());
             }
         }
@@ -194,7 +195,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         parts: Option<&[&[u8]]>,
         room: Room<'_, M>,
     ) -> Result<(), Error> {
-        self.within_epoch(records, |worker| {
+        self.within_epoch(records, 1, |worker| {
             // P1. From here on no retirement is refused.
             worker.reserve(2)?;
             let new = match (parts, room) {
@@ -229,9 +230,8 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     ) -> Result<(), Error> {
         // Visitors of scans are waited for before an epoch is pinned: it would wait with them.
         let _scans_wait = self.lock_scans_out();
-        self.within_epoch(records, |worker| {
+        self.within_epoch(records, changes.len(), |worker| {
             // P1. What is refused so far has changed nothing.
-            self.index.reserve(changes.len())?;
             worker.reserve(2 * changes.len())?;
             let unsettled = Unsettled(&self.interrupted);
             let mut links = Vec::with_capacity(changes.len());
@@ -264,11 +264,12 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         Ok(records.each_worker(EpochWorker::release_spare_log)?)
     }
 
-    /// Does `work` within one epoch. Should the pool be full, the epoch is ended, so that what it
-    /// has retired can be used, and `work` is done again.
+    /// Does `work`, which changes so many keys, within one epoch. Should the pool be full, the
+    /// epoch is ended, so that what it has retired can be used, and `work` is done again.
     fn within_epoch(
         &self,
         records: &EpochRecords<M>,
+        changes: usize,
         mut work: impl FnMut(&mut EpochWorker<M>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut relieved = false;
@@ -276,11 +277,13 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             if self.is_interrupted() {
                 return Err(Error::Interrupted);
             }
-            let guard = self.index.pin()?;
-            match records.with_worker(&mut work) {
+            let done = match self.index.pin(changes) {
+                Ok(_guard) => records.with_worker(&mut work),
+                Err(error) => Err(error.into()),
+            };
+            match done {
                 Err(error) if error.is_full() && !relieved && !self.is_interrupted() => {
                     relieved = true;
-                    drop(guard);
                     self.index.sync()?;
                 }
                 done => return done,

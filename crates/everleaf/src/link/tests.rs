@@ -324,7 +324,7 @@ impl<M: Media> Index<U64Keys> for Epoched<M> {
     fn contract(&self) -> Contract {
         Contract::Buffered
     }
-    fn pin(&self) -> Result<EpochGuard<'_>, IndexError> {
+    fn pin(&self, _: usize) -> Result<EpochGuard<'_>, IndexError> {
         assert!(!self.0.pinned.swap(true, Ordering::Relaxed), "pinned twice");
         Ok(EpochGuard::new(&*self.0, 1))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use everleaf::internal::{create_on, open_on};
 use everleaf::{
@@ -340,55 +340,57 @@ fn a_panic_of_the_caller_leaves_the_epoch_as_it_was() {
     assert_eq!(content(&killed(&path)).len(), 2);
 }
 
-/// How long syncs take beside threads that write batches and transactions all the time. What makes
-/// them long is tested in the engine, by counting.
+/// How long syncs take beside threads that write batches, transactions and single keys all the
+/// time, and how long each of these may take. What makes them long is tested in the engine, by
+/// counting.
 #[test]
-#[ignore = "a minute, and it prints times: by name, with --ignored --nocapture"]
+#[ignore = "a minute, or EVERLEAF_SECONDS, and it prints times: with --ignored --nocapture"]
 fn syncs_beside_batches_and_transactions() {
     let folder = folder();
     let options = options(KeyType::U64).max_size_bytes(1 << 30);
     let store = options.create(folder.path().join("a.pool")).unwrap();
-    let end = std::time::Instant::now() + Duration::from_secs(60);
-    let is_over = || std::time::Instant::now() >= end;
-    std::thread::scope(|scope| {
-        let batches = scope.spawn(|| {
-            let mut batches = 0u64;
-            while !is_over() {
-                let mut batch = store.batch();
-                for n in 0..100 {
-                    batch.put((batches + n * 7919) % 20_000, b"in a batch").unwrap();
-                }
-                batch.commit().unwrap();
-                batches += 1;
-            }
-            batches
-        });
-        let transactions = scope.spawn(|| {
-            let mut done = 0u64;
-            while !is_over() {
-                let keys = (0..10).map(|n| (done + n * 104_729) % 20_000);
-                let put = store.transaction(|tx| {
-                    for key in keys.clone() {
-                        let seen = tx.get(key)?;
-                        tx.put(key, seen.map_or(1, |seen| seen.len()).to_le_bytes())?;
-                    }
-                    Ok::<(), Error>(())
-                });
-                match put {
-                    Ok(()) => done += 1,
-                    Err(error) => assert!(matches!(error, Error::Conflict), "{error}"),
-                }
-            }
-            done
-        });
-        let (mut syncs, mut worst) = (0u64, Duration::ZERO);
-        while !is_over() {
-            let begun = std::time::Instant::now();
-            store.sync().unwrap();
-            (syncs, worst) = (syncs + 1, worst.max(begun.elapsed()));
+    let seconds = std::env::var("EVERLEAF_SECONDS").map_or(60, |text| text.parse().unwrap());
+    let end = Instant::now() + Duration::from_secs(seconds);
+    // What is done again and again; how often, and the longest time it took.
+    let repeat = |work: &dyn Fn(u64)| {
+        let (mut done, mut worst) = (0, Duration::ZERO);
+        while Instant::now() < end {
+            let begun = Instant::now();
+            work(done);
+            (done, worst) = (done + 1, worst.max(begun.elapsed()));
         }
-        let (batches, done) = (batches.join().unwrap(), transactions.join().unwrap());
-        println!("{syncs} syncs, the worst {worst:?}; {batches} batches, {done} transactions");
+        format!("{done}, the longest {worst:?}")
+    };
+    let batch_of = |count: u64, first: u64| {
+        let mut batch = store.batch();
+        for n in 0..count {
+            batch.put((first + n * 7919) % 20_000, b"in a batch").unwrap();
+        }
+        batch.commit().unwrap();
+    };
+    let transaction = |first: u64| {
+        let keys = (0..10).map(|n| (first + n * 104_729) % 20_000);
+        let put = store.transaction(|tx| {
+            for key in keys.clone() {
+                let seen = tx.get(key)?;
+                tx.put(key, seen.map_or(1, |seen| seen.len()).to_le_bytes())?;
+            }
+            Ok::<(), Error>(())
+        });
+        assert!(matches!(put, Ok(()) | Err(Error::Conflict)), "{put:?}");
+    };
+    let put_alone = |n: u64| store.put(20_000 + n % 20_000, b"alone").is_ok();
+    let works: [(&str, &(dyn Fn(u64) + Sync)); 5] = [
+        ("batches of 10,000", &|first| batch_of(10_000, first)),
+        ("batches of 100", &|first| batch_of(100, first)),
+        ("transactions", &transaction),
+        ("puts of other keys", &|n| assert!(put_alone(n))),
+        ("syncs", &|_| store.sync().unwrap()),
+    ];
+    std::thread::scope(|scope| {
+        for (name, work) in works {
+            scope.spawn(move || println!("{name}: {}", repeat(work)));
+        }
     });
     assert!(store.check().unwrap().ok);
 }

@@ -320,7 +320,7 @@ fn a_guard_keeps_the_epoch_from_ending_and_its_thread_may_go_on() {
     let tree = open::<U64Keys, _>(&pool, false).unwrap();
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let guard = tree.pin().unwrap();
+        let guard = tree.pin(1).unwrap();
         assert!(guard.is_pinned());
         tree.insert(1, 1).unwrap();
         scope.spawn(|| {
