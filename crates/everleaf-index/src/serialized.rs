@@ -220,6 +220,6 @@ mod tests {
     fn an_engine_behind_one_lock_is_strict_and_holds_no_epoch() {
         let index = Serialized::new(Model::<U64Keys>::new());
         assert_eq!(Index::<U64Keys>::contract(&index), Contract::Strict);
-        assert!(!Index::<U64Keys>::pin(&index).unwrap().is_pinned());
+        assert!(!Index::<U64Keys>::pin(&index, 1).unwrap().is_pinned());
     }
 }

@@ -18,8 +18,8 @@
 //! would overwrite what undoes this one.
 //!
 //! Writers go on during E0. Operations pause for the moment in which the notes of what they changed
-//! are taken: so nothing is half written that is noted. What changes again is noted again, since its
-//! stamp is of an earlier pass. Guards may be held meanwhile.
+//! are taken: so nothing is half written that is noted. What changes again is noted again, since
+//! its stamp is of an earlier pass. Guards may be held meanwhile.
 //!
 //! # Failed epochs
 //! An epoch in which a crash happened has failed, for ever: a node that was changed in it may first

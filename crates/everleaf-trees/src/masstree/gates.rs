@@ -91,7 +91,7 @@ const fn guards(seen: u64) -> u64 {
 
 /// Operations behind it.
 const fn operations(seen: u64) -> u64 {
-    seen & ((1 << GUARDS) - 1) - guards(seen)
+    (seen & ((1 << GUARDS) - 1)) - guards(seen)
 }
 
 impl<M: Media> Gates<M> {
