@@ -111,8 +111,8 @@ pub trait Backend: Send + Sync {
         keys: &[Key<'_>],
         show: &mut dyn FnMut(usize, Found<'_>),
     ) -> Result<(), Error>;
-    /// Keys of one tree, expired ones included.
-    fn keys_in(&self, life: &Life, space: Space) -> Result<u64, Error>;
+    /// Keys of one tree, or of all, whose values have not expired.
+    fn keys_in(&self, life: &Life, space: Option<Space>) -> Result<u64, Error>;
     /// Visits entries from `from` on in `direction`, expired ones too if that is wanted. `visit`
     /// must not call the store.
     fn scan(

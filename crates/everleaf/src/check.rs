@@ -15,9 +15,11 @@ use everleaf_index::{Direction, Index};
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Audit, Pool};
 
+use crate::keyspace::Space;
+use crate::snapshot::is_expired;
 use crate::transfer::{Progress, Watch, report};
 use crate::value_record::{KeyBytes, ValueRecord};
-use crate::{CheckOutcome, Error, OwnedKey, StoreKey};
+use crate::{CheckOutcome, Error, Key, OwnedKey, StoreKey};
 
 /// Violations that are written out; what exceeds them is counted.
 const MAX_SENTENCES: usize = 1000;
@@ -30,17 +32,25 @@ pub(crate) fn check<M: Media, K: StoreKey>(
     pool: &Pool<M>,
     index: &dyn Index<K>,
     mut audit: Audit,
+    now_ms: u64,
     watch: &mut Watch<'_>,
 ) -> Result<CheckOutcome, Error> {
     let mut progress = Progress::of(Some(index.len()));
     report(watch, &progress)?;
     let found = index.check(&mut audit)?;
     let mut violations = found.violations;
-    let keys = check_values(pool, index, &mut audit, &mut violations, watch, &mut progress)?;
-    if keys != found.keys || keys != index.len() {
+    let mut keys = 0;
+    let mut there = |key: Key<'_>, record: &ValueRecord<'_>| {
+        let of_tree = Space::of_encoded(key).is_some_and(Space::is_of_tree);
+        keys += u64::from(of_tree && !is_expired(record.expires_ms, now_ms));
+    };
+    let sentences = &mut violations;
+    let entries =
+        check_values(pool, index, &mut audit, sentences, watch, &mut progress, &mut there)?;
+    if entries != found.keys || entries != index.len() {
         let (counted, len) = (found.keys, index.len());
         violations.push(format!(
-            "S2: a scan gives {keys} keys, the index counts {counted} and says it has {len}"
+            "S2: a scan gives {entries} keys, the index counts {counted} and says it has {len}"
         ));
     }
     let audited = pool.finish_audit(audit);
@@ -54,7 +64,7 @@ pub(crate) fn check<M: Media, K: StoreKey>(
     Ok(CheckOutcome { ok, keys, violations, leaked_blocks: audited.leaked_blocks })
 }
 
-/// S1 and S2; the number of entries.
+/// S1 and S2; the number of entries. Those that are sound are shown to `there`.
 fn check_values<M: Media, K: StoreKey>(
     pool: &Pool<M>,
     index: &dyn Index<K>,
@@ -62,6 +72,7 @@ fn check_values<M: Media, K: StoreKey>(
     violations: &mut Vec<String>,
     watch: &mut Watch<'_>,
     progress: &mut Progress,
+    there: &mut dyn FnMut(Key<'_>, &ValueRecord<'_>),
 ) -> Result<u64, Error> {
     let mut previous: Option<OwnedKey> = None;
     let (mut disordered, mut stopped) = (false, Ok(()));
@@ -86,6 +97,7 @@ fn check_values<M: Media, K: StoreKey>(
             Ok(Some(record)) if record.key == KeyBytes::of(key).as_slice() => {
                 progress.bytes += (record.key.len() + record.value.len()) as u64;
                 audit.reach(offset);
+                there(key, &record);
             }
             Ok(_) => violations.push(format!(
                 "S1: the record at {offset:#x} does not belong to key {key}, which leads to it"

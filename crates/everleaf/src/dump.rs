@@ -98,12 +98,13 @@ impl Store {
         let head = [&MAGIC[..], &VERSION.to_le_bytes(), &key_type].concat();
         write(&head)?;
         write(&crc(&[&head]))?;
-        let mut progress = Progress::of(Some(self.statistics()?.keys));
+        let mut progress = Progress::of(Some(self.statistics()?.entries));
         let mut everything = Everything::of(self.backend())?;
-        let mut frame = Vec::new();
+        let (mut frame, mut written) = (Vec::new(), 0_u64);
         loop {
             let entries = everything.next()?;
             let at_end = entries.is_empty();
+            written += entries.len() as u64;
             for entry in entries {
                 progress.add(&entry);
                 append(&mut frame, &entry);
@@ -120,7 +121,7 @@ impl Store {
             write_frame(&mut write, &mut frame)?;
         }
         write_frame(&mut write, &mut frame)?;
-        let count = progress.entries.to_le_bytes();
+        let count = written.to_le_bytes();
         write(&count)?;
         write(&crc(&[&count]))?;
         output.flush().map_err(|source| Error::Stream { action: "writing", source })?;
@@ -159,7 +160,7 @@ impl Store {
         if !self.capabilities().writable {
             return Err(Error::ReadOnly);
         }
-        if self.statistics()?.keys > 0 {
+        if self.statistics()?.entries > 0 {
             return Err(Error::NotEmpty);
         }
         let restored = read_dump(self, input, watch);
@@ -234,7 +235,7 @@ pub(crate) fn read_dump(
     if key_type != expected {
         return Err(Error::WrongKeyType { expected });
     }
-    let mut progress = Progress::default();
+    let (mut progress, mut stored) = (Progress::default(), 0_u64);
     loop {
         let frame = read_frame(input)?;
         if frame.is_empty() {
@@ -242,11 +243,12 @@ pub(crate) fn read_dump(
         }
         let entries = parse_frame(&frame, key_type)?;
         entries.iter().for_each(|entry| progress.add(entry));
+        stored += entries.len() as u64;
         store_all(store.backend(), entries)?;
         report(watch, &progress)?;
     }
     let count: [u8; 8] = read_array(input)?;
-    if read_array(input)? != crc(&[&count]) || u64::from_le_bytes(count) != progress.entries {
+    if read_array(input)? != crc(&[&count]) || u64::from_le_bytes(count) != stored {
         return Err(damaged("entries are missing"));
     }
     match input.read(&mut [0]) {

@@ -103,7 +103,7 @@ fn restore_at(path: &Path, input: &mut dyn Read, watch: &mut Watch<'_>) -> Resul
         empty.close()?;
         return restored;
     }
-    if statistics.keys > 0 {
+    if statistics.entries > 0 {
         return Err(Error::NotEmpty);
     }
     let unfinished = Unfinished::instead_of(&path);

@@ -59,6 +59,11 @@ impl Space {
         }
     }
 
+    /// Whether its keys are those of a tree, the store's own or a named one: the others are names.
+    pub(crate) const fn is_of_tree(self) -> bool {
+        !matches!(self, Self::Catalog)
+    }
+
     /// What every key of the space begins with.
     fn prefix(self) -> Vec<u8> {
         match self {

@@ -14,8 +14,10 @@ pub struct Statistics {
     pub engine: Engine,
     /// The kind of keys.
     pub key_type: KeyType,
-    /// Number of keys, of all trees.
-    pub keys: u64,
+    /// Entries of the index: the keys of all trees, those whose values have expired and that are
+    /// not removed yet, and the names of the trees. See [`Store::len`](crate::Store::len) and
+    /// [`Store::len_of_all_trees`](crate::Store::len_of_all_trees) for what is there.
+    pub entries: u64,
     /// Levels of the tree, leaves included.
     pub height: u32,
     /// Leaves that hold keys.
@@ -98,7 +100,7 @@ pub struct Capabilities {
 pub struct CheckOutcome {
     /// Whether nothing is wrong: no violation and no leak.
     pub ok: bool,
-    /// Keys that were counted.
+    /// Keys of all trees whose values have not expired.
     pub keys: u64,
     /// What is wrong, each a sentence.
     pub violations: Vec<String>,

@@ -10,6 +10,7 @@ use everleaf_index::Direction;
 
 use crate::backend::Backend;
 use crate::batch::{Kind, Write};
+use crate::keyspace::Space;
 use crate::life::Life;
 use crate::scan::{BATCH_ENTRIES, Cursor, Fetched};
 use crate::snapshot::Images;
@@ -25,9 +26,11 @@ const SMALLEST_COPY: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Entries that are done.
+    /// Entries that are done: of trees; their names are none. A check counts what has expired and
+    /// names, too.
     pub entries: u64,
-    /// Entries in all, where that is known: while others write, about so many.
+    /// Entries in all, where that is known: about so many, since others write, and with names and
+    /// what has expired.
     pub of_entries: Option<u64>,
     /// Bytes of their keys and values.
     pub bytes: u64,
@@ -39,7 +42,8 @@ impl Progress {
     }
 
     pub(crate) fn add(&mut self, entry: &Fetched) {
-        self.entries += 1;
+        let of_tree = Space::of_encoded(entry.key.as_ref()).is_some_and(Space::is_of_tree);
+        self.entries += u64::from(of_tree);
         let key_bytes = if let crate::OwnedKey::Bytes(key) = &entry.key { key.len() } else { 8 };
         self.bytes += (key_bytes + entry.value.len()) as u64;
     }
@@ -167,7 +171,7 @@ impl Store {
             .max_size_bytes(statistics.max_bytes);
         // The name is dropped before the pool: see `restore`.
         let (copy, unfinished) = (options.create_part(&mut unfinished)?, unfinished);
-        let progress = self.copy_entries(&copy, statistics.keys, watch)?;
+        let progress = self.copy_entries(&copy, statistics.entries, watch)?;
         copy.close()?;
         unfinished.finish()?;
         Ok(progress)

@@ -188,7 +188,7 @@ pub fn run_growth_with_progress(
     let seconds = start.elapsed().as_secs_f64();
     let statistics = store.statistics()?;
     let contention = Contention::of(statistics.concurrency, &[statistics.conflicts]);
-    let keys = statistics.keys;
+    let keys = statistics.entries;
     let to_bytes = load.pool_bytes();
     let grown = Watched::all(watched).report(options);
     Ok(Growth { keys, seconds, to_bytes, contention, ..grown })

@@ -265,13 +265,13 @@ impl Churn<'_> {
 
     fn note(&mut self, moment: String) -> Result<(), BenchError> {
         let statistics = self.store.statistics()?;
-        let user_bytes = statistics.keys * u64::from(self.record.key + self.record.value);
+        let user_bytes = statistics.entries * u64::from(self.record.key + self.record.value);
         let per_user_byte = |bytes: u64| bytes as f64 / user_bytes.max(1) as f64;
         self.rows.push(SpaceRow {
             engine: self.options.engine.to_string(),
             record: self.record.to_string(),
             moment,
-            keys: statistics.keys,
+            keys: statistics.entries,
             user_bytes,
             used_bytes: statistics.used_bytes,
             pool_bytes: statistics.total_bytes,

@@ -68,11 +68,11 @@ struct Report {
 }
 
 impl Report {
-    fn of(statistics: &Statistics, trees: usize) -> Self {
+    fn of(statistics: &Statistics, keys: u64, trees: usize) -> Self {
         Self {
             engine: statistics.engine.name(),
             key_type: key_type_name(statistics.key_type),
-            keys: statistics.keys,
+            keys,
             pm_bytes: statistics.pm_bytes,
             dram_bytes: statistics.dram_bytes,
             used_bytes: statistics.used_bytes,
@@ -193,7 +193,8 @@ pub fn run(args: Args) -> Outcome {
     let options =
         OpenOptions::new().read_only(true).transactions(args.rtm.with(1, InjectedAborts::Nothing)?);
     let store = options.open(&args.pool)?;
-    let report = Report::of(&store.statistics()?, store.tree_names()?.len());
+    let report =
+        Report::of(&store.statistics()?, store.len_of_all_trees()?, store.tree_names()?.len());
     let text = if args.json {
         serde_json::to_string(&report).map_err(|error| Failure::failed(error.to_string()))? + "\n"
     } else {

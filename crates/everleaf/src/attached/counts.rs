@@ -1,82 +1,260 @@
-//! How many keys each named tree has: counted once, when it is first asked, and kept up by the
-//! writers from then on.
+//! How many keys each tree has: counted when it is first asked, and kept up by the writers from
+//! then on. Nothing of it is stored, so that a crash leaves nothing to distrust: an opening counts
+//! anew, and only if it is asked.
+//!
+//! What counts is what reading finds: values that have not expired, now. So the moments at which
+//! values expire are kept beside the numbers, and what has passed since the last call is taken off
+//! by the next one.
+//!
+//! * C1. Counting is reading a snapshot. At its moment, when no write is under way, the counts
+//!   begin at zero, and writers add what they change. What the snapshot has is added later.
+//! * C2. A writer adds after it has changed the index, and before it gives the key's lock back. So
+//!   what two writers of a key add comes in their order.
+//! * C3. A value that had expired by the time up to which the counts are told counts for nothing,
+//!   neither when it goes nor when it comes.
+//! * C4. Writers that come from several threads share no lock, mostly; who asks takes all of them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crossbeam_utils::CachePadded;
 use everleaf_index::Direction;
-use everleaf_pmem::Media;
+use everleaf_pmem::{Media, PPtr};
+use everleaf_pool::slot_of_thread;
 use parking_lot::Mutex;
 
 use super::Attached;
+use crate::backend::Backend;
 use crate::keyspace::Space;
 use crate::life::Life;
+use crate::link::{Live, foreign_record};
+use crate::scan::{BATCH_ENTRIES, Fetched};
+use crate::snapshot::{Images, is_expired};
+use crate::value_record::{KeyBytes, ValueRecord};
 use crate::{Error, Key, KeyType, OwnedKey, StoreKey};
+
+/// Parts of the counts: writers in several threads seldom want the same.
+const PARTS: usize = 16;
+/// What writers may replace ahead of who counts, in DRAM: 4 GiB.
+const IMAGES_BYTES: u64 = 4 << 30;
+
+/// What the counts ask of a value: when it expires, if it does.
+pub(super) type Expires = Option<u64>;
 
 #[derive(Default)]
 pub(super) struct Counts {
-    /// Whether the keys have been counted, so that writers keep the counts up.
-    known: AtomicBool,
-    /// Keys of each space but the store's own.
-    by_space: Mutex<HashMap<Space, u64>>,
+    /// Whether writers keep the counts up.
+    kept_up: AtomicBool,
+    parts: [CachePadded<Mutex<Part>>; PARTS],
+    /// Whether everything that was there has been counted. Held while it is.
+    known: Mutex<bool>,
+}
+
+/// What some of the threads have added. What one adds another takes off, so a part of the whole may
+/// be negative.
+#[derive(Default)]
+struct Part {
+    /// What had expired by then has been taken off, in milliseconds since 1970.
+    until_ms: u64,
+    by_space: HashMap<Space, Count>,
+}
+
+#[derive(Default)]
+struct Count {
+    present: i64,
+    /// Those that will expire, and when.
+    expiring: BTreeMap<u64, i64>,
+}
+
+impl Count {
+    fn add(&mut self, expires: Expires, by: i64, until_ms: u64) {
+        if is_expired(expires, until_ms) {
+            return;
+        }
+        self.present += by;
+        if let Some(expires_ms) = expires {
+            let there = self.expiring.entry(expires_ms).or_default();
+            *there += by;
+            if *there == 0 {
+                self.expiring.remove(&expires_ms);
+            }
+        }
+    }
+
+    fn expire(&mut self, until_ms: u64) {
+        while let Some(first) = self.expiring.first_entry().filter(|e| *e.key() <= until_ms) {
+            self.present -= first.remove();
+        }
+    }
 }
 
 impl Counts {
-    /// A key came, or went.
-    pub(super) fn changed(&self, key: Key<'_>, was_linked: bool, is_linked: bool) {
-        if was_linked == is_linked || !self.known.load(Ordering::Acquire) {
+    /// No thread may be writing.
+    fn begin(&self, now_ms: u64) {
+        for part in &self.parts {
+            *part.lock() = Part { until_ms: now_ms, by_space: HashMap::new() };
+        }
+        self.kept_up.store(true, Ordering::Release);
+    }
+
+    /// A key had this value, or none, and has that one, or none. The caller has the key's lock.
+    pub(super) fn changed<M: Media>(
+        &self,
+        media: &M,
+        key: Key<'_>,
+        had: Option<Expires>,
+        has: Option<Expires>,
+    ) {
+        if had == has || !self.kept_up.load(Ordering::Acquire) {
             return;
         }
-        let Some(space @ (Space::Named(..) | Space::Catalog)) = Space::of_encoded(key) else {
-            return;
-        };
-        let mut counts = self.by_space.lock();
-        let count = counts.entry(space).or_default();
-        *count = if is_linked { *count + 1 } else { count.saturating_sub(1) };
+        let Some(space) = Space::of_encoded(key) else { return };
+        let mut part = self.parts[slot_of_thread(media, PARTS)].lock();
+        let until_ms = part.until_ms;
+        let count = part.by_space.entry(space).or_default();
+        for (value, by) in [(had, -1), (has, 1)] {
+            if let Some(expires) = value {
+                count.add(expires, by, until_ms);
+            }
+        }
+    }
+
+    /// What a snapshot of the moment at which the counts began has.
+    fn add(&self, counted: HashMap<Space, Count>) {
+        let mut part = self.parts[0].lock();
+        let until_ms = part.until_ms;
+        for (space, counted) in counted {
+            let count = part.by_space.entry(space).or_default();
+            count.present += counted.present;
+            for (expires_ms, there) in counted.expiring {
+                *count.expiring.entry(expires_ms).or_default() += there;
+            }
+            count.expire(until_ms);
+        }
+    }
+
+    /// The keys of those spaces; none if the time is before one at which this was asked: what had
+    /// expired by then is known no more.
+    fn of(&self, now_ms: impl FnOnce() -> u64, wanted: impl Fn(Space) -> bool) -> Option<u64> {
+        let mut parts: Vec<_> = self.parts.iter().map(|part| part.lock()).collect();
+        let (now_ms, mut sum) = (now_ms(), 0);
+        if parts.iter().any(|part| part.until_ms > now_ms) {
+            return None;
+        }
+        for part in &mut parts {
+            part.until_ms = now_ms;
+            for (space, count) in &mut part.by_space {
+                count.expire(now_ms);
+                sum += if wanted(*space) { count.present } else { 0 };
+            }
+        }
+        Some(u64::try_from(sum).unwrap_or(0))
     }
 }
 
 impl<M: Media, K: StoreKey> Attached<M, K> {
-    pub(super) fn count_keys(&self, life: &Life, space: Space) -> Result<u64, Error> {
-        if space == Space::Numbers {
-            return self.read_durable(|live| Ok(live.index.len()));
+    /// Keys of one tree, or of all.
+    pub(super) fn count_keys(&self, life: &Life, space: Option<Space>) -> Result<u64, Error> {
+        // Keys do not tell of which kind those of their tree are.
+        let space = space.map(|space| match space {
+            Space::Named(number, _) => Space::Named(number, KeyType::Bytes),
+            other => other,
+        });
+        let wanted = |of: Space| space.map_or(of.is_of_tree(), |space| of == space);
+        loop {
+            self.count_once()?;
+            let count = self.read_durable(|_| {
+                life.check()?;
+                Ok(self.counts.of(|| self.now_ms(), wanted))
+            })?;
+            match count {
+                Some(count) => return Ok(count),
+                None => *self.counts.known.lock() = false,
+            }
         }
-        if !self.counts.known.load(Ordering::Acquire) {
-            self.count_others()?;
-        }
-        let wanted = if let Space::Named(number, _) = space {
-            Space::Named(number, KeyType::Bytes)
-        } else {
-            space
-        };
-        self.read_durable(|live| {
-            life.check()?;
-            let counts = self.counts.by_space.lock();
-            Ok(match space {
-                Space::Own => live.index.len().saturating_sub(counts.values().sum()),
-                _ => counts.get(&wanted).copied().unwrap_or(0),
-            })
-        })
     }
 
-    /// Alone, so that no writer comes or goes in between.
-    fn count_others(&self) -> Result<(), Error> {
-        let from = Space::Own.encode_bound(Bound::Unbounded, false)?;
-        let behind = from.as_ref().map(OwnedKey::as_ref);
-        let Bound::Excluded(first) = behind else { return Ok(()) };
-        self.alone(|live| {
-            let mut counts = HashMap::new();
-            let mut count = |key: K::Ref<'_>, _: &[u64]| {
-                if let Some(space) = Space::of_encoded(K::widen(key)) {
-                    *counts.entry(space).or_insert(0) += 1;
+    /// Counts everything, unless that was done.
+    fn count_once(&self) -> Result<(), Error> {
+        let mut known = self.counts.known.lock();
+        if *known {
+            return Ok(());
+        }
+        let images = self.alone(|_| {
+            let now_ms = self.now_ms();
+            self.counts.begin(now_ms);
+            Ok(self.snapshots.begin(now_ms, IMAGES_BYTES))
+        })?;
+        let counted = self.count_snapshot(&images);
+        self.snapshots.end(&images);
+        self.counts.add(counted?);
+        *known = true;
+        Ok(())
+    }
+
+    fn count_snapshot(&self, images: &Images) -> Result<HashMap<Space, Count>, Error> {
+        let mut counts: HashMap<Space, Count> = HashMap::new();
+        let mut from: Bound<OwnedKey> = Bound::Unbounded;
+        loop {
+            let mut found = self.read(|live| heads(live, &from))?;
+            let more = found.len() >= BATCH_ENTRIES;
+            let last = found.last().filter(|_| more).map(|entry| entry.key.clone());
+            let to = last.clone().map_or(Bound::Unbounded, Bound::Included);
+            images.overlay(&mut found, (from, to))?;
+            for entry in found {
+                if let Some(space) = Space::of_encoded(entry.key.as_ref()) {
+                    counts.entry(space).or_default().add(entry.expires_ms, 1, images.now_ms);
                 }
-                ControlFlow::Continue(())
-            };
-            live.index.scan(Bound::Included(K::narrow(first)?), Direction::Forward, &mut count)?;
-            *self.counts.by_space.lock() = counts;
-            self.counts.known.store(true, Ordering::Release);
-            Ok(())
-        })
+            }
+            let Some(last) = last else { return Ok(counts) };
+            images.pass(&last);
+            from = Bound::Excluded(last);
+        }
+    }
+}
+
+/// The next entries, without their values.
+fn heads<M: Media, K: StoreKey>(
+    live: &Live<M, K>,
+    from: &Bound<OwnedKey>,
+) -> Result<Vec<Fetched>, Error> {
+    let from = super::read::narrow_bound::<K>(from.as_ref().map(OwnedKey::as_ref))?;
+    let (mut found, mut wrong) = (Vec::new(), None);
+    let records = live.pin_records();
+    live.index.scan(from, Direction::Forward, &mut |key, words| {
+        let key = K::widen(key);
+        let offset = words.first().copied().unwrap_or(0);
+        let head = records.record_unverified(PPtr::at(offset)).map(ValueRecord::parse);
+        match head {
+            Ok(Some(record)) if record.key == KeyBytes::of(key).as_slice() => {
+                let (value, expires_ms) = (Vec::new(), record.expires_ms);
+                found.push(Fetched { key: key.to_owned(), value, expires_ms });
+            }
+            Ok(_) => wrong = Some(foreign_record(offset)),
+            Err(error) => wrong = Some(error.into()),
+        }
+        let go_on = wrong.is_none() && found.len() < BATCH_ENTRIES;
+        if go_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    wrong.map_or(Ok(found), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_goes_back_makes_the_counts_unknown() {
+        let counts = Counts::default();
+        counts.begin(10);
+        let mut counted = Count::default();
+        for expires in [None, Some(10), Some(11), Some(15), Some(15)] {
+            counted.add(expires, 1, 10);
+        }
+        counts.add(HashMap::from([(Space::Own, counted)]));
+        let of = |now_ms: u64| counts.of(|| now_ms, |space| space == Space::Own);
+        assert_eq!([10, 11, 14, 15, 20].map(of), [4, 3, 3, 1, 1].map(Some));
+        assert_eq!((of(19), of(20)), (None, Some(1)));
     }
 }

@@ -267,7 +267,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         self.read_many(life, keys, show)
     }
 
-    fn keys_in(&self, life: &Life, space: Space) -> Result<u64, Error> {
+    fn keys_in(&self, life: &Life, space: Option<Space>) -> Result<u64, Error> {
         self.count_keys(life, space)
     }
 
@@ -311,7 +311,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         })?;
         let (flush, caches_persist, dax_hint) = memory;
         let IndexStatistics {
-            keys,
+            keys: entries,
             height,
             leaves,
             inner_nodes,
@@ -327,11 +327,11 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         Ok(Statistics {
             engine: self.engine,
             key_type: K::TYPE,
-            keys,
+            entries,
             height,
             leaves,
             inner_nodes,
-            fill: (leaves * leaf_slots > 0).then(|| keys as f64 / (leaves * leaf_slots) as f64),
+            fill: (leaves * leaf_slots > 0).then(|| entries as f64 / (leaves * leaf_slots) as f64),
             pm_bytes,
             dram_bytes,
             used_bytes: space.used_bytes,
@@ -375,7 +375,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             if self.opening.writable {
                 live.index.sync()?;
             }
-            check::check(&live.pool, &*live.index, Audit::new(), watch)
+            check::check(&live.pool, &*live.index, Audit::new(), self.now_ms(), watch)
         })
     }
 

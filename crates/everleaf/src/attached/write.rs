@@ -6,6 +6,7 @@ use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::Record;
 
 use super::Attached;
+use super::counts::Expires;
 use super::read::Now;
 use crate::backend::{Condition, Found, NewValue, Written};
 use crate::batch::{Kind, Write};
@@ -17,6 +18,8 @@ use crate::{Error, Key, StoreKey};
 /// What a batch makes of a key, write by write.
 struct Outcome<'w> {
     old: PPtr<Record>,
+    /// When that expires; none if there is none.
+    had: Option<Expires>,
     /// Whether there is a value now that has not expired: after the writes so far.
     present: bool,
     /// What is to be stored at last; the inner none: nothing. The outer none: what is there stays.
@@ -58,7 +61,9 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
                     Some(new) => live.replace(narrow, old, new)?,
                     None => live.remove(narrow, old)?,
                 }
-                self.counts.changed(key, !old.is_null(), new.is_some());
+                let had = linked.map(|linked| linked.expires_ms);
+                let has = new.map(|new| new.expires_ms);
+                self.counts.changed(live.pool.media(), key, had, has);
             }
             Ok(Written { done, was_present })
         })
@@ -106,7 +111,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
                 let linked = live.linked(*key)?;
                 let present = linked.is_some_and(|linked| !now.is_past(linked.expires_ms));
                 let old = linked.map_or(PPtr::NULL, |linked| linked.record);
-                outcomes.insert(*key, Outcome { old, present, new: None });
+                let had = linked.map(|linked| linked.expires_ms);
+                outcomes.insert(*key, Outcome { old, had, present, new: None });
             }
         }
         let mut written = Vec::with_capacity(writes.len());
@@ -124,8 +130,9 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         }
         live.exchange_all(&changes)?;
         for change in &changes {
-            let (had, has) = (!change.old.is_null(), change.new.is_some());
-            self.counts.changed(K::widen(change.key), had, has);
+            let had = outcomes.get(&change.key).and_then(|outcome| outcome.had);
+            let has = change.new.map(|new| new.expires_ms);
+            self.counts.changed(live.pool.media(), K::widen(change.key), had, has);
         }
         Ok(written)
     }

@@ -87,7 +87,7 @@ impl Handle {
         if self.images.is_some() {
             self.count_in(Scan::all())
         } else {
-            self.backend.keys_in(&self.life, self.space)
+            self.backend.keys_in(&self.life, Some(self.space))
         }
     }
 

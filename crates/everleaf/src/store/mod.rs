@@ -294,7 +294,7 @@ impl Store {
     /// let statistics = store.statistics()?;
     /// println!("{} of {} bytes in use", statistics.used_bytes, statistics.total_bytes);
     /// println!("{} survived", statistics.durability);
-    /// assert_eq!(statistics.keys, 0);
+    /// assert_eq!(statistics.entries, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn statistics(&self) -> Result<Statistics> {

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use everleaf_pool::KeyType;
 
 use super::Store;
+use crate::life::Life;
 use crate::{AsKey, Entry, Key, KeyRange, Keys, Range, Result, Scan, View};
 
 /// Reading. A get sees the value of its key that was written last, and never one that a crash can
@@ -151,11 +152,13 @@ impl Store {
         self.default_tree().last()
     }
 
-    /// Number of keys. Those whose values have expired count until they are removed, but not in a
-    /// snapshot, which is counted by reading it.
+    /// Number of keys whose values have not expired. The first time after an opening everything in
+    /// the store is counted, while others go on; from then on the number is known, and writers keep
+    /// it up. A snapshot is counted each time, by reading it.
     ///
     /// # Errors
-    /// Damage, [`Closed`](crate::Error::Closed), [`SnapshotLost`](crate::Error::SnapshotLost).
+    /// Damage, [`Closed`](crate::Error::Closed), [`SnapshotLost`](crate::Error::SnapshotLost), also
+    /// where more than 4 GiB are replaced while everything is counted.
     ///
     /// # Examples
     /// ```
@@ -169,6 +172,25 @@ impl Store {
     /// ```
     pub fn len(&self) -> Result<u64> {
         self.default_tree().len()
+    }
+
+    /// Number of keys in the store's own tree and in all named ones, as [`len`](Store::len).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put("key", b"")?;
+    /// store.tree("words")?.put("leaf", "")?;
+    /// assert_eq!((store.len()?, store.len_of_all_trees()?), (1, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn len_of_all_trees(&self) -> Result<u64> {
+        self.backend().keys_in(&Life::OF_STORE, None)
     }
 
     /// Whether there is no key.

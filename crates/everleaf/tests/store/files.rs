@@ -165,7 +165,7 @@ fn every_available_engine_keeps_what_it_was_given() {
             let statistics = store.statistics().unwrap();
             assert_eq!((store.engine(), store.key_type()), (engine, key_type));
             assert_eq!(
-                (statistics.engine, statistics.key_type, statistics.keys),
+                (statistics.engine, statistics.key_type, statistics.entries),
                 (engine, key_type, 200)
             );
             assert!(statistics.pm_bytes > 0 && statistics.height > 0 && statistics.leaves > 0);

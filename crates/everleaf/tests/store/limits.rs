@@ -274,7 +274,7 @@ fn what_has_expired_is_removed_in_the_background_and_a_closed_store_stops_that()
     store.sweep_every(Some(Duration::from_millis(1))).unwrap();
     assert!(store.len().unwrap() > 400, "nothing has expired");
     clock.advance(Duration::from_secs(1));
-    while store.statistics().unwrap().keys > 1 {
+    while store.statistics().unwrap().entries > 1 {
         std::thread::yield_now();
     }
     assert!(store.statistics().unwrap().used_bytes < used / 2);

@@ -270,7 +270,7 @@ fn nobody_is_shown_what_a_power_failure_takes_back() {
             scope.spawn(|| store.put("put", b"new").unwrap());
             scope.spawn(|| {
                 // The put is visible before it is durable.
-                while store.statistics().unwrap().keys < 2 {
+                while store.statistics().unwrap().entries < 2 {
                     std::thread::yield_now();
                 }
                 // A read of what is durable waits for nobody.

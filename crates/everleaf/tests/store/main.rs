@@ -4,6 +4,7 @@ mod all_calls;
 mod alone;
 mod beside_writers;
 mod common;
+mod counts;
 mod damaged_log;
 mod epochs;
 mod epochs_on_disk;

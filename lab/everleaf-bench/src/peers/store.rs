@@ -43,12 +43,13 @@ impl<K: BenchKey> ByteStore<K> for Everleaf {
         Ok(scanned?)
     }
     fn len(&self) -> u64 {
-        self.0.len().unwrap_or(0)
+        // Not `len`: from its first call on writers keep counts up.
+        self.0.statistics().map_or(0, |statistics| statistics.entries)
     }
     fn statistics(&self) -> Option<IndexStatistics> {
         let of_store = self.0.statistics().ok()?;
         let everleaf::Statistics {
-            keys,
+            entries: keys,
             height,
             leaves,
             inner_nodes,

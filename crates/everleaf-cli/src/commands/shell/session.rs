@@ -287,10 +287,8 @@ impl<'s> Session<'s> {
             }
             ["info"] => {
                 let statistics = self.store.statistics().map_err(say)?;
-                line(
-                    output,
-                    &format!("{}, {} keys of all trees", statistics.engine, statistics.keys),
-                );
+                let keys = self.store.len_of_all_trees().map_err(say)?;
+                line(output, &format!("{}, {keys} keys of all trees", statistics.engine));
                 let (used, total) =
                     (display_size(statistics.used_bytes), display_size(statistics.total_bytes));
                 line(

@@ -159,7 +159,7 @@ pub fn reopen_and_verify(guide: &mut Guide, pool: &Path, acknowledged: u64) -> O
         Shutdown::Clean => "the pool was closed",
     };
     guide.step(
-        &format!("Opened the pool again: {left}, with {}", display_counted(statistics.keys, "key")),
+        &format!("Opened the pool again: {left}, with {}", display_counted(store.len()?, "key")),
         took,
     )?;
     let (beyond, took) = timed(|| verify(&store, acknowledged));
