@@ -7,7 +7,7 @@ use crate::layout::{FORMAT_VERSION, IDENTITY_WORDS, Identity, MAGIC};
 use crate::{Corruption, PoolError};
 
 /// The kind of key that a pool was made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyType {
     /// `u64`.
     U64,

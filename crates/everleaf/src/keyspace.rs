@@ -29,7 +29,7 @@ const NAMED: u8 = 1;
 const CATALOG: u8 = 2;
 
 /// A part of the index: the store's own keys, those of a named tree, or the catalog of the names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Space {
     /// Keys as they are, in an index of `u64` keys, which has no other space.
     Numbers,

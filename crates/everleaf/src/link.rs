@@ -17,9 +17,8 @@
 //!
 //! Several threads write at a time. The writer of a key holds the key's lock (one of a fixed
 //! number, chosen by a hash) alone from before P1 until after P3, and the intent is durably cleared
-//! by then. A reader of the value shares the same lock with other readers, so the record that is
-//! lent to it is not freed. A scan needs no lock of a key: the index lets go of an entry's record
-//! only in P2, which waits until the scan is past it.
+//! by then. A reader takes no lock: it pins the records before it asks the index, so the memory of
+//! what it finds is not used again, and it looks afterwards whether a batch has the key in part.
 //!
 //! With an engine that takes part in it ([`Index::link`]) there is no intent, and two fences are
 //! enough: `link/doubt.rs`. The others, and records of whole chunks, go the way above.

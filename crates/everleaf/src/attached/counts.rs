@@ -1,6 +1,6 @@
-//! How many keys each tree has: counted when it is first asked, and kept up by the writers from
-//! then on. Nothing of it is stored, so that a crash leaves nothing to distrust: an opening counts
-//! anew, and only if it is asked.
+//! How many keys each tree has: known from the creation of a pool on, and kept up by the writers. A
+//! clean close stores it (`kept_counts`). After a crash everything is counted when it is first
+//! asked.
 //!
 //! What counts is what reading finds: values that have not expired, now. So the moments at which
 //! values expire are kept beside the numbers, and what has passed since the last call is taken off
@@ -14,7 +14,7 @@
 //!   neither when it goes nor when it comes.
 //! * C4. Writers that come from several threads share no lock, mostly; who asks takes all of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -57,14 +57,15 @@ pub(super) struct Counts {
 struct Part {
     /// What had expired by then has been taken off, in milliseconds since 1970.
     until_ms: u64,
-    by_space: HashMap<Space, Count>,
+    by_space: BTreeMap<Space, Count>,
 }
 
-#[derive(Default)]
-struct Count {
-    present: i64,
+/// The keys of a space.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Count {
+    pub present: i64,
     /// Those that will expire, and when.
-    expiring: BTreeMap<u64, i64>,
+    pub expiring: BTreeMap<u64, i64>,
 }
 
 impl Count {
@@ -89,11 +90,52 @@ impl Count {
     }
 }
 
+/// What a store had, as far as it had not expired by that time.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Counted {
+    pub until_ms: u64,
+    pub by_space: BTreeMap<Space, Count>,
+}
+
 impl Counts {
+    /// Of a store that has this, and no writer yet.
+    pub(super) fn knowing(counted: Counted) -> Self {
+        let counts = Self::default();
+        counts.begin(counted.until_ms);
+        counts.add(counted.by_space);
+        *counts.known.lock() = true;
+        counts
+    }
+
+    /// What there is; none if that is not known. No thread may be writing.
+    pub(super) fn counted(&self) -> Option<Counted> {
+        if !*self.known.lock() {
+            return None;
+        }
+        let mut all = Counted::default();
+        for part in &self.parts {
+            all.until_ms = all.until_ms.max(part.lock().until_ms);
+        }
+        for part in &self.parts {
+            for (space, count) in &mut part.lock().by_space {
+                count.expire(all.until_ms);
+                let sum = all.by_space.entry(*space).or_default();
+                sum.present += count.present;
+                for (expires_ms, there) in &count.expiring {
+                    *sum.expiring.entry(*expires_ms).or_default() += there;
+                }
+            }
+        }
+        for sum in all.by_space.values_mut() {
+            sum.expiring.retain(|_, there| *there != 0);
+        }
+        Some(all)
+    }
+
     /// No thread may be writing.
     fn begin(&self, now_ms: u64) {
         for part in &self.parts {
-            *part.lock() = Part { until_ms: now_ms, by_space: HashMap::new() };
+            *part.lock() = Part { until_ms: now_ms, by_space: BTreeMap::new() };
         }
         self.kept_up.store(true, Ordering::Release);
     }
@@ -121,7 +163,7 @@ impl Counts {
     }
 
     /// What a snapshot of the moment at which the counts began has.
-    fn add(&self, counted: HashMap<Space, Count>) {
+    fn add(&self, counted: BTreeMap<Space, Count>) {
         let mut part = self.parts[0].lock();
         let until_ms = part.until_ms;
         for (space, counted) in counted {
@@ -193,8 +235,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         Ok(())
     }
 
-    fn count_snapshot(&self, images: &Images) -> Result<HashMap<Space, Count>, Error> {
-        let mut counts: HashMap<Space, Count> = HashMap::new();
+    fn count_snapshot(&self, images: &Images) -> Result<BTreeMap<Space, Count>, Error> {
+        let mut counts: BTreeMap<Space, Count> = BTreeMap::new();
         let mut from: Bound<OwnedKey> = Bound::Unbounded;
         loop {
             let mut found = self.read(|live| heads(live, &from))?;
@@ -252,7 +294,7 @@ mod tests {
         for expires in [None, Some(10), Some(11), Some(15), Some(15)] {
             counted.add(expires, 1, 10);
         }
-        counts.add(HashMap::from([(Space::Own, counted)]));
+        counts.add(BTreeMap::from([(Space::Own, counted)]));
         let of = |now_ms: u64| counts.of(|| now_ms, |space| space == Space::Own);
         assert_eq!([10, 11, 14, 15, 20].map(of), [4, 3, 3, 1, 1].map(Some));
         assert_eq!((of(19), of(20)), (None, Some(1)));

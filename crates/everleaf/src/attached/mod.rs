@@ -1,11 +1,12 @@
 //! An index and a pool made one store.
 //!
 //! Map of the files: this one (making, opening, closing, what is told of a store) · `read` ·
-//! `write` · `transaction` · `durable` (waiting for the medium) · `counts` (how many keys each tree
-//! has).
+//! `write` · `transaction` · `durable` (waiting for the medium) · `counts` `kept_counts` (how many
+//! keys each tree has).
 
 mod counts;
 mod durable;
+mod kept_counts;
 mod read;
 mod transaction;
 mod write;
@@ -21,7 +22,7 @@ use everleaf_pmem::{Durability, Media, Medium, Transactions};
 use everleaf_pool::{Audit, KeyType, Opened, Pool, Shutdown};
 use parking_lot::Mutex;
 
-use self::counts::Counts;
+use self::counts::{Counted, Counts};
 use self::durable::{Stripes, wait};
 use crate::backend::{Backend, Condition, Found, NewValue, Visit, Written};
 use crate::batch::Write;
@@ -86,7 +87,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         let index =
             registry::create_index_with::<K, M>(&pool, engine, parameters, 1, transactions)?;
         let live = Live::new(index, Arc::clone(&pool));
-        Ok(Self::over(&pool, engine, live, Shutdown::Clean, 0, clock))
+        let counts = Counts::knowing(Counted::default());
+        Ok(Self::over(&pool, engine, live, counts, Shutdown::Clean, 0, clock))
     }
 
     /// Recovers the index, then what links it to values.
@@ -100,13 +102,15 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         let (index, engine) = registry::open_index_with::<K, M>(&pool, opening)?;
         let live = Live::new(index, Arc::clone(&pool));
         let recovered_writes = live.resolve(opened)?;
-        Ok(Self::over(&pool, engine, live, opened.shutdown, recovered_writes, clock))
+        let counts = kept_counts::take(&pool)?.map_or_else(Counts::default, Counts::knowing);
+        Ok(Self::over(&pool, engine, live, counts, opened.shutdown, recovered_writes, clock))
     }
 
     fn over(
         pool: &Pool<M>,
         engine: Engine,
         live: Live<M, K>,
+        counts: Counts,
         shutdown: Shutdown,
         recovered_writes: u64,
         clock: Clock,
@@ -125,8 +129,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             recovered_writes,
             clock,
         };
-        let (snapshots, counts) = (Snapshots::default(), Counts::default());
-        let (stripes, lock) = (Stripes::for_media::<M>(), Mutex::default());
+        let (snapshots, lock) = (Snapshots::default(), Mutex::default());
+        let stripes = Stripes::for_media::<M>();
         let live = ShardedLock::new(Some(live));
         let gate = Gate::default();
         Self { engine, opening, gate, snapshots, counts, stripes, lock, live }
@@ -404,6 +408,10 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         let seal = live.index.close()?;
         let pool = Arc::clone(&live.pool);
         drop(live);
+        if let Some(counted) = self.counts.counted() {
+            // Without room, or with damage, the next opening counts.
+            let _ = kept_counts::store(&pool, &counted);
+        }
         Ok(pool.close_with(seal)?)
     }
 }

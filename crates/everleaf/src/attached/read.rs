@@ -15,7 +15,7 @@ use crate::snapshot::is_expired;
 use crate::value_record::KeyBytes;
 use crate::{Error, Key, StoreKey};
 
-/// Keys whose locks are taken together, and values that a scan shows under one guard.
+/// Keys that are read together, and values that a scan shows under one guard.
 const GROUP: usize = 64;
 
 /// The time, looked at when a value that expires is first met.
@@ -53,26 +53,30 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         show: &mut dyn FnMut(Found<'_>),
     ) -> Result<bool, Error> {
         let narrow = K::narrow_checked(key)?;
+        let now = Now::of(self);
         let (there, later) = self.read(|live| {
             life.check()?;
-            let _lock = live.lock_to_read(narrow);
             let records = live.pin_records(); // Before the record is found: see its text.
-            let mut found = None;
-            if let Some(offset) = live.index.get(narrow)? {
-                let here = value_record(&records, offset, &KeyBytes::of(key))?.found();
-                found = (!Now::of(self).is_past(here.expires_ms)).then_some(here);
+            let find = || {
+                let Some(offset) = live.index.get(narrow)? else { return Ok(None) };
+                let found = value_record(&records, offset, &KeyBytes::of(key))?.found();
+                Ok::<_, Error>((!now.is_past(found.expires_ms)).then_some(found))
+            };
+            let mut found = find()?;
+            let lock = (!live.is_settled(narrow)).then(|| live.lock_to_read(narrow));
+            if lock.is_some() {
+                found = find()?;
             }
-            let there = found.is_some();
-            match self.pending_of(live, narrow) {
-                Some(pending) => Ok((there, Some((pending, found.map(copied))))),
-                None => {
-                    found.into_iter().for_each(&mut *show);
-                    Ok((there, None))
-                }
+            let pending = self.pending_of(live, narrow);
+            if lock.is_some() || pending.is_some() {
+                // Shown when nothing is held any more.
+                return Ok((found.is_some(), Some((pending, found.map(copied)))));
             }
+            found.into_iter().for_each(&mut *show);
+            Ok((found.is_some(), None))
         })?;
         if let Some((pending, copy)) = later {
-            wait(Some(pending))?;
+            wait(pending)?;
             let found =
                 copy.as_ref().map(|(value, expires_ms)| Found { value, expires_ms: *expires_ms });
             found.into_iter().for_each(show);
@@ -92,18 +96,28 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
                 keys.iter().map(|key| K::narrow_checked(*key)).collect::<Result<Vec<_>, _>>()?;
             self.read_durable(|live| {
                 life.check()?;
-                let _locks = live.lock_all_to_read(&narrow);
-                let mut offsets = [None; GROUP];
+                let (mut offsets, mut found) = ([None; GROUP], [None; GROUP]);
                 let offsets = &mut offsets[..keys.len()];
                 let records = live.pin_records();
-                live.index.get_many(&narrow, offsets)?;
-                for (i, (key, offset)) in keys.iter().zip(offsets).enumerate() {
-                    let Some(offset) = *offset else { continue };
-                    let found = value_record(&records, offset, &KeyBytes::of(*key))?.found();
-                    if !now.is_past(found.expires_ms) {
-                        show(group * GROUP + i, found);
+                let mut find = || {
+                    live.index.get_many(&narrow, offsets)?;
+                    for ((key, offset), found) in keys.iter().zip(&*offsets).zip(&mut found) {
+                        let record = |offset| value_record(&records, offset, &KeyBytes::of(*key));
+                        *found = offset.map(record).transpose()?.map(|record| record.found());
                     }
+                    Ok::<_, Error>(())
+                };
+                let numbers = || narrow.iter().map(|key| live.lock_of(*key));
+                let before: Vec<u64> = numbers().map(|number| live.version(number)).collect();
+                find()?;
+                if !live.are_unchanged(numbers().zip(before)) {
+                    let _locks = live.lock_all_to_read(&narrow);
+                    find()?;
                 }
+                let there = found.iter().enumerate().filter_map(|(i, found)| Some((i, (*found)?)));
+                there
+                    .filter(|(_, found)| !now.is_past(found.expires_ms))
+                    .for_each(|(i, found)| show(group * GROUP + i, found));
                 Ok(())
             })?;
         }

@@ -1,9 +1,13 @@
-//! The locks of keys, and their versions, by which a transaction sees that nothing has changed.
+//! The locks of keys, and their versions, by which who has no lock sees that nothing has changed.
 //!
 //! A key has one of a fixed number of locks, chosen by a hash. Each has a version: even while
 //! nothing under it changes, odd while a writer changes something, and never the same again after a
 //! change. So who has copied all versions, and has read a key under its lock whose version is still
 //! the one of the copy, knows that the key has not changed since the copy was complete.
+//!
+//! A version says besides whether it is a batch that changes something. A key that one write changes
+//! is in the index as it was, or as it will be, and who reads it needs no lock: the pin keeps the
+//! record. Of a batch other keys may be as they were: who meets one waits for the lock.
 //!
 //! Many locks are taken in the order of their numbers. Nothing that is taken while a lock of a key
 //! is held waits for one.
@@ -23,6 +27,8 @@ use crate::value_record::KeyBytes;
 /// Locks of keys: many more than threads, so that two keys that are written at a time seldom share
 /// one.
 const KEY_LOCKS: usize = 1024;
+/// In a version: a batch changes something.
+const OF_BATCH: u64 = 1 << 63;
 
 /// A lock, and the version of what is under it.
 #[derive(Default)]
@@ -49,9 +55,14 @@ pub(crate) struct WriteLock<'l> {
 impl WriteLock<'_> {
     /// To be called before a key under the lock changes.
     pub(crate) fn begin_change(&mut self) {
+        self.begin(0);
+    }
+
+    fn begin(&mut self, of_batch: u64) {
         if !self.changed {
             self.changed = true;
-            self.version.store(self.version.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            let odd = self.version.load(Ordering::Relaxed) + 1;
+            self.version.store(odd | of_batch, Ordering::Relaxed);
             fence(Ordering::Release); // Who sees the change sees that the version is odd.
         }
     }
@@ -60,7 +71,8 @@ impl WriteLock<'_> {
 impl Drop for WriteLock<'_> {
     fn drop(&mut self) {
         if self.changed {
-            self.version.store(self.version.load(Ordering::Relaxed) + 1, Ordering::Release);
+            let odd = self.version.load(Ordering::Relaxed) & !OF_BATCH;
+            self.version.store(odd + 1, Ordering::Release);
         }
     }
 }
@@ -74,11 +86,11 @@ pub(crate) enum Held<'l> {
 }
 
 impl Held<'_> {
-    /// To be called before keys under these locks change.
+    /// To be called before keys under these locks change together.
     pub(crate) fn begin_change(locks: &mut [Self]) {
         for lock in locks {
             if let Held::Alone(lock) = lock {
-                lock.begin_change();
+                lock.begin(OF_BATCH);
             }
         }
     }
@@ -108,6 +120,15 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     /// Keeps everybody else away from the value of `key`.
     pub(crate) fn lock_to_write(&self, key: K::Ref<'_>) -> WriteLock<'_> {
         self.alone(self.lock_of(key))
+    }
+
+    /// Whether what was read of `key` before this call, without its lock, may be shown: no batch
+    /// has it in part. Where fences only order, nothing under its lock is being written, so that
+    /// the durable point of what was read is noted.
+    pub(crate) fn is_settled(&self, key: K::Ref<'_>) -> bool {
+        fence(Ordering::Acquire);
+        let version = self.key_locks[self.lock_of(key)].version.load(Ordering::Relaxed);
+        if M::DURABLE_LATER { version.is_multiple_of(2) } else { version & OF_BATCH == 0 }
     }
 
     /// As [`lock_to_read`](Self::lock_to_read), for many keys.
@@ -156,12 +177,16 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     /// Whether nothing has changed since the versions were these, nor is about to. What was read
     /// before this call was read before the versions are.
     pub(crate) fn is_unchanged(&self, versions: &[u64]) -> bool {
+        self.are_unchanged(self.every_lock().zip(versions.iter().copied()))
+    }
+
+    /// The same of some of the locks.
+    pub(crate) fn are_unchanged(&self, seen: impl IntoIterator<Item = (usize, u64)>) -> bool {
         fence(Ordering::Acquire);
-        let even = |version: &u64| version.is_multiple_of(2);
-        versions
-            .iter()
-            .zip(&self.key_locks)
-            .all(|(seen, lock)| even(seen) && *seen == lock.version.load(Ordering::Relaxed))
+        seen.into_iter().all(|(lock, seen)| {
+            let now = self.key_locks[lock].version.load(Ordering::Relaxed);
+            seen.is_multiple_of(2) && seen == now
+        })
     }
 
     /// While this is held the index has no batch in part.

@@ -152,9 +152,9 @@ impl Store {
         self.default_tree().last()
     }
 
-    /// Number of keys whose values have not expired. The first time after an opening everything in
-    /// the store is counted, while others go on; from then on the number is known, and writers keep
-    /// it up. A snapshot is counted each time, by reading it.
+    /// Number of keys whose values have not expired. It is known: writers keep it up, and a clean
+    /// close stores it. The first time after a crash everything in the store is counted, while
+    /// others go on. A snapshot is counted each time, by reading it.
     ///
     /// # Errors
     /// Damage, [`Closed`](crate::Error::Closed), [`SnapshotLost`](crate::Error::SnapshotLost), also
