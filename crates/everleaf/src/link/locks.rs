@@ -5,9 +5,9 @@
 //! change. So who has copied all versions, and has read a key under its lock whose version is still
 //! the one of the copy, knows that the key has not changed since the copy was complete.
 //!
-//! A version says besides whether it is a batch that changes something. A key that one write changes
-//! is in the index as it was, or as it will be, and who reads it needs no lock: the pin keeps the
-//! record. Of a batch other keys may be as they were: who meets one waits for the lock.
+//! A version says besides whether it is a batch that changes something. A key that one write
+//! changes is in the index as it was, or as it will be, and who reads it needs no lock: the pin
+//! keeps the record. Of a batch other keys may be as they were: who meets one waits for the lock.
 //!
 //! Many locks are taken in the order of their numbers. Nothing that is taken while a lock of a key
 //! is held waits for one.
