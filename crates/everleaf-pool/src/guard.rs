@@ -93,6 +93,17 @@ impl<M: Media> RecordGuard<'_, M> {
         self.pool.lend_record_unverified(pointer)
     }
 
+    /// The key of a record, of an entry's or of one that is a key and nothing else; without the
+    /// checksum, for a caller that has another check of the key.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the pointer leads to no record, its length does not fit its block,
+    /// or it has no key.
+    #[inline]
+    pub fn key_unverified(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
+        self.pool.lend_key_unverified(pointer)
+    }
+
     /// As a new guard in place of this one: what was freed before no longer waits for it. Nothing
     /// is lent at this moment, as the borrow checker sees to.
     pub fn renew(&mut self) {

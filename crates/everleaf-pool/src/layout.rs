@@ -20,7 +20,7 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(POOL_MAGIC);
 /// The first bytes of every pool.
 pub const POOL_MAGIC: [u8; 8] = *b"Everleaf";
 /// Version of this layout.
-pub(crate) const FORMAT_VERSION: u64 = 4;
+pub(crate) const FORMAT_VERSION: u64 = 5;
 /// Words of the identity that the checksum covers (all but itself).
 pub(crate) const IDENTITY_WORDS: usize = 23;
 /// How many extents a pool can have.
@@ -59,7 +59,8 @@ persistent! {
         pub engine: [PCell; 3],
         /// 0: u64, 1: bytes.
         pub key_type: PCell,
-        /// Sizes of the engine's nodes, in an order of its own. The last word: the durability
+        /// Sizes of the engine's nodes, in an order of its own. The last word but one: 1 where an
+        /// entry has one record, which begins with its key; else 0. The last word: the durability
         /// that was chosen for the store; 0: none, 1: immediate, 2: buffered (and above the lowest
         /// byte the milliseconds), 3: process; plus 4: a log stands beside the pool.
         pub parameters: [PCell; 8],

@@ -9,7 +9,7 @@
 //! `worker` (allocation: the order of persistence) · `doubt` (links that an index takes part in) ·
 //! `batch` (many links with one commit point) · `epoch` (memory that follows epochs) · `lease`
 //! (workers for many threads) · `recover` (crash states of a worker's intent) · `record` (byte
-//! strings) · `pins` (threads that look at what others may free) · `guard` (lending records) ·
+//! strings) · `front` `record_key` (the keys in them) · `pins` (threads that look at what others may free) · `guard` (lending records) ·
 //! `roots` (where structures begin, by name) · `audit` (every block reachable exactly once, or
 //! free) · `sites`.
 #![warn(missing_docs)]
@@ -24,6 +24,7 @@ mod epoch;
 mod error;
 mod file;
 mod format;
+mod front;
 mod growth;
 mod guard;
 mod header;
@@ -35,6 +36,7 @@ mod new_file;
 mod pins;
 mod pool;
 mod record;
+mod record_key;
 mod recover;
 mod reserve;
 mod roots;
@@ -50,6 +52,7 @@ pub use epoch::EpochWorker;
 pub use error::{Corruption, PoolError};
 pub use file::{DEFAULT_MAX_BYTES, LockedFile, OpenMode, lock_file, open_damaged_file, open_file};
 pub use format::layouts;
+pub use front::EntryHead;
 pub use guard::RecordGuard;
 pub use header::{Format, KeyType};
 pub use layout::{LOG_STAMP_OFFSET, MAX_ROOTS, POOL_MAGIC};

@@ -1,7 +1,5 @@
 //! Records: byte strings that never change once published, checked whenever they are read.
 
-use std::cmp::Ordering;
-
 use everleaf_pmem::{LINE, Media, PCell, PPtr, WORD, persistent, site};
 
 use crate::layout::CHUNK;
@@ -46,7 +44,7 @@ impl Owner {
     }
 
     /// Of a header.
-    const fn of(header: u64) -> Self {
+    pub const fn of(header: u64) -> Self {
         if header as u32 & Self::BIT == 0 { Self::Entry } else { Self::Cell }
     }
 }
@@ -174,30 +172,34 @@ impl<M: Media> Pool<M> {
     /// Like [`lend_record`](Pool::lend_record) without the checksum.
     #[inline]
     pub(crate) fn lend_record_unverified(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
+        self.lend_front(pointer, usize::MAX)
+    }
+
+    /// The first bytes of a record, at most so many; without the checksum.
+    #[inline]
+    pub(crate) fn lend_front(
+        &self,
+        pointer: PPtr<Record>,
+        most_bytes: usize,
+    ) -> Result<&[u8], PoolError> {
         let offset = pointer.offset();
-        let max_bytes = self.record_block_bytes(offset)?;
-        let cells = self
-            .media()
-            .region()
-            .cells(offset, 1)
-            .ok_or_else(|| PoolError::corrupt(offset, Corruption::Pointer))?;
-        let bytes = length_in(self.media().load(&cells[0]));
-        if bytes > max_bytes - RECORD_HEADER_BYTES {
-            return Err(PoolError::corrupt(offset, Corruption::Record));
-        }
+        let bytes = self.record_cells(pointer)?.0.min(most_bytes);
         // SAFETY: the bytes lie within one block (or run) of a record chunk; cells are never
         // written there but by `write_record`, before the block is published. The caller is a
         // `RecordGuard`, so no block that was published when it was made is used again before the
         // slice is gone (`chunks/limbo.rs`).
-        let content =
-            unsafe { self.media().region().bytes(offset + RECORD_HEADER_BYTES, bytes as usize) };
+        let content = unsafe { self.media().region().bytes(offset + RECORD_HEADER_BYTES, bytes) };
         let content = content.ok_or_else(|| PoolError::corrupt(offset, Corruption::Record))?;
-        self.note_record_read(offset, bytes);
+        self.note_record_read(offset, bytes as u64);
         Ok(content)
     }
 
     /// The words of a record, loaded one by one: its length in bytes, and its cells.
-    fn record_cells(&self, pointer: PPtr<Record>) -> Result<(usize, &[PCell]), PoolError> {
+    #[inline]
+    pub(crate) fn record_cells(
+        &self,
+        pointer: PPtr<Record>,
+    ) -> Result<(usize, &[PCell]), PoolError> {
         let offset = pointer.offset();
         let max_bytes = self.record_block_bytes(offset)?;
         let header = self
@@ -218,57 +220,8 @@ impl<M: Media> Pool<M> {
         Ok((bytes as usize, cells))
     }
 
-    /// Whether a record holds exactly these bytes, without its checksum. Nothing is lent: every
-    /// word is loaded through the media, so the record may be freed and its block reused meanwhile.
-    /// A caller that does not exclude that must find out afterwards whether it has happened, and
-    /// then ignore what this returned.
-    ///
-    /// # Errors
-    /// [`PoolError::Corrupt`] if the pointer leads to no record or its length does not fit its
-    /// block.
-    #[inline]
-    pub fn record_is(&self, pointer: PPtr<Record>, expected: &[u8]) -> Result<bool, PoolError> {
-        let (bytes, cells) = self.record_cells(pointer)?;
-        if bytes != expected.len() {
-            return Ok(false);
-        }
-        let (words, rest) = expected.as_chunks::<WORD>();
-        let (whole, last) = cells[1..].split_at(words.len());
-        let same = whole
-            .iter()
-            .zip(words)
-            .all(|(cell, word)| self.media().load(cell) == u64::from_le_bytes(*word));
-        Ok(same
-            && last
-                .first()
-                .is_none_or(|cell| self.media().load(cell).to_le_bytes()[..rest.len()] == *rest))
-    }
-
-    /// How the bytes of a record compare with others, without its checksum. Nothing is lent, as in
-    /// [`record_is`](Pool::record_is).
-    ///
-    /// # Errors
-    /// [`PoolError::Corrupt`] if the pointer leads to no record or its length does not fit its
-    /// block.
-    #[inline]
-    pub fn compare_record(
-        &self,
-        pointer: PPtr<Record>,
-        other: &[u8],
-    ) -> Result<Ordering, PoolError> {
-        let (bytes, cells) = self.record_cells(pointer)?;
-        let common = bytes.min(other.len());
-        for (cell, part) in cells[1..].iter().zip(other[..common].chunks(WORD)) {
-            let order = self.media().load(cell).to_le_bytes()[..part.len()].cmp(part);
-            if order.is_ne() {
-                return Ok(order);
-            }
-        }
-        Ok(bytes.cmp(&other.len()))
-    }
-
     /// A copy of the bytes of a record, after a check of its checksum. Nothing is lent, as in
-    /// [`record_is`](Pool::record_is).
+    /// [`key_is`](Pool::key_is).
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if the pointer leads to no record or the bytes do not match their
@@ -286,7 +239,7 @@ impl<M: Media> Pool<M> {
         }
     }
 
-    /// Checks the checksum of a record. Nothing is lent, as in [`record_is`](Pool::record_is).
+    /// Checks the checksum of a record. Nothing is lent, as in [`key_is`](Pool::key_is).
     ///
     /// # Errors
     /// As [`copy_record`](Pool::copy_record); so also when the block is reused meanwhile.

@@ -102,6 +102,12 @@ pub(crate) trait TreeFamily: Copy {
         Ok(self.offer().shown(self.offer().unpack(packed)?))
     }
 
+    /// Whether the entries of a store over byte strings have one record each, which has key and
+    /// value. Else each key has a record of its own besides.
+    fn one_record(self) -> bool {
+        false
+    }
+
     /// Makes an empty index in a fresh pool whose format has parameters that were
     /// [packed](Self::pack). A crash on the way leaves an empty index or none, and
     /// [`open`](Self::open) makes one of either.

@@ -11,7 +11,7 @@ use everleaf_pool::{KeyType, Pool};
 use crate::engine::{EngineEntry, Opening, Residence, TreeFamily, slots_of_array};
 use crate::support::image;
 use crate::support::key::TreeKey;
-use crate::support::parameters::EngineParameters;
+use crate::support::parameters::{EngineParameters, ONE_RECORD};
 use crate::{clftree, fptree, lcbtree, masstree, nvtree, sorted};
 
 /// Makes of the entries the names, the table, and what chooses the code by the name. Peers have no
@@ -63,9 +63,19 @@ macro_rules! engines {
             /// # Errors
             /// As [`pack`](Self::pack).
             pub fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, EngineError> {
+                self.check_records(packed)?;
                 match self {
                     $( Self::$engine => Ok($variant.unpack(packed)?), )*
                     $( Self::$peer => Err(EngineError::not_available(self.name())), )*
+                }
+            }
+
+            /// Whether the entries of a store over byte strings have one record each, which has key
+            /// and value. Else each key has a record of its own besides.
+            pub fn one_record(self) -> bool {
+                match self {
+                    $( Self::$engine => $variant.one_record(), )*
+                    $( Self::$peer => false, )*
                 }
             }
 
@@ -100,6 +110,7 @@ macro_rules! engines {
                 opening: Opening,
             ) -> Result<Box<dyn Index<K>>, EngineError> {
                 self.check_keys(if K::RECORDS { KeyType::Bytes } else { KeyType::U64 })?;
+                self.check_records(pool.format().parameters)?;
                 match self {
                     $( Self::$engine => Ok($variant.open(pool, opening)?), )*
                     $( Self::$peer => Err(EngineError::not_available(self.name())), )*
@@ -453,6 +464,32 @@ impl Engine {
         if self.has_keys(key_type) { Ok(()) } else { Err(refused) }
     }
 
+    /// As [`pack`](Self::pack), for an index whose values are the offsets of a store's records:
+    /// these have the keys.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pack_for_store(
+        self,
+        chosen: &EngineParameters,
+        key_type: KeyType,
+    ) -> Result<[u64; 8], EngineError> {
+        let mut words = self.pack(chosen, 1)?;
+        words[ONE_RECORD] = u64::from(self.one_record() && key_type == KeyType::Bytes);
+        Ok(words)
+    }
+
+    /// Refuses what the header of a pool says of the records of entries, if there is no code for
+    /// it.
+    fn check_records(self, packed: [u64; 8]) -> Result<(), EngineError> {
+        let (value, parameter) = (packed[ONE_RECORD], "one_record");
+        if value <= u64::from(self.one_record()) {
+            return Ok(());
+        }
+        let offered = if self.one_record() { "0, 1" } else { "0" }.to_owned();
+        Err(IndexError::Parameter { parameter, value, offered }.into())
+    }
+
     /// Itself if a pool can be made of it.
     ///
     /// # Errors
@@ -616,5 +653,19 @@ mod tests {
             assert!(engine.pack(&chosen, engine.most_value_words() + 1).is_err(), "{engine}");
         }
         assert!(Engine::BTreeMap.pack(&EngineParameters::default(), 1).is_err());
+    }
+
+    #[test]
+    fn what_records_entries_have_is_said_by_the_pool_and_refused_where_there_is_no_code() {
+        let chosen = EngineParameters::default();
+        for engine in Engine::available() {
+            let of = |key_type| engine.pack_for_store(&chosen, key_type).unwrap();
+            let mut packed = of(KeyType::Bytes);
+            assert_eq!(packed[ONE_RECORD], u64::from(engine.one_record()), "{engine}");
+            assert_eq!(of(KeyType::U64), engine.pack(&chosen, 1).unwrap());
+            assert!(engine.unpack(packed).is_ok());
+            packed[ONE_RECORD] += 1;
+            assert!(engine.unpack(packed).is_err(), "{engine}");
+        }
     }
 }

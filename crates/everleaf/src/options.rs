@@ -240,11 +240,10 @@ impl CreateOptions {
     }
 
     fn format(&self) -> Result<Format, Error> {
-        let format = registry::pool_format(
+        let format = registry::store_format(
             self.engine.require_available()?,
             self.key_type,
             &self.sized_parameters(),
-            1,
         )?;
         Ok(with_choice(format, self.durability))
     }

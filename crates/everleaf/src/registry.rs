@@ -29,6 +29,20 @@ pub fn pool_format(
     Ok(Format { engine: engine.name().to_owned(), key_type, parameters })
 }
 
+/// The same of a store, whose values are the offsets of records that have the keys.
+///
+/// # Errors
+/// As [`pool_format`].
+pub(crate) fn store_format(
+    engine: Engine,
+    key_type: KeyType,
+    parameters: &EngineParameters,
+) -> Result<Format, Error> {
+    engine.check_keys(key_type)?;
+    let parameters = engine.pack_for_store(parameters, key_type)?;
+    Ok(Format { engine: engine.name().to_owned(), key_type, parameters })
+}
+
 /// Makes an empty index in a fresh pool that was laid out with the [`pool_format`] of the same
 /// arguments.
 ///
@@ -74,7 +88,30 @@ pub fn create_index_with<K: StoreKey, M: Media>(
     transactions: Transactions,
 ) -> Result<Box<dyn Index<K>>, Error> {
     let format = pool_format(engine, K::TYPE, parameters, value_words)?;
-    if without_choice(pool.format()) != format {
+    create_of_format(pool, engine, &format, transactions)
+}
+
+/// As [`create_index_with`], in a pool that was laid out with the [`store_format`] of the same
+/// arguments.
+///
+/// # Errors
+/// As [`create_index`].
+pub(crate) fn create_for_store<K: StoreKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    engine: Engine,
+    parameters: &EngineParameters,
+    transactions: Transactions,
+) -> Result<Box<dyn Index<K>>, Error> {
+    create_of_format(pool, engine, &store_format(engine, K::TYPE, parameters)?, transactions)
+}
+
+fn create_of_format<K: StoreKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    engine: Engine,
+    format: &Format,
+    transactions: Transactions,
+) -> Result<Box<dyn Index<K>>, Error> {
+    if without_choice(pool.format()) != *format {
         return Err(Error::OtherFormat { name: pool.format().engine.clone() });
     }
     Ok(engine.create(pool, transactions)?)

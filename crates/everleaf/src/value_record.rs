@@ -2,8 +2,10 @@
 //! little-endian; a `u64` key is 8 bytes, big-endian.
 //!
 //! The key stands in the record so that recovery can find out whether a record is linked, and so
-//! that a damaged index word can never show the value of another key. The head says that this is a
-//! value, so that one can be told from a key's record where the index is lost.
+//! that a damaged index word can never show the value of another key; and an index of one record an
+//! entry has it nowhere else. The pool knows the head, [`EntryHead`]: there keys are compared.
+
+use everleaf_pool::EntryHead;
 
 use crate::Key;
 use crate::backend::{Found, NewValue};
@@ -30,37 +32,6 @@ impl<'a> KeyBytes<'a> {
     }
 }
 
-/// The first word of a record: the length of the key in the low 17 bits, bit 23 for an expiry, the
-/// high byte to say that it is a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Head(u32);
-
-impl Head {
-    const VALUE: u32 = (b'V' as u32) << 24;
-    const EXPIRES: u32 = 1 << 23;
-    const KEY_BYTES: u32 = (1 << 17) - 1;
-
-    /// Keys have at most 64 KiB.
-    fn of(key_bytes: usize, expires: bool) -> Self {
-        let expires = if expires { Self::EXPIRES } else { 0 };
-        Self(Self::VALUE | expires | (key_bytes as u32 & Self::KEY_BYTES))
-    }
-
-    /// None if it is no head: bits that this version does not know are no value of this version.
-    fn read(word: [u8; 4]) -> Option<Self> {
-        let word = u32::from_le_bytes(word);
-        (word & !(Self::EXPIRES | Self::KEY_BYTES) == Self::VALUE).then_some(Self(word))
-    }
-
-    fn key_bytes(self) -> usize {
-        (self.0 & Self::KEY_BYTES) as usize
-    }
-
-    fn expires(self) -> bool {
-        self.0 & Self::EXPIRES != 0
-    }
-}
-
 /// What stands before the key.
 pub(crate) struct Front {
     bytes: [u8; 12],
@@ -70,9 +41,8 @@ pub(crate) struct Front {
 impl Front {
     pub(crate) fn of(key: &KeyBytes<'_>, new: NewValue<'_>) -> Self {
         let mut bytes = [0; 12];
-        bytes[..4].copy_from_slice(
-            &Head::of(key.as_slice().len(), new.expires_ms.is_some()).0.to_le_bytes(),
-        );
+        let head = EntryHead::of(key.as_slice().len(), new.expires_ms.is_some());
+        bytes[..4].copy_from_slice(&head.to_bytes());
         bytes[4..].copy_from_slice(&new.expires_ms.unwrap_or(0).to_le_bytes());
         Self { bytes, length: if new.expires_ms.is_some() { 12 } else { 4 } }
     }
@@ -93,15 +63,11 @@ pub(crate) struct ValueRecord<'a> {
 impl<'a> ValueRecord<'a> {
     /// None if this is no value, or the length of the key does not fit the record.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
-        let (head, mut rest) = bytes.split_first_chunk::<4>()?;
-        let head = Head::read(*head)?;
-        let mut expires_ms = None;
-        if head.expires() {
-            let (expires, behind) = rest.split_first_chunk::<8>()?;
-            (expires_ms, rest) = (Some(u64::from_le_bytes(*expires)), behind);
-        }
-        let (key, value) = rest.split_at_checked(head.key_bytes())?;
-        Some(Self { key, value, expires_ms })
+        let (head, expiry) = bytes.split_first_chunk::<4>()?;
+        let head = EntryHead::read(u32::from_le_bytes(*head))?;
+        let expires = if head.expires() { expiry.first_chunk::<8>() } else { None };
+        let (key, value) = (bytes.get(head.key())?, bytes.get(head.key().end..)?);
+        Some(Self { key, value, expires_ms: expires.map(|bytes| u64::from_le_bytes(*bytes)) })
     }
 
     pub(crate) fn found(&self) -> Found<'a> {

@@ -4,6 +4,7 @@ use everleaf_index::{CheckReport, IndexError};
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool};
 
+use super::entry::read_key;
 use super::layout::Shape;
 use super::leaf::Leaf;
 use crate::support::key::TreeKey;
@@ -28,7 +29,7 @@ pub(super) fn check_dead_slots<K: TreeKey, M: Media, S: Shape>(
     }
     let live = leaf.live(media);
     for slot in leaf.shape().all().minus(live) {
-        if media.load(leaf.key(slot)) != 0 {
+        if leaf.shape().owns_keys::<K>() && media.load(leaf.key(slot)) != 0 {
             report
                 .violations
                 .push(format!("I8: dead slot {slot} of the leaf at {offset:#x} has a pointer"));
@@ -39,7 +40,7 @@ pub(super) fn check_dead_slots<K: TreeKey, M: Media, S: Shape>(
     }
 }
 
-/// I2 to I5 of one leaf; reports its records.
+/// I2 to I5 of one leaf; reports the records that it owns.
 pub(super) fn check_leaf<K: TreeKey, M: Media, S: Shape>(
     pool: &Pool<M>,
     shape: S,
@@ -57,11 +58,10 @@ pub(super) fn check_leaf<K: TreeKey, M: Media, S: Shape>(
     let lower = child.separator.as_ref().map_or(K::least(), K::borrow);
     let mut keys = Vec::with_capacity(live.count());
     for slot in live {
-        let word = media.load(leaf.key(slot));
-        if K::RECORDS {
-            audit.reach(word);
+        if shape.owns_keys::<K>() {
+            audit.reach(media.load(leaf.key(slot)));
         }
-        let key = match K::read(&records, word) {
+        let key = match read_key::<K, M, S>(&records, leaf, slot) {
             Ok(key) => key,
             Err(e) => {
                 report.violations.push(format!(

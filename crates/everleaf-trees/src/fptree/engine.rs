@@ -12,7 +12,9 @@ use super::layout::{Fixed, Flexible, MAX_VALUE_WORDS, Shape};
 use super::serial::FpTree;
 use crate::engine::{Opening, TreeFamily};
 use crate::support::key::TreeKey;
-use crate::support::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters};
+use crate::support::parameters::{
+    Choice, EngineParameters, GROUP_UNIT, ONE_RECORD, Offer, Parameters,
+};
 
 /// Slots that a leaf may have.
 const SLOTS: &[u64] = &[4, 8, 16, 32, 48, 56];
@@ -68,6 +70,10 @@ pub const CONCURRENT_PARAMETERS: &[&str] =
 impl TreeFamily for Variant {
     fn offer(self) -> &'static Offer {
         offer(self)
+    }
+
+    fn one_record(self) -> bool {
+        true
     }
 
     fn open<K: TreeKey, M: Media>(
@@ -136,6 +142,7 @@ pub fn open_with<K: TreeKey, M: Media>(
 ) -> Result<Box<dyn Index<K>>, IndexError> {
     let parameters = offer(variant).unpack(pool.format().parameters)?;
     let (slots, words) = (parameters.leaf_slots as usize, parameters.value_words as usize);
+    let one_record = K::RECORDS && pool.format().parameters[ONE_RECORD] == 1;
     let offered = || IndexError::Parameter {
         parameter: "leaf_slots",
         value: parameters.leaf_slots,
@@ -144,26 +151,30 @@ pub fn open_with<K: TreeKey, M: Media>(
     // The default sizes are compiled in; every other one is a value, which costs a multiplication
     // an access.
     match (variant, slots, words) {
-        (Variant::FpTree, 56, 1) => open_shape(pool, Fixed::<true, 56, 1>, parameters, opening),
+        (Variant::FpTree, 56, 1) => {
+            open_shape(pool, Fixed::<true, 56, 1> { one_record }, parameters, opening)
+        }
         (Variant::Concurrent, 56, 1) => {
-            open_concurrent(pool, Fixed::<true, 56, 1>, parameters, opening)
+            open_concurrent(pool, Fixed::<true, 56, 1> { one_record }, parameters, opening)
         }
         (Variant::Concurrent, ..) => open_concurrent(
             pool,
-            Flexible::<true>::new(slots, words).ok_or_else(offered)?,
+            Flexible::<true>::new(slots, words, one_record).ok_or_else(offered)?,
             parameters,
             opening,
         ),
-        (Variant::PTree, 32, 1) => open_shape(pool, Fixed::<false, 32, 1>, parameters, opening),
+        (Variant::PTree, 32, 1) => {
+            open_shape(pool, Fixed::<false, 32, 1> { one_record }, parameters, opening)
+        }
         (Variant::FpTree, ..) => open_shape(
             pool,
-            Flexible::<true>::new(slots, words).ok_or_else(offered)?,
+            Flexible::<true>::new(slots, words, one_record).ok_or_else(offered)?,
             parameters,
             opening,
         ),
         (Variant::PTree, ..) => open_shape(
             pool,
-            Flexible::<false>::new(slots, words).ok_or_else(offered)?,
+            Flexible::<false>::new(slots, words, one_record).ok_or_else(offered)?,
             parameters,
             opening,
         ),

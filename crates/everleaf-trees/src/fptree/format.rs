@@ -8,8 +8,8 @@ use super::layout::{Fixed, LeafHead, Shape, SplitLog, WorkerLog};
 /// lines of the anchor.
 pub fn layouts() -> Vec<Layout> {
     vec![
-        leaf_layout("FPTree leaf", Fixed::<true, 56, 1>),
-        leaf_layout("PTree leaf", Fixed::<false, 32, 1>),
+        leaf_layout("FPTree leaf", Fixed::<true, 56, 1> { one_record: false }),
+        leaf_layout("PTree leaf", Fixed::<false, 32, 1> { one_record: false }),
         SplitLog::layout(),
         WorkerLog::layout(),
     ]

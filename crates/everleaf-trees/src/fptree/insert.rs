@@ -3,29 +3,35 @@
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PCell, site};
 
+use super::entry::key_word;
 use super::layout::{Shape, SlotSet};
 use super::leaf::Leaf;
 use crate::support::key::KeyHash;
 use crate::support::key::TreeKey;
 
-/// Makes a dead slot of a leaf live: `place` writes the key to the slot's key word. No other thread
-/// has the leaf.
+/// Makes a dead slot of a leaf live: `place` allocates the record of the key, if it has one of its
+/// own, to the slot's key word. No other thread has the leaf.
 #[inline(always)]
+#[allow(clippy::too_many_arguments)]
 pub(super) fn add_entry<K: TreeKey, M: Media, S: Shape>(
     media: &M,
     leaf: Leaf<'_, S>,
     live: SlotSet,
     slot: usize,
+    key: K::Ref<'_>,
     hash: KeyHash,
     value: &[u64],
     place: impl FnOnce(&PCell) -> Result<(), IndexError>,
 ) -> Result<(), IndexError> {
     // P1: the entry. Crash: the slot is dead and its bytes mean nothing; a record in it is freed by
     // recovery.
-    place(leaf.key(slot))?;
+    match key_word::<K, S>(leaf.shape(), key, hash) {
+        Some(word) => media.store(leaf.key(slot), word),
+        None => place(leaf.key(slot))?,
+    }
     leaf.store_value(media, slot, value);
     let (entry, only_value) = (site!("fptree.insert.P1.entry"), site!("fptree.insert.P1.value"));
-    if K::RECORDS {
+    if leaf.shape().owns_keys::<K>() {
         // The record's allocation has flushed the key word.
         leaf.flush_value(media, if S::FINGERPRINTS { entry } else { only_value }, slot);
     } else {

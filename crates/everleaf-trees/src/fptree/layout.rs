@@ -8,9 +8,10 @@
 //! anchor   line 0    the micro-log of a split (concurrent tree: a line for each worker)
 //! ```
 //!
-//! A key word is the key itself (`u64`) or a pointer to the record of its bytes. Slots whose bit is
-//! 0 are *dead*: what they hold means nothing, but for byte-string keys their key word is null
-//! outside of operations.
+//! A key word is the key itself (`u64`), a pointer to the record of its bytes, or, in a tree whose
+//! entries have one record each (`Shape::one_record`), the hash of its bytes, which are in the
+//! record that the value leads to. Slots whose bit is 0 are *dead*: what they hold means nothing,
+//! but where key words own records it is null outside of operations.
 //!
 //! The sizes of the body are a [`Shape`]: known at compile time for the default sizes, a value for
 //! all others, so that a tree is compiled twice and not once for each of the hundreds of sizes on
@@ -19,7 +20,7 @@
 use everleaf_pmem::{LINE, Line, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::{Node, NodeKind, Record};
 
-use crate::support::key::KeyHash;
+use crate::support::key::{KeyHash, TreeKey};
 
 /// Words in a line.
 const LINE_WORDS: usize = LINE / WORD;
@@ -239,7 +240,15 @@ pub trait Shape: Copy + Send + Sync + 'static {
     fn slots(self) -> usize;
     /// Words in a value.
     fn value_words(self) -> usize;
+    /// Whether the one word of a value leads to a record that has the entry's key, and belongs to
+    /// whoever has put it there; the key word is the key's hash. Asked of byte-string keys only.
+    fn one_record(self) -> bool;
 
+    /// Whether key words own records.
+    #[inline(always)]
+    fn owns_keys<K: TreeKey>(self) -> bool {
+        K::RECORDS && !self.one_record()
+    }
     /// All slots.
     #[inline(always)]
     fn all(self) -> SlotSet {
@@ -306,7 +315,10 @@ pub(super) const fn leaf_bytes(fingerprints: bool, slots: usize, value_words: us
 
 /// Sizes known at compile time.
 #[derive(Clone, Copy, Debug)]
-pub struct Fixed<const FINGERPRINTS: bool, const SLOTS: usize, const VALUE_WORDS: usize>;
+pub struct Fixed<const FINGERPRINTS: bool, const SLOTS: usize, const VALUE_WORDS: usize> {
+    /// See [`Shape::one_record`].
+    pub one_record: bool,
+}
 
 impl<const FINGERPRINTS: bool, const SLOTS: usize, const VALUE_WORDS: usize> Shape
     for Fixed<FINGERPRINTS, SLOTS, VALUE_WORDS>
@@ -328,6 +340,10 @@ impl<const FINGERPRINTS: bool, const SLOTS: usize, const VALUE_WORDS: usize> Sha
     fn value_words(self) -> usize {
         VALUE_WORDS
     }
+    #[inline(always)]
+    fn one_record(self) -> bool {
+        self.one_record
+    }
 }
 
 /// Sizes chosen when the tree is made.
@@ -335,14 +351,17 @@ impl<const FINGERPRINTS: bool, const SLOTS: usize, const VALUE_WORDS: usize> Sha
 pub struct Flexible<const FINGERPRINTS: bool> {
     slots: usize,
     value_words: usize,
+    one_record: bool,
 }
 
 impl<const FINGERPRINTS: bool> Flexible<FINGERPRINTS> {
-    /// None outside 2 to 56 slots and 1 to 14 words.
-    pub fn new(slots: usize, value_words: usize) -> Option<Self> {
+    /// None outside 2 to 56 slots and 1 to 14 words, and for entries of one record of more than
+    /// one word.
+    pub fn new(slots: usize, value_words: usize, one_record: bool) -> Option<Self> {
         let offered =
             (2..=MAX_SLOTS).contains(&slots) && (1..=MAX_VALUE_WORDS).contains(&value_words);
-        offered.then_some(Self { slots, value_words })
+        let offered = offered && !(one_record && value_words > 1);
+        offered.then_some(Self { slots, value_words, one_record })
     }
 }
 
@@ -355,6 +374,10 @@ impl<const FINGERPRINTS: bool> Shape for Flexible<FINGERPRINTS> {
     #[inline(always)]
     fn value_words(self) -> usize {
         self.value_words
+    }
+    #[inline(always)]
+    fn one_record(self) -> bool {
+        self.one_record
     }
 }
 
@@ -410,8 +433,8 @@ mod tests {
                 (ranges, (shape.leaf_bytes() as usize - size_of::<LeafHead>()) / WORD, home)
             }
             let (ranges, body_words, home) = match fingerprints {
-                true => ranges(Flexible::<true>::new(slots, words).unwrap(), bits),
-                false => ranges(Flexible::<false>::new(slots, words).unwrap(), bits),
+                true => ranges(Flexible::<true>::new(slots, words, false).unwrap(), bits),
+                false => ranges(Flexible::<false>::new(slots, words, false).unwrap(), bits),
             };
             prop_assert!(home, "a home is a slot");
             prop_assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "no two overlap");

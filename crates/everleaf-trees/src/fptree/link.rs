@@ -14,7 +14,7 @@ use crate::support::key::{KeyHash, TreeKey};
 /// The changes that a tree makes so: entries whose keys are records of their own come and go with
 /// those.
 pub(super) fn links_of<K: TreeKey, S: Shape>(shape: S) -> Links {
-    match (shape.value_words(), K::RECORDS) {
+    match (shape.value_words(), shape.owns_keys::<K>()) {
         (1, false) => Links::All,
         (1, true) => Links::Replacements,
         _ => Links::None,

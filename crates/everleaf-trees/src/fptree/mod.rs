@@ -23,11 +23,20 @@
 //! | remove | 1 | 1 |
 //! | split, 56 slots of 16 bytes | 6 and the lines of the moved entries, at most 14 | 2 |
 //!
-//! Byte-string keys add the pool's record operations (`docs/trees/fptree.md` has the whole table).
+//! Byte-string keys whose records the tree owns add the pool's record operations
+//! (`docs/trees/fptree.md` has the whole table).
+//!
+//! # Byte-string keys
+//! Of a tree by itself the key word of an entry leads to a record of the key's bytes, which the
+//! tree owns. Of a store's each entry has *one record* (`Shape::one_record`), that which its value
+//! leads to and which has the key: the key word is the hash of the key, and the tree neither
+//! allocates nor frees anything for an entry. The pool says which it is. What is said of records of
+//! keys in the sequences of operations and in recovery is of the former only.
 //!
 //! # Invariants
 //! * I1: a bitmap has bits within the slots of its leaf only.
-//! * I2: the fingerprint of a live slot is the hash of its key (FPTree).
+//! * I2: the fingerprint of a live slot is the hash of its key (FPTree), and where entries have one
+//!   record its key word is.
 //! * I3: every key of a leaf is at least its lower bound and less than the lower bound of the next
 //!   leaf.
 //! * I4: no key is twice in a leaf.
@@ -37,8 +46,8 @@
 //!   and to the leftmost, whose bitmap may be 0; their separators are the leaves' lower bounds.
 //! * I7: every leaf of every run is either in the tree or in the list of free leaves; the counts of
 //!   the groups agree.
-//! * I8: outside of operations a dead slot's pointer is null, in free leaves too, and the lower
-//!   bound of a free leaf is null (byte-string keys).
+//! * I8: outside of operations the lower bound of a free leaf is null (byte-string keys), and a dead
+//!   slot's pointer to a record of a key, in free leaves too.
 //! * I9: outside of operations the micro-log is retired.
 //! * I10: the number of keys is the number of live slots.
 //!
@@ -104,8 +113,8 @@
 //!   56 (by the paper's formula 1.056).
 //!
 //! # Map of the files
-//! Of a leaf, for both trees: `layout` (every persistent byte) · `leaf` (its cells by slot) ·
-//! `search` `scan` `sort` `insert` `split` `update` `remove` `link` (what each operation does in a
+//! Of a leaf, for both trees: `layout` (every persistent byte) · `leaf` (its cells by slot) · `entry`
+//! (where the key of a slot is) · `search` `scan` `sort` `insert` `split` `update` `remove` `link` (what each operation does in a
 //! leaf) · `recover` (what a crash has left in it) · `check` (I1 to I5, I8).
 //!
 //! Of a tree: [`serial`] (for one thread) and [`concurrent`] (for many), with the same files each ·
@@ -119,6 +128,7 @@ mod build;
 mod check;
 pub mod concurrent;
 pub(crate) mod engine;
+mod entry;
 mod format;
 mod inner;
 mod insert;

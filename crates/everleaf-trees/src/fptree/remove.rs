@@ -21,7 +21,7 @@ pub(super) fn clear_bit<K: TreeKey, M: Media, S: Shape>(
     let remaining = live.without(slot);
     media.store(leaf.bitmap(), remaining);
     media.flush(site!("fptree.remove.P1.bitmap"), leaf.bitmap());
-    if !K::RECORDS {
+    if !leaf.shape().owns_keys::<K>() {
         // Records: P2 fences before it changes anything.
         media.fence(site!("fptree.remove.P1.fence"));
     }

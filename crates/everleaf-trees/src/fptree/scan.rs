@@ -7,6 +7,7 @@ use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::Media;
 use everleaf_pool::RecordGuard;
 
+use super::entry::{prefetch_record, read_key};
 use super::layout::{MAX_SLOTS, MAX_VALUE_WORDS, Shape, SlotSet};
 use super::leaf::Leaf;
 use crate::support::key::TreeKey;
@@ -33,11 +34,11 @@ pub(super) fn collect<'p, 'e, K: TreeKey, M: Media, S: Shape>(
 ) -> Result<&'e mut [Entry<'p, K>], IndexError> {
     let media = records.media();
     if K::RECORDS {
-        slots.for_each(|slot| K::prefetch(media, media.load(leaf.key(slot))));
+        slots.for_each(|slot| prefetch_record::<K, M, S>(media, leaf, slot));
     }
     let mut count = 0;
     for (slot, entry) in slots.zip(entries.iter_mut()) {
-        *entry = (K::read(records, media.load(leaf.key(slot)))?, slot as u8);
+        *entry = (read_key::<K, M, S>(records, leaf, slot)?, slot as u8);
         count += 1;
     }
     Ok(&mut entries[..count])
@@ -48,7 +49,7 @@ pub(super) fn collect<'p, 'e, K: TreeKey, M: Media, S: Shape>(
 fn prefetch_keys<K: TreeKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
     if K::RECORDS && !M::COUNTS_READS {
         let slots = leaf.live(media).and(leaf.shape().all());
-        slots.for_each(|slot| K::prefetch(media, media.load(leaf.key(slot))));
+        slots.for_each(|slot| prefetch_record::<K, M, S>(media, leaf, slot));
     }
 }
 

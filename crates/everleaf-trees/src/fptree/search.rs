@@ -4,6 +4,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media};
 use everleaf_pool::Pool;
 
+use super::entry::is_key;
 use super::layout::{Shape, SlotSet};
 use super::leaf::Leaf;
 use crate::support::key::KeyHash;
@@ -33,12 +34,11 @@ pub(super) fn probe<K: TreeKey, M: Media, S: Shape>(
     leaf: Leaf<'_, S>,
     candidates: SlotSet,
     key: K::Ref<'_>,
+    hash: KeyHash,
 ) -> Result<Option<usize>, IndexError> {
-    let media = pool.media();
     for slot in candidates {
-        media.count(Counter::LeafProbes, 1);
-        K::prefetch_value(media, &leaf.value(slot)[0]);
-        if K::is_key(pool, media.load(leaf.key(slot)), key)? {
+        pool.media().count(Counter::LeafProbes, 1);
+        if is_key::<K, M, S>(pool, leaf, slot, key, hash)? {
             return Ok(Some(slot));
         }
     }

@@ -89,8 +89,8 @@ impl<K: TreeKey> Survey<K> {
 pub(super) struct Pass<'p, M: Media, S: Shape, T> {
     pub pool: &'p Pool<M>,
     pub shape: S,
-    /// Whether dead slots may hold what a crash left.
-    pub slots: bool,
+    /// Whether dead slots and bounds may hold what a crash left.
+    pub strays: bool,
     /// Threads that look, at least one.
     pub threads: usize,
     /// Where leaves are: a thread takes the next place whenever it is done with one.
@@ -107,7 +107,7 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
     pub fn new(
         pool: &'p Pool<M>,
         shape: S,
-        slots: bool,
+        strays: bool,
         threads: usize,
         places: Vec<T>,
         most: usize,
@@ -115,7 +115,7 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
         Self {
             pool,
             shape,
-            slots,
+            strays,
             threads: threads.max(1),
             places,
             most,
@@ -165,9 +165,9 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
         let buffer = (self.most / self.threads * 3 / 2).min(MOST_AT_FIRST);
         let (leaves, ahead, found) =
             (Partition::none(splitters, buffer), [0; PREFETCH_LEAVES], Survey::empty());
-        let Self { pool, shape, slots, .. } = *self;
+        let Self { pool, shape, strays, .. } = *self;
         let mut surveyor =
-            Surveyor { pool, shape, slots, splitters, ahead, visited: 0, leaves, live: 0, found };
+            Surveyor { pool, shape, strays, splitters, ahead, visited: 0, leaves, live: 0, found };
         let mut came_first = false;
         while let Some((number, place)) = self.take() {
             came_first |= number == 0;
@@ -193,7 +193,7 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
 pub(super) struct Surveyor<'p, K: TreeKey, M: Media, S: Shape> {
     pool: &'p Pool<M>,
     shape: S,
-    slots: bool,
+    strays: bool,
     splitters: &'p Splitters<K>,
     /// Leaves that were prefetched, in a ring; 0 for none.
     ahead: [u64; PREFETCH_LEAVES],
@@ -235,8 +235,8 @@ impl<K: TreeKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
                 what: "a bitmap has bits beyond the slots of its leaf",
             });
         }
-        if self.slots {
-            find_strays(media, leaf, live, self.shape, offset, &mut found.strays);
+        if self.strays {
+            find_strays::<K, M, S>(media, leaf, live, offset, &mut found.strays);
         }
         if live.is_empty() {
             found.free.push(offset);
@@ -263,17 +263,18 @@ fn prefetch_head<M: Media>(media: &M, offset: u64) {
 }
 
 /// Notes what a cut operation left in the dead slots of a leaf and in the bound of a free one.
-fn find_strays<M: Media, S: Shape>(
+fn find_strays<K: TreeKey, M: Media, S: Shape>(
     media: &M,
     leaf: Leaf<'_, S>,
     live: SlotSet,
-    shape: S,
     leaf_offset: u64,
     strays: &mut Vec<Stray>,
 ) {
-    for slot in shape.all().minus(live) {
-        if media.load(leaf.key(slot)) != 0 {
-            strays.push(Stray::Key { leaf_offset, slot });
+    if leaf.shape().owns_keys::<K>() {
+        for slot in leaf.shape().all().minus(live) {
+            if media.load(leaf.key(slot)) != 0 {
+                strays.push(Stray::Key { leaf_offset, slot });
+            }
         }
     }
     if live.is_empty() && media.load(&leaf.head.lower_bound) != 0 {

@@ -180,6 +180,10 @@ pub struct Offer {
     pub group_bytes: Choice,
 }
 
+/// The word of the header's parameters that says whether entries have one record each, of those
+/// that no engine has for sizes: 1, or else 0.
+pub(crate) const ONE_RECORD: usize = 6;
+
 impl Offer {
     /// Each parameter of `sizes`, in the order of the words in the header: its name, its value, the
     /// tuned value, and the choice.

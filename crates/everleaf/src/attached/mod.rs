@@ -84,8 +84,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         transactions: Transactions,
         clock: Clock,
     ) -> Result<Self, Error> {
-        let index =
-            registry::create_index_with::<K, M>(&pool, engine, parameters, 1, transactions)?;
+        let index = registry::create_for_store::<K, M>(&pool, engine, parameters, transactions)?;
         let live = Live::new(index, Arc::clone(&pool));
         let counts = Counts::knowing(Counted::default());
         Ok(Self::over(&pool, engine, live, counts, Shutdown::Clean, 0, clock))

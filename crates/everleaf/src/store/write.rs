@@ -12,9 +12,8 @@ use crate::{AsKey, Batch, Entry, Error, Key, KeyRange, Result, Scan, Transaction
 impl Store {
     /// Stores `value` under `key`, in place of the value that it may have; true if it had one. The
     /// old value is there until the new one is, at any crash point. Cost: one flush for each line
-    /// of the value, and with `fptree` at most 4 more flushes and 2 fences for a `u64` key, new or
-    /// replaced, and for a replaced value under a byte string; values of a chunk (4 KiB) and more,
-    /// and splits, cost more.
+    /// of the value, and with `fptree` at most 4 more flushes and 2 fences; values of a chunk (4
+    /// KiB) and more, and splits, cost more.
     ///
     /// # Errors
     /// [`is_full`](crate::Error::is_full), [`WrongKeyType`](crate::Error::WrongKeyType),
@@ -226,8 +225,7 @@ impl Store {
         self.default_tree().remove(key)
     }
 
-    /// Removes `key` and its value; false if it is absent. Cost with `fptree` and a `u64` key: 3
-    /// flushes, 2 fences.
+    /// Removes `key` and its value; false if it is absent. Cost with `fptree`: 3 flushes, 2 fences.
     ///
     /// # Errors
     /// [`WrongKeyType`](crate::Error::WrongKeyType), [`ReadOnly`](crate::Error::ReadOnly), a key of

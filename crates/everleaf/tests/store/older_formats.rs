@@ -12,7 +12,7 @@ use crate::common::folder;
 use everleaf::{CreateOptions, Error, OpenOptions, PoolError, salvage_with};
 
 /// The formats before this one that pools were made in.
-const OLDER: [u64; 2] = [2, 3];
+const OLDER: [u64; 3] = [2, 3, 4];
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)

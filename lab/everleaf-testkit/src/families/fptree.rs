@@ -4,7 +4,7 @@
 use everleaf::Engine;
 
 use super::{Directed, Family, Meetings, Member, Needs, inserts, removes};
-use crate::Level::Index;
+use crate::Level::{Index, Store};
 use crate::ScriptKeys;
 use crate::ScriptKeys::{Bytes, U64};
 
@@ -40,57 +40,53 @@ pub(super) const FAMILY: Family = Family {
 const NEEDS: &[(&str, Needs)] = &[
     ("image.", Needs::U64Keys),
     ("fptree.group.G1.bound", Needs::BytesKeys),
-    ("fptree.group.G1.keys", Needs::BytesKeys),
-    ("fptree.insert.P1.refused", Needs::BytesKeys),
+    ("fptree.group.G1.keys", Needs::KeyRecords),
+    ("fptree.insert.P1.refused", Needs::KeyRecords),
     ("fptree.insert.P1.value", Needs::OtherEngine),
     ("fptree.link.", Needs::Store),
-    ("fptree.link.N", Needs::U64Keys),
     ("fptree.link.N1.value", Needs::OtherEngine),
-    ("fptree.link.R", Needs::U64Keys),
-    ("fptree.split.S1.fence", Needs::BytesKeys),
+    ("fptree.split.S1.fence", Needs::KeyRecords),
     ("fptree.split.S2.bound", Needs::U64Keys),
     ("fptree.split.S2.values", Needs::OtherEngine),
-    ("fptree.split.S4.", Needs::BytesKeys),
-    ("fptree.split.C4.", Needs::BytesKeys),
+    ("fptree.split.S4.", Needs::KeyRecords),
+    ("fptree.split.C4.", Needs::KeyRecords),
     ("fptree.update.P1.", Needs::OneWord),
     ("fptree.update.W", Needs::SeveralWords),
     ("fptree.update.W1.value", Needs::OtherEngine),
     ("fptree.update.W3.", Needs::BytesKeys),
-    ("fptree.remove.P1.fence", Needs::U64Keys),
-    ("fptree.recover.R1.", Needs::BytesKeys),
-    ("fptree.recover.R2.fence", Needs::U64Keys),
-    ("fptree.recover.R3.", Needs::BytesKeys),
-    ("fptree.recover.R5.", Needs::BytesKeys),
+    ("fptree.remove.P1.fence", Needs::NoKeyRecords),
+    ("fptree.recover.R1.", Needs::KeyRecords),
+    ("fptree.recover.R2.fence", Needs::NoKeyRecords),
+    ("fptree.recover.R3.", Needs::KeyRecords),
+    ("fptree.recover.R5.", Needs::KeyRecords),
     ("fptree.recover.R6.", Needs::U64Keys),
-    ("fptree.recover.R7.", Needs::BytesKeys),
+    ("fptree.recover.R7.", Needs::KeyRecords),
 ];
 
 /// PTree has no fingerprints, and keys and values apart.
 const PTREE_NEEDS: &[(&str, Needs)] = &[
     ("image.", Needs::U64Keys),
     ("fptree.group.G1.bound", Needs::BytesKeys),
-    ("fptree.group.G1.keys", Needs::BytesKeys),
-    ("fptree.insert.P1.refused", Needs::BytesKeys),
+    ("fptree.group.G1.keys", Needs::KeyRecords),
+    ("fptree.insert.P1.refused", Needs::KeyRecords),
     // Else the record's allocation flushes the whole entry.
-    ("fptree.insert.P1.entry", Needs::U64Keys),
+    ("fptree.insert.P1.entry", Needs::NoKeyRecords),
     ("fptree.insert.P2.order", Needs::OtherEngine),
     ("fptree.link.", Needs::Store),
-    ("fptree.link.N", Needs::U64Keys),
     ("fptree.link.N2.order", Needs::OtherEngine),
-    ("fptree.link.R", Needs::U64Keys),
-    ("fptree.split.S1.fence", Needs::BytesKeys),
+    ("fptree.split.S1.fence", Needs::KeyRecords),
     ("fptree.split.S2.bound", Needs::U64Keys),
     ("fptree.split.S2.fingerprints", Needs::OtherEngine),
-    ("fptree.split.S4.", Needs::BytesKeys),
+    ("fptree.split.S4.", Needs::KeyRecords),
     ("fptree.update.P1.", Needs::OneWord),
     ("fptree.update.W", Needs::SeveralWords),
     ("fptree.update.W2.order", Needs::OtherEngine),
     ("fptree.update.W3.", Needs::BytesKeys),
-    ("fptree.remove.P1.fence", Needs::U64Keys),
-    ("fptree.recover.R1.", Needs::BytesKeys),
-    ("fptree.recover.R2.fence", Needs::U64Keys),
-    ("fptree.recover.R3.", Needs::BytesKeys),
-    ("fptree.recover.R5.", Needs::BytesKeys),
+    ("fptree.remove.P1.fence", Needs::NoKeyRecords),
+    ("fptree.recover.R1.", Needs::KeyRecords),
+    ("fptree.recover.R2.fence", Needs::NoKeyRecords),
+    ("fptree.recover.R3.", Needs::KeyRecords),
+    ("fptree.recover.R5.", Needs::KeyRecords),
     ("fptree.recover.R6.", Needs::U64Keys),
 ];
 
@@ -168,9 +164,43 @@ fn trees(engine: Engine) -> Vec<Directed> {
             + &removes((1..8).map(|i| i * 10));
         add("leaf groups given back", keys, 14, &script);
     }
+    cases.extend(entries_of_one_record(engine));
     let script = inserts([10, 20, 30, 40])
         + "cut fptree.update.W2.fence update 20 5\nupdate 30 1\nremove 20\ninsert 25 1\n";
     let script_full = script.replace("insert 40 40\n", "");
     add("wide update cut before its end", Bytes, 2, &script_full);
+    cases
+}
+
+/// Entries of one record: dead slots mean nothing, and the records of bounds come and go beside the
+/// two fences of a write. Values of chunks go another way.
+fn entries_of_one_record(engine: Engine) -> Vec<Directed> {
+    let store = |name: &str, script: &str| {
+        Directed::new(format!("{name}, one record"), Store, Bytes, 1, script).with_budget(16)
+    };
+    let full = inserts([10, 20, 30, 40]);
+    let cuts: &[&str] = match engine.is_concurrent() {
+        true => &["C2.fence", "C3.fence", "C5.fence"],
+        false => &["S2.fence", "S3.left", "S3.fence", "S5.log"],
+    };
+    let mut cases = Vec::new();
+    for site in cuts {
+        let script = format!(
+            "{full}cut fptree.split.{site} insert 25 1\nremove 10\nremove 40\ninsert 25 2\ninsert \
+            35 1\n"
+        );
+        cases.push(store(&format!("split cut before {site}, then removals"), &script));
+    }
+    let script = inserts((1..8).map(|i| i * 10))
+        + &removes([10, 20, 40])
+        + "explore\nremove 30\nremove 50\nremove 60\nremove 70\nreopen\n"
+        + &inserts([71, 12, 13, 14, 15]);
+    cases.push(store("leaves emptied, the leftmost too, then filled again", &script));
+    let run = 5u64 << 32;
+    let script = format!(
+        "{full}explore\ninsert 25 {run}\nupdate 20 {run}\nupdate 25 1\nremove 20\nremove 10\n\
+        insert 20 1\n"
+    );
+    cases.push(store("a split for a run, and runs in place of blocks", &script));
     cases
 }

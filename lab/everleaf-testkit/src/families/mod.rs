@@ -76,6 +76,10 @@ pub(crate) enum Meetings {
 pub(crate) enum Needs {
     /// Byte-string keys.
     BytesKeys,
+    /// Byte-string keys in records of their own: not below a store where entries have one record.
+    KeyRecords,
+    /// Other keys.
+    NoKeyRecords,
     /// Keys that are words.
     U64Keys,
     /// Values of one word.

@@ -79,7 +79,10 @@ impl EngineSubject {
     /// Whether a barrier that needs this can be executed.
     fn has(&self, needs: Needs) -> bool {
         let bytes = self.scenario.keys == ScriptKeys::Bytes;
+        let key_records = bytes && !(self.level == Level::Store && self.engine.one_record());
         match needs {
+            Needs::KeyRecords => key_records,
+            Needs::NoKeyRecords => !key_records,
             Needs::BytesKeys => bytes,
             Needs::U64Keys => !bytes,
             Needs::OneWord => self.value_words == 1,

@@ -1,6 +1,6 @@
 //! Inserting a key into its locked leaf, by the sequence P1, P2 of the tree for one thread.
 //!
-//! 2 flushes and 2 fences for entries within a line; byte-string keys: the allocation of the record
+//! 2 flushes and 2 fences for entries within a line; records of keys: the allocation of the record
 //! besides; a full leaf: a split besides.
 
 use everleaf_index::IndexError;
@@ -60,27 +60,13 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             self.split(locked, key)?;
             return Ok(false);
         };
-        let added =
-            add_entry::<K, M, S>(self.pool.media(), leaf, live, slot, hash, value, |cell| {
-                self.place(cell, key)
-            });
-        added?;
+        // What the worker has not fenced yet, the retirement of its intent, is fenced by P1, before
+        // the leaf is unlocked.
+        let place = |cell: &PCell| K::place(&mut *self.workers.lease()?, cell, key);
+        let media = self.pool.media();
+        add_entry::<K, M, S>(media, leaf, live, slot, key, hash, value, place)?;
         locked.guard.count(1);
         Ok(true)
-    }
-
-    /// Writes a key to a dead slot's key word.
-    #[inline(always)]
-    fn place(&self, cell: &PCell, key: K::Ref<'_>) -> Result<(), IndexError> {
-        match K::as_word(key) {
-            Some(word) => {
-                self.pool.media().store(cell, word);
-                Ok(())
-            }
-            // What the worker has not fenced yet, the retirement of its intent, is fenced by P1,
-            // before the leaf is unlocked.
-            None => K::place(&mut *self.workers.lease()?, cell, key),
-        }
     }
 
     /// Updates or inserts; true if there was an old value.

@@ -6,6 +6,7 @@ use everleaf_pmem::Media;
 
 use super::ConcurrentFpTree;
 use super::search::{Found, SkipIf};
+use crate::fptree::entry::key_word;
 use crate::fptree::layout::Shape;
 use crate::fptree::link::{NewEntry, add, clear, replace};
 use crate::support::key::{KeyHash, TreeKey};
@@ -48,7 +49,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         steps: &mut dyn LinkSteps,
     ) -> Result<Option<bool>, IndexError> {
         let media = self.pool.media();
-        let done = match (found, new, K::as_word(key)) {
+        let done = match (found, new, key_word::<K, S>(self.shape, key, hash)) {
             (Found::Nothing | Found::Absent(_), None, _)
             | (Found::Present(..), None, None)
             | (Found::Absent(_), Some(_), None) => return Ok(Some(false)),

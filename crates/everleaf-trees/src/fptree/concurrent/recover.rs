@@ -5,16 +5,17 @@
 //! | crash state | found as | action |
 //! |---|---|---|
 //! | split, C0 to C2 | `new`, and `current` null or a full leaf | `bound` and `new` are freed, the log is retired |
-//! | split, C3 to C5 | `new`, and `current` a leaf that is not full | moved pointers become null, the log is retired |
+//! | split, C3 to C5 | `new`, and `current` a leaf that is not full | moved pointers (records of keys) become null, the log is retired |
 //! | split, within C5; or within the first action | `current` without `new` | the log is retired |
 //! | first leaf, F1 | `new`, `current` null | as for a split |
-//! | leaf that was emptied, D2 | `removed` | what its slots and its bound point to, then it, are freed |
+//! | leaf that was emptied, D2 | `removed` | what its slots (records of keys) and its bound point to, then it, are freed |
 //! | leaf that was emptied, P1 to D1; first leaf, F2 | a leaf without keys | as above |
-//! | update, W1 to W2 (byte-string keys) | a dead slot's pointer that a live slot has | it becomes null |
-//! | insertion P1, removal P1 (byte-string keys) | a dead slot's pointer that no live slot has | its record is freed |
+//! | update, W1 to W2 (records of keys) | a dead slot's pointer that a live slot has | it becomes null |
+//! | insertion P1, removal P1 (records of keys) | a dead slot's pointer that no live slot has | its record is freed |
 //! | the leftmost leaf was empty | the least bound of a live leaf is not the minimum | it becomes the minimum |
 //!
-//! Every action may be cut by a crash and is then done again by the next recovery.
+//! Every action may be cut by a crash and is then done again by the next recovery. Where entries have
+//! one record no key word is a pointer, and a dead slot means nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -229,7 +230,7 @@ fn forget_moved<K: TreeKey, M: Media, S: Shape>(
     new: Leaf<'_, S>,
     shape: S,
 ) {
-    if !K::RECORDS {
+    if !shape.owns_keys::<K>() {
         return;
     }
     // R7: as C4. Crash: the log is still valid.
@@ -263,12 +264,12 @@ fn end_removed_leaf<K: TreeKey, M: Media, S: Shape>(
             what: "a leaf with keys was to be freed",
         });
     }
-    if K::RECORDS {
+    if shape.owns_keys::<K>() {
         for slot in shape.all() {
             K::discard(worker, leaf.key(slot))?;
         }
-        K::discard(worker, &leaf.head.lower_bound)?;
     }
+    K::discard(worker, &leaf.head.lower_bound)?;
     Ok(worker.free_from(&log.removed)?)
 }
 
@@ -276,12 +277,12 @@ fn end_removed_leaf<K: TreeKey, M: Media, S: Shape>(
 fn pass<M: Media, S: Shape>(
     pool: &Pool<M>,
     shape: S,
-    slots: bool,
+    strays: bool,
     threads: Option<usize>,
 ) -> Pass<'_, M, S, TablePart> {
     let buffer = pool.media().region().len() / shape.leaf_bytes();
     let threads = threads.unwrap_or_else(|| threads_for(buffer));
-    Pass::new(pool, shape, slots, threads, pool.table_parts(places_for(threads)), buffer as usize)
+    Pass::new(pool, shape, strays, threads, pool.table_parts(places_for(threads)), buffer as usize)
 }
 
 /// What each thread does in it.
@@ -318,7 +319,7 @@ fn first_leaf<K: TreeKey, M: Media, S: Shape>(
     let site = site!("fptree.first.F1.leaf");
     media.flush(site, leaf.bitmap());
     media.flush(site, &leaf.head.lower_bound);
-    if K::RECORDS {
+    if shape.owns_keys::<K>() {
         for slot in shape.all() {
             media.store(leaf.key(slot), 0);
         }
@@ -344,7 +345,7 @@ mod tests {
     #[test]
     fn buckets_are_balanced_in_whatever_order_keys_came() {
         let parameters = parameters(4, 4, 1);
-        let shape = Flexible::<true>::new(4, 1).unwrap();
+        let shape = Flexible::<true>::new(4, 1, false).unwrap();
         for step in [1, 4801] {
             let pool = pool::<U64Keys>(parameters, 8 << 20);
             let tree = tree::<U64Keys>(&pool, parameters, None);

@@ -1,7 +1,7 @@
 //! Removing a key from its locked leaf, by the sequence P1 of the tree for one thread; and the end
 //! of a leaf that this empties.
 //!
-//! 1 flush and 1 fence; byte-string keys: the freeing of the record besides. A leaf that is
+//! 1 flush and 1 fence; records of keys: the freeing of the record besides. A leaf that is
 //! emptied: its freeing besides.
 
 use std::sync::atomic::Ordering;
@@ -58,7 +58,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         locked.leaf.read_value(media, slot, old);
         locked.guard.count(-1);
         let remaining = clear_bit::<K, M, S>(media, locked.leaf, locked.live, slot);
-        if K::RECORDS {
+        if self.shape.owns_keys::<K>() {
             // P2: as in the tree for one thread.
             K::discard(&mut *self.workers.lease()?, locked.leaf.key(slot))?;
         }

@@ -5,6 +5,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::ConcurrentFpTree;
+use crate::fptree::entry::prefetch_record;
 use crate::fptree::layout::{MAX_VALUE_WORDS, Shape, SlotSet};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::search::{candidates, probe};
@@ -184,7 +185,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         hash: KeyHash,
     ) -> Result<(SlotSet, Option<usize>), IndexError> {
         let (live, candidates) = candidates(self.pool.media(), leaf, hash);
-        Ok((live, probe::<K, M, S>(&self.pool, leaf, candidates, key)?))
+        Ok((live, probe::<K, M, S>(&self.pool, leaf, candidates, key, hash)?))
     }
 
     /// Copies the value of `key` to `value`; none if others are in the way, or something is the
@@ -289,7 +290,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
                 if let (Some(leaf), Some(slot)) =
                     (leaf, view.and_then(|(_, candidates)| candidates.lowest()))
                 {
-                    K::prefetch(media, media.load(leaf.key(slot)));
+                    prefetch_record::<K, M, S>(media, *leaf, slot);
                     K::prefetch_value(media, &leaf.value(slot)[0]);
                 }
             }
@@ -297,7 +298,8 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         for (i, key) in keys.iter().enumerate() {
             values[i] = match (leaves[i], views[i]) {
                 (Some(leaf), Some((seen, candidates))) => {
-                    let slot = probe::<K, M, S>(&self.pool, leaf, candidates, *key);
+                    let hash = K::hash(*key);
+                    let slot = probe::<K, M, S>(&self.pool, leaf, candidates, *key, hash);
                     let value = slot.map(|slot| slot.map(|slot| media.load(&leaf.value(slot)[0])));
                     if seen.is_current() { value? } else { self.find_first_word(*key)? }
                 }

@@ -2,8 +2,8 @@
 //! reader sees before the old leaf's bitmap commits.
 //!
 //! Flushes: the new leaf's lines and 3, and those of the allocation; 3 fences and those of the
-//! allocation. Byte-string keys: the bound's record, the forgetting of the moved pointers and 1
-//! fence besides.
+//! allocation. Byte-string keys: the bound's record besides; records of keys: the forgetting of the
+//! moved pointers and 1 fence.
 
 use std::sync::atomic::Ordering;
 
@@ -67,7 +67,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         media.flush(site!("fptree.split.C3.bitmap"), left.bitmap());
         media.fence(site!("fptree.split.C3.fence"));
 
-        if K::RECORDS {
+        if self.shape.owns_keys::<K>() {
             // C4: dead slots forget their pointers. Crash: recovery does the same with those that
             // live slots of the new leaf have.
             for slot in plan.moved {
@@ -127,7 +127,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         for ((_, from), slot) in upper.iter().zip(plan.places) {
             new.copy_slot(media, usize::from(slot), left, usize::from(*from));
         }
-        if K::RECORDS {
+        if self.shape.owns_keys::<K>() {
             for slot in self.shape.all().minus(plan.new_bitmap) {
                 media.store(new.key(slot), 0);
             }
@@ -135,7 +135,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         media.store(&new.head.lower_bound, bound);
         media.store(new.bitmap(), plan.new_bitmap);
         let site = site!("fptree.split.C2.leaf");
-        match K::RECORDS {
+        match self.shape.owns_keys::<K>() {
             true => new.flush_entries_and_keys(media, site, plan.new_bitmap),
             false => new.flush_entries(media, site, site, plan.new_bitmap),
         }

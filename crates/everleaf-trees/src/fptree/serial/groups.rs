@@ -9,7 +9,8 @@ use crate::fptree::leaf::Leaf;
 use crate::support::groups::Groups;
 use crate::support::key::TreeKey;
 
-/// Takes a free leaf: its bitmap is 0, and for byte-string keys its bound and key words are null.
+/// Takes a free leaf: its bitmap is 0, its bound, if that is a record, and key words that own
+/// records are null.
 /// Takes a group from the pool if there is none.
 #[inline]
 pub(super) fn take<K: TreeKey, M: Media, S: Shape>(
@@ -37,6 +38,8 @@ fn clear<K: TreeKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>, shape: S)
     if K::RECORDS {
         media.store(&leaf.head.lower_bound, 0);
         media.flush(site!("fptree.group.G1.bound"), &leaf.head.lower_bound);
+    }
+    if shape.owns_keys::<K>() {
         for slot in shape.all() {
             media.store(leaf.key(slot), 0);
         }

@@ -1,10 +1,10 @@
 //! Inserting a key: the entry into a dead slot, then the bit that makes it live.
 //!
-//! 2 flushes and 2 fences for entries within a line (PTree: 3 flushes); byte-string keys: the
+//! 2 flushes and 2 fences for entries within a line (PTree: 3 flushes); records of keys: the
 //! allocation of the record besides; a full leaf: a split besides.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, site};
+use everleaf_pmem::{Media, PCell, site};
 
 use super::FpTree;
 use crate::fptree::insert::add_entry;
@@ -45,9 +45,8 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         let leaf = Leaf::at(self.pool.media().region(), leaf_offset, self.shape)?;
         let worker = &mut self.worker;
         let media = self.pool.media();
-        let added = add_entry::<K, M, S>(media, leaf, live, slot, hash, value, |cell| {
-            K::place(worker, cell, key)
-        });
+        let place = |cell: &PCell| K::place(worker, cell, key);
+        let added = add_entry::<K, M, S>(media, leaf, live, slot, key, hash, value, place);
         if added.is_err() {
             // A split before this has retired its log without a fence, which is to come before the
             // next commit.

@@ -4,6 +4,7 @@ use everleaf_index::{IndexError, LinkSteps};
 use everleaf_pmem::Media;
 
 use super::FpTree;
+use crate::fptree::entry::key_word;
 use crate::fptree::layout::Shape;
 use crate::fptree::leaf::Leaf;
 use crate::fptree::link::{NewEntry, add, clear, replace};
@@ -23,7 +24,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         let hash = K::hash(key);
         let leaf_offset = self.inner.find(key);
         let (live, slot) = self.search(self.leaf(leaf_offset)?, key, hash)?;
-        let done = match (slot, new, K::as_word(key)) {
+        let done = match (slot, new, key_word::<K, S>(self.shape, key, hash)) {
             (None, None, _) | (None, _, None) | (_, None, None) => return Ok(false),
             (Some(slot), Some(value), _) => {
                 replace(self.pool.media(), self.leaf(leaf_offset)?, slot, value, steps)?
@@ -44,7 +45,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
                 self.keys = self.keys.saturating_sub(1);
                 if live.without(slot).is_empty() && leaf_offset != self.leftmost {
                     self.inner.remove(key);
-                    self.groups.give_back(leaf_offset, &mut self.worker)?;
+                    self.leave(leaf_offset)?;
                 }
                 done
             }

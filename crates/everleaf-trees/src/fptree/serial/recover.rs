@@ -4,15 +4,16 @@
 //! | crash state | found as | action |
 //! |---|---|---|
 //! | before the log of a split is valid, or after it is retired | `current` null | nothing |
-//! | split, S1 to S2 | left full, new empty | forget it: copied pointers become null, the log is retired |
+//! | split, S1 to S2 | left full, new empty | forget it: copied pointers (records of keys) become null, the log is retired |
 //! | split, within S3 | left full, new as logged; or left as logged, new empty | both bitmaps as logged, then as the next |
-//! | split, S3 to S5 | both as logged | moved pointers become null, the log is retired |
-//! | update, W1 to W2 (byte-string keys) | a dead slot's pointer that a live slot has | it becomes null |
-//! | insertion P1, removal P1 (byte-string keys) | a dead slot's pointer that no live slot has | its record is freed |
+//! | split, S3 to S5 | both as logged | moved pointers (records of keys) become null, the log is retired |
+//! | update, W1 to W2 (records of keys) | a dead slot's pointer that a live slot has | it becomes null |
+//! | insertion P1, removal P1 (records of keys) | a dead slot's pointer that no live slot has | its record is freed |
 //! | removal P2, split S0 (byte-string keys) | a free leaf's bound | its record is freed |
 //! | removal of the last keys of the leftmost leaf | the least bound of a live leaf is not the minimum | it becomes the minimum |
 //!
-//! Every action may be cut by a crash and is then done again by the next recovery.
+//! Every action may be cut by a crash and is then done again by the next recovery. Where entries have
+//! one record no key word is a pointer, and a dead slot means nothing.
 
 use std::sync::Arc;
 
@@ -182,7 +183,7 @@ fn recover_split<K: TreeKey, M: Media, S: Shape>(
     match (left.live(media), new.live(media)) {
         // S1 to S2: nothing was committed.
         (live, SlotSet::EMPTY) if live == all => {
-            if K::RECORDS {
+            if shape.owns_keys::<K>() {
                 // R1: copied pointers become null; left has them. Crash: the log is still valid.
                 for slot in all {
                     media.store(new.key(slot), 0);
@@ -202,7 +203,7 @@ fn recover_split<K: TreeKey, M: Media, S: Shape>(
             media.flush(site!("fptree.recover.R2.new"), new.bitmap());
             media.store(left.bitmap(), left_bitmap);
             media.flush(site!("fptree.recover.R2.left"), left.bitmap());
-            if !K::RECORDS {
+            if !shape.owns_keys::<K>() {
                 // Records: R3 fences before the log is retired.
                 media.fence(site!("fptree.recover.R2.fence"));
             } else {
@@ -258,14 +259,14 @@ fn pass<'p, M: Media, S: Shape>(
     pool: &'p Pool<M>,
     runs: &[Run],
     shape: S,
-    slots: bool,
+    strays: bool,
     threads: Option<usize>,
 ) -> Pass<'p, M, S, Run> {
     let leaves: u64 = runs.iter().map(|run| run.bytes / shape.leaf_bytes()).sum();
     Pass::new(
         pool,
         shape,
-        slots,
+        strays,
         threads.unwrap_or_else(|| threads_for(leaves)),
         runs.to_vec(),
         leaves as usize,
@@ -299,7 +300,7 @@ mod tests {
     use crate::fptree::tests::{TINY, dram_pool};
 
     fn shape() -> Flexible<true> {
-        Flexible::new(TINY.leaf_slots as usize, TINY.value_words as usize).unwrap()
+        Flexible::new(TINY.leaf_slots as usize, TINY.value_words as usize, false).unwrap()
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Removing a key: one bit goes off. The store that takes the last key of a leaf takes the leaf out
 //! of the tree as well.
 //!
-//! 1 flush and 1 fence; byte-string keys: the freeing of the record besides, and of the leaf's
-//! bound when it is emptied.
+//! 1 flush and 1 fence; records of keys: the freeing of the record besides; byte-string keys: that of
+//! the leaf's bound when it is emptied.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::Media;
@@ -29,18 +29,23 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         if emptied {
             self.inner.remove(key);
         }
-        if K::RECORDS {
+        if self.shape.owns_keys::<K>() {
             // P2: the record is freed and the dead slot's pointer null. Crash: the pointer in a
             // dead slot makes recovery free the record.
             K::discard(&mut self.worker, leaf.key(slot))?;
-            if emptied {
-                // P3: so is the bound. Crash: the bound of a free leaf makes recovery free it.
-                K::discard(&mut self.worker, &leaf.head.lower_bound)?;
-            }
         }
         if emptied {
-            self.groups.give_back(leaf_offset, &mut self.worker)?;
+            self.leave(leaf_offset)?;
         }
         Ok(true)
+    }
+
+    /// Frees a leaf that has left the tree: its last removal is durable.
+    #[cold]
+    pub(super) fn leave(&mut self, leaf_offset: u64) -> Result<(), IndexError> {
+        // P3: so is the bound's record. Crash: the bound of a free leaf makes recovery free it.
+        let leaf = Leaf::at(self.pool.media().region(), leaf_offset, self.shape)?;
+        K::discard(&mut self.worker, &leaf.head.lower_bound)?;
+        self.groups.give_back(leaf_offset, &mut self.worker)
     }
 }

@@ -7,6 +7,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::FpTree;
+use crate::fptree::entry::prefetch_record;
 use crate::fptree::layout::{Shape, SlotSet};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::search::{candidates, probe};
@@ -33,7 +34,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     ) -> Result<(SlotSet, Option<usize>), IndexError> {
         leaf.prefetch_home(self.pool.media(), hash); // Its miss overlaps with that of line 0.
         let (live, candidates) = candidates(self.pool.media(), leaf, hash);
-        Ok((live, probe::<K, M, S>(&self.pool, leaf, candidates, key)?))
+        Ok((live, probe::<K, M, S>(&self.pool, leaf, candidates, key, hash)?))
     }
 
     /// Copies the value of `key` to `value`.
@@ -79,14 +80,14 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
             for (child, found) in children.iter().zip(&slots) {
                 if let Some(slot) = found.lowest() {
                     let leaf = self.leaf(*child)?;
-                    K::prefetch(media, media.load(leaf.key(slot)));
+                    prefetch_record::<K, M, S>(media, leaf, slot);
                     K::prefetch_value(media, &leaf.value(slot)[0]);
                 }
             }
         }
         for (i, (child, key)) in children.iter().zip(keys).enumerate() {
             let leaf = self.leaf(*child)?;
-            values[i] = probe::<K, M, S>(&self.pool, leaf, slots[i], *key)?
+            values[i] = probe::<K, M, S>(&self.pool, leaf, slots[i], *key, K::hash(*key))?
                 .map(|slot| media.load(&leaf.value(slot)[0]));
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! greater than all, only one key moves: keys that come in order leave full leaves behind.
 //!
 //! 6 flushes, those of the lines of the moved entries, and 2 fences; byte-string keys: the bound's
-//! record, the forgetting of the moved pointers and 2 fences besides.
+//! record besides; records of keys: the forgetting of the moved pointers and 2 fences.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, PPtr, site};
@@ -101,7 +101,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         media.order(site!("fptree.split.S1.order"));
         media.store(&log.current, PPtr::at(left_offset));
         media.flush(site!("fptree.split.S1.log"), &log.current);
-        if K::RECORDS {
+        if self.shape.owns_keys::<K>() {
             // Without a valid log recovery would take the pointers copied below for those of a cut
             // insertion, and free live keys.
             media.fence(site!("fptree.split.S1.fence"));
@@ -135,7 +135,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         media.flush(site!("fptree.split.S3.left"), left.bitmap());
         media.fence(site!("fptree.split.S3.fence"));
 
-        if K::RECORDS {
+        if self.shape.owns_keys::<K>() {
             // S4: dead slots forget their pointers. Crash: recovery does the same with those that
             // live slots of the new leaf have.
             for slot in moved {

@@ -10,6 +10,16 @@ use super::numbers::GOLDEN;
 use super::strings::{Handle, word_of};
 use super::{KeepError, Kept, KeyHash, Strings, TreeKey};
 
+/// What is wrong with the record of an entry whose key is not the entry's.
+#[cold]
+fn foreign<M: Media>(pool: &Pool<M>, word: u64) -> IndexError {
+    let what = "an entry leads to the record of another key";
+    match pool.verify_record(PPtr::at(word)) {
+        Ok(()) => IndexError::Corrupt { offset: word, what },
+        Err(error) => error.into(),
+    }
+}
+
 impl TreeKey for BytesKeys {
     const RECORDS: bool = true;
 
@@ -77,18 +87,32 @@ impl TreeKey for BytesKeys {
     /// that damage is an error and no missing key.
     #[inline]
     fn is_key<M: Media>(pool: &Pool<M>, word: u64, key: &[u8]) -> Result<bool, IndexError> {
-        if pool.record_is(PPtr::at(word), key)? {
+        if pool.key_is(PPtr::at(word), key)? {
             return Ok(true);
         }
         pool.verify_record(PPtr::at(word))?;
         Ok(false)
+    }
+    /// Equal bytes need no check. Others are what the hash says, or damaged.
+    #[inline]
+    fn is_hashed<M: Media>(
+        pool: &Pool<M>,
+        word: u64,
+        key: &[u8],
+        hash: KeyHash,
+    ) -> Result<bool, IndexError> {
+        let is_key = pool.key_is(PPtr::at(word), key)?;
+        if is_key || Self::hash(&pool.copy_key_unverified(PPtr::at(word))?) == hash {
+            return Ok(is_key);
+        }
+        Err(foreign(pool, word))
     }
     #[inline]
     fn compare<M: Media>(pool: &Pool<M>, word: u64, key: &[u8]) -> Result<Ordering, IndexError> {
         if word == 0 {
             return Ok(Self::least().cmp(key)); // The first key of the first inner node of a level.
         }
-        Ok(pool.compare_record(PPtr::at(word), key)?)
+        Ok(pool.compare_key(PPtr::at(word), key)?)
     }
     fn verify<M: Media>(pool: &Pool<M>, word: u64) -> Result<(), IndexError> {
         if word == 0 { Ok(()) } else { Ok(pool.verify_record(PPtr::at(word))?) }
@@ -102,6 +126,19 @@ impl TreeKey for BytesKeys {
         word: u64,
     ) -> Result<&'g [u8], IndexError> {
         Ok(records.record(PPtr::at(word))?)
+    }
+
+    #[inline]
+    fn read_hashed<'g, M: Media>(
+        records: &'g RecordGuard<'_, M>,
+        word: u64,
+        hash: KeyHash,
+    ) -> Result<&'g [u8], IndexError> {
+        let key = records.key_unverified(PPtr::at(word))?;
+        if Self::hash(key) == hash {
+            return Ok(key);
+        }
+        Err(foreign(records, word))
     }
 
     type BoundWord = u64;

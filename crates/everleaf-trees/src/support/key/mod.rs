@@ -5,6 +5,13 @@
 //! A key word is the key itself, or where the record of its bytes is. Every word that leads to a
 //! record owns it. Words 0 stand for the least key where a bound is meant, and for nothing else.
 //!
+//! # Entries of one record
+//! In a tree whose entries have one record each, the value of an entry leads to a record that has
+//! the key, and belongs to whoever has put it there. The key word of such an entry is the hash of
+//! the key: it tells keys apart without a look at records, and vouches for the key in the record,
+//! whose checksum would be that of the whole value. The bounds of nodes are records of their own
+//! as ever: those of entries go when keys are removed or replaced.
+//!
 //! # Separators
 //! An inner node in DRAM is searched by one word per separator. A `u64` separator is its word. Of a
 //! byte string the word holds the eight bytes that follow the prefix which all separators of the
@@ -93,6 +100,18 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
     /// [`IndexError::Pool`] if the word leads to no record, or to a damaged one.
     fn is_key<M: Media>(pool: &Pool<M>, word: u64, key: Self::Ref<'_>) -> Result<bool, IndexError>;
 
+    /// Whether the record of an entry has `key`; the hash of both is the same. Nothing is lent, as in
+    /// [`is_key`](TreeKey::is_key).
+    ///
+    /// # Errors
+    /// [`IndexError::Corrupt`] if it has a key of another hash; as [`is_key`](TreeKey::is_key).
+    fn is_hashed<M: Media>(
+        pool: &Pool<M>,
+        word: u64,
+        key: Self::Ref<'_>,
+        hash: KeyHash,
+    ) -> Result<bool, IndexError>;
+
     /// How the key of a word compares with `key`; 0 is the least key. Nothing is lent, and whether
     /// the record is intact is not asked ([`verify`](TreeKey::verify)).
     ///
@@ -123,6 +142,16 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
     fn read<'g, M: Media>(
         records: &'g RecordGuard<'_, M>,
         word: u64,
+    ) -> Result<Self::Ref<'g>, IndexError>;
+
+    /// The key that the record of an entry has, lent as long as the guard lives; its hash is known.
+    ///
+    /// # Errors
+    /// [`IndexError::Corrupt`] if it has another key; as [`is_key`](TreeKey::is_key).
+    fn read_hashed<'g, M: Media>(
+        records: &'g RecordGuard<'_, M>,
+        word: u64,
+        hash: KeyHash,
     ) -> Result<Self::Ref<'g>, IndexError>;
 
     /// The same of a lower bound, where 0 is the least key.
@@ -242,6 +271,12 @@ impl KeyHash {
     #[inline(always)]
     pub const fn new(bits: u64) -> Self {
         Self(bits)
+    }
+
+    /// All of it, as it stands in an entry of one record.
+    #[inline(always)]
+    pub const fn word(self) -> u64 {
+        self.0
     }
 
     /// One byte to tell the keys of a leaf apart.

@@ -77,6 +77,25 @@ impl TreeKey for U64Keys {
     fn read<M: Media>(_records: &RecordGuard<'_, M>, word: u64) -> Result<u64, IndexError> {
         Ok(word)
     }
+    /// No entry of these keys has its key in a record.
+    #[inline(always)]
+    fn is_hashed<M: Media>(
+        _pool: &Pool<M>,
+        word: u64,
+        key: u64,
+        _hash: KeyHash,
+    ) -> Result<bool, IndexError> {
+        Ok(word == key)
+    }
+    /// As above.
+    #[inline(always)]
+    fn read_hashed<M: Media>(
+        _records: &RecordGuard<'_, M>,
+        word: u64,
+        _hash: KeyHash,
+    ) -> Result<u64, IndexError> {
+        Ok(word)
+    }
     #[inline(always)]
     fn first_of_bound<M: Media>(_pool: &Pool<M>, word: u64) -> Result<u64, IndexError> {
         Ok(Self::word(word, 0))

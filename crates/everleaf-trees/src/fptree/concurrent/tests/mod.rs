@@ -49,7 +49,7 @@ fn tree_with<K: TreeKey>(
     transactions: Transactions,
 ) -> Tree<K> {
     let shape =
-        Flexible::<true>::new(parameters.leaf_slots as usize, parameters.value_words as usize)
+        Flexible::new(parameters.leaf_slots as usize, parameters.value_words as usize, false)
             .unwrap();
     let opening = Opening { threads, transactions, ..Shutdown::Crash.into() };
     Tree::<K>::open(pool, shape, parameters, opening).unwrap()

@@ -332,6 +332,13 @@ impl<K: TreeKey> TreeKey for Yielding<K> {
     ) -> Result<K::Ref<'g>, IndexError> {
         K::read(records, word)
     }
+    fn read_hashed<'g, M: Media>(
+        records: &'g RecordGuard<'_, M>,
+        word: u64,
+        hash: KeyHash,
+    ) -> Result<K::Ref<'g>, IndexError> {
+        K::read_hashed(records, word, hash)
+    }
     fn known_bound<'g, M: Media>(
         records: &'g RecordGuard<'_, M>,
         first: u64,
@@ -351,6 +358,9 @@ impl<K: TreeKey> TreeKey for Yielding<K> {
         ) -> Result<(), IndexError>;
         fn discard<M>(worker: &mut Worker<M>, cell: &PCell) -> Result<(), IndexError>;
         fn is_key<M>(pool: &Pool<M>, word: u64, key: K::Ref<'_>) -> Result<bool, IndexError>;
+        fn is_hashed<M>(
+            pool: &Pool<M>, word: u64, key: K::Ref<'_>, hash: KeyHash
+        ) -> Result<bool, IndexError>;
         fn compare<M>(
             pool: &Pool<M>, word: u64, key: K::Ref<'_>
         ) -> Result<cmp::Ordering, IndexError>;

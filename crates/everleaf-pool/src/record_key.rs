@@ -1,0 +1,123 @@
+//! The key of a record, whichever of the two kinds it is (`front.rs`).
+
+use std::cmp::Ordering;
+
+use everleaf_pmem::{Media, PCell, PPtr, WORD};
+
+use crate::front::key_within;
+use crate::record::Owner;
+use crate::{Corruption, Pool, PoolError, Record};
+
+/// The key of a record, loaded word by word.
+struct KeyWords<'p> {
+    /// From the word on in which the key begins.
+    cells: &'p [PCell],
+    /// Bits of that word in front of the key: 0 or 32.
+    shift: u32,
+    bytes: usize,
+}
+
+impl KeyWords<'_> {
+    /// Eight bytes of the key; behind its end anything.
+    #[inline(always)]
+    fn word<M: Media>(&self, media: &M, index: usize) -> u64 {
+        let load = |index: usize| self.cells.get(index).map_or(0, |cell| media.load(cell));
+        if self.shift == 0 {
+            return load(index);
+        }
+        load(index) >> self.shift | load(index + 1) << (u64::BITS - self.shift)
+    }
+}
+
+impl<M: Media> Pool<M> {
+    /// Where the key of a record is within its content, and the words of the record.
+    #[inline(always)]
+    fn key_of(
+        &self,
+        pointer: PPtr<Record>,
+    ) -> Result<(std::ops::Range<usize>, &[PCell]), PoolError> {
+        let (bytes, cells) = self.record_cells(pointer)?;
+        let owner = Owner::of(self.media().load(&cells[0]));
+        let head = match owner {
+            Owner::Cell => 0,
+            Owner::Entry => cells.get(1).map_or(0, |cell| self.media().load(cell) as u32),
+        };
+        let key = key_within(owner, bytes, head)
+            .ok_or_else(|| PoolError::corrupt(pointer.offset(), Corruption::Record))?;
+        Ok((key, &cells[1..]))
+    }
+
+    #[inline(always)]
+    fn key_words(&self, pointer: PPtr<Record>) -> Result<KeyWords<'_>, PoolError> {
+        let (key, cells) = self.key_of(pointer)?;
+        let shift = (key.start % WORD) as u32 * u8::BITS;
+        Ok(KeyWords {
+            cells: cells.get(key.start / WORD..).unwrap_or(&[]),
+            shift,
+            bytes: key.len(),
+        })
+    }
+
+    /// Whether the key of a record is exactly this, without the record's checksum. Nothing is lent:
+    /// every word is loaded through the media, so the record may be freed and its block reused
+    /// meanwhile. A caller that does not exclude that must find out afterwards whether it has
+    /// happened, and then ignore what this returned.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the pointer leads to no record, its length does not fit its block,
+    /// or it has no key.
+    #[inline]
+    pub fn key_is(&self, pointer: PPtr<Record>, expected: &[u8]) -> Result<bool, PoolError> {
+        let (media, key) = (self.media(), self.key_words(pointer)?);
+        if key.bytes != expected.len() {
+            return Ok(false);
+        }
+        let (words, rest) = expected.as_chunks::<WORD>();
+        let same = |(index, word): (usize, &[u8; WORD])| {
+            key.word(media, index) == u64::from_le_bytes(*word)
+        };
+        let whole = words.iter().enumerate().all(same);
+        Ok(whole
+            && (rest.is_empty() || key.word(media, words.len()).to_le_bytes().starts_with(rest)))
+    }
+
+    /// How the key of a record compares with another, without the record's checksum. Nothing is
+    /// lent, as in [`key_is`](Pool::key_is).
+    ///
+    /// # Errors
+    /// As [`key_is`](Pool::key_is).
+    #[inline]
+    pub fn compare_key(&self, pointer: PPtr<Record>, other: &[u8]) -> Result<Ordering, PoolError> {
+        let (media, key) = (self.media(), self.key_words(pointer)?);
+        let common = key.bytes.min(other.len());
+        for (index, part) in other[..common].chunks(WORD).enumerate() {
+            let order = key.word(media, index).to_le_bytes()[..part.len()].cmp(part);
+            if order.is_ne() {
+                return Ok(order);
+            }
+        }
+        Ok(key.bytes.cmp(&other.len()))
+    }
+
+    /// A copy of the key of a record, without the record's checksum. Nothing is lent, as in
+    /// [`key_is`](Pool::key_is).
+    ///
+    /// # Errors
+    /// As [`key_is`](Pool::key_is).
+    pub fn copy_key_unverified(&self, pointer: PPtr<Record>) -> Result<Box<[u8]>, PoolError> {
+        let key = self.key_words(pointer)?;
+        let words = (0..key.bytes.div_ceil(WORD)).map(|index| key.word(self.media(), index));
+        let mut copy: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        copy.truncate(key.bytes);
+        Ok(copy.into())
+    }
+
+    /// The key of a record, without the record's checksum. Only for
+    /// [`RecordGuard`](crate::RecordGuard), which bounds how long it is lent.
+    #[inline]
+    pub(crate) fn lend_key_unverified(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
+        let (key, _) = self.key_of(pointer)?;
+        let content = self.lend_front(pointer, key.end)?;
+        content.get(key).ok_or_else(|| PoolError::corrupt(pointer.offset(), Corruption::Record))
+    }
+}
