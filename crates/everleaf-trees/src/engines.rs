@@ -572,6 +572,9 @@ impl EngineError {
 }
 
 #[cfg(test)]
+mod one_record;
+
+#[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 

@@ -8,8 +8,7 @@ use everleaf_pmem::Media;
 use everleaf_pool::{Audit, RecordGuard};
 
 use super::ClfTree;
-use super::layout::RecordKey;
-use super::leaf::{Leaf, key_of, tag_of};
+use super::leaf::Leaf;
 use super::scan::Content;
 use super::search::Nodes;
 use super::space::{Space, nodes_of};
@@ -156,12 +155,11 @@ impl<K: TreeKey, M: Media> Check<'_, '_, K, M> {
 
     /// I7: the record of an entry.
     fn record(&mut self, leaf: Leaf<'_>, slot: usize, key: K::Ref<'_>) {
-        if !K::RECORDS {
-            return;
+        let media = self.nodes.media();
+        if self.nodes.owns_keys() {
+            self.audit.reach(leaf.key_of::<K, M>(media, slot));
         }
-        let word = self.nodes.media().load(leaf.key(slot));
-        self.audit.reach(key_of::<K>(word));
-        if RecordKey::from_word(word).tag() != tag_of(K::hash(key)) {
+        if !leaf.may_be::<K, M>(media, slot, K::hash(key)) {
             let offset = leaf.offset();
             self.found(format!(
                 "I7: slot {slot} of the leaf at {offset:#x} has another key's hash"

@@ -42,6 +42,11 @@ impl TreeFamily for Variant {
         self.sizes()
     }
 
+    /// Encoded leaves have `u64` keys only.
+    fn one_record(self) -> bool {
+        !self.is_encoded()
+    }
+
     fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
         let sizes = self.sizes().choose(chosen, value_words)?;
         let parameters = Parameters {

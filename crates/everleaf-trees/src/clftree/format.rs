@@ -26,7 +26,7 @@ fn leaf_layout(shape: Shape) -> Layout {
     ];
     for slot in [0, 1, shape.slots() - 1] {
         let at = shape.entry_index(slot) * WORD;
-        let key = "A key, or the record of one with 16 bits of a hash.";
+        let key = "A key, the record of one with 16 bits of a hash, or the hash of one.";
         fields.push(field(format!("key {slot}"), "PCell", at, WORD, key));
         fields.push(field(format!("value {slot}"), "PCell", at + WORD, WORD, "A value."));
     }

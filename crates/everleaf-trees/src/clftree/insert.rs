@@ -13,7 +13,7 @@ use super::layout::LiveSet;
 use super::leaf::{Leaf, entry_word};
 use super::search::Nodes;
 use super::steps::Steps;
-use crate::support::key::TreeKey;
+use crate::support::key::{KeyHash, TreeKey};
 
 /// Writes a key's record, if it needs one, where recovery finds it: into a cell of the anchor. What
 /// that had belongs to the tree or is null. The word that stands for the key.
@@ -64,6 +64,20 @@ fn append<M: Media>(
     media.fence(site!("clftree.insert.P2.fence"));
 }
 
+/// The key word of a new entry: a record that it needs is written where recovery finds it.
+pub(super) fn place_key<K: TreeKey, M: Media>(
+    nodes: Nodes<'_, K, M>,
+    worker: &mut Worker<M>,
+    key: K::Ref<'_>,
+    hash: KeyHash,
+) -> Result<u64, IndexError> {
+    let word = match K::RECORDS && !nodes.owns_keys() {
+        true => 0,
+        false => place::<K, M>(worker, nodes.media(), &nodes.anchor()?.key, key)?,
+    };
+    Ok(entry_word::<K>(nodes.settings.shape, word, hash))
+}
+
 impl<K: TreeKey, M: Media> ClfTree<K, M> {
     /// Adds a key or replaces its value, as far as `only` lets it; the value that it had.
     #[inline(always)]
@@ -95,13 +109,14 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
             self.split(key, hash, value, steps)?;
             return Ok(None);
         };
-        let cell = &nodes.anchor()?.key;
-        let word = place::<K, M>(&mut self.worker, media, cell, key)?;
+        let word = place_key::<K, M>(nodes, &mut self.worker, key, hash)?;
         if let Err(error) = steps.prepare(None) {
-            K::discard(&mut self.worker, cell.as_word())?;
+            if nodes.owns_keys() {
+                K::discard(&mut self.worker, nodes.anchor()?.key.as_word())?;
+            }
             return Err(error);
         }
-        let (entry, apart) = ([entry_word::<K>(word, hash), value], self.settings.paper_order);
+        let (entry, apart) = ([word, value], self.settings.paper_order);
         append(media, found.leaf, found.live, slot, entry, apart, steps);
         self.keys += 1;
         Ok(None)

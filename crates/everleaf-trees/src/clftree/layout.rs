@@ -10,10 +10,13 @@
 //!            2 and 4 KiB: a line of which four words are live slots, then the entries
 //! ```
 //!
-//! An entry's key word is the key (`u64`), or a record with 16 bits of the key's hash.
+//! An entry's key word is the key (`u64`); a record with 16 bits of the key's hash; or, where an
+//! entry has one record (`Shape::one_record`), the key's hash: the value leads to the record then.
 
 use everleaf_pmem::{LINE, Line, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::{Node, NodeKind, Record};
+
+use crate::support::key::TreeKey;
 
 persistent! {
     /// The first line of every leaf; in the smallest it is all.
@@ -262,17 +265,35 @@ impl LiveSet {
 pub struct Shape {
     slots: usize,
     head_words: usize,
+    one_record: bool,
 }
 
 impl Shape {
     /// Of a leaf that is one encoded line; its slots mean nothing.
-    pub const LINE: Self = Self { slots: SLOTS[0] as usize, head_words: HEAD_WORDS };
+    pub const LINE: Self =
+        Self { slots: SLOTS[0] as usize, head_words: HEAD_WORDS, one_record: false };
 
     /// None for a number of slots that is not on offer.
     pub fn new(slots: u64) -> Option<Self> {
         let slots = SLOTS.contains(&slots).then_some(slots as usize)?;
         let head_words = if slots <= SLOTS_OF_ONE_WORD { HEAD_WORDS } else { LARGE_HEAD_WORDS };
-        Some(Self { slots, head_words })
+        Some(Self { slots, head_words, one_record: false })
+    }
+    /// The same, where the values of byte-string keys lead to records that have the keys, and
+    /// belong to whoever has put them there.
+    #[must_use]
+    pub const fn with_one_record(self, one_record: bool) -> Self {
+        Self { one_record, ..self }
+    }
+    /// Whether an entry has one record. Asked of byte-string keys only.
+    #[inline(always)]
+    pub const fn one_record(self) -> bool {
+        self.one_record
+    }
+    /// Whether key words own records.
+    #[inline(always)]
+    pub const fn owns_keys<K: TreeKey>(self) -> bool {
+        K::RECORDS && !self.one_record
     }
     /// Entries of a leaf of so many bytes, its head included; what no leaf on offer has if there is
     /// none of that size.

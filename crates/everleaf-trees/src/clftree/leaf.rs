@@ -2,6 +2,7 @@
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{LINE, Media, PCell, Site, WORD};
+use everleaf_pool::RecordGuard;
 
 use super::encode::Words;
 use super::layout::{LiveSet, RecordKey, Shape};
@@ -16,16 +17,14 @@ pub(super) fn tag_of(hash: KeyHash) -> u16 {
     (hash.tag() >> 40) as u16
 }
 
-/// The key word of an entry: the key, or its record with a tag.
+/// The key word of an entry: the key, or its record with a tag, or the key's hash.
 #[inline(always)]
-pub(super) fn entry_word<K: TreeKey>(word: u64, hash: KeyHash) -> u64 {
-    if K::RECORDS { RecordKey::new(word, tag_of(hash)).into_word() } else { word }
-}
-
-/// The key or record of an entry with this key word.
-#[inline(always)]
-pub(super) fn key_of<K: TreeKey>(entry_word: u64) -> u64 {
-    if K::RECORDS { RecordKey::from_word(entry_word).record() } else { entry_word }
+pub(super) fn entry_word<K: TreeKey>(shape: Shape, word: u64, hash: KeyHash) -> u64 {
+    match (K::RECORDS, shape.one_record()) {
+        (false, _) => word,
+        (true, false) => RecordKey::new(word, tag_of(hash)).into_word(),
+        (true, true) => hash.word(),
+    }
 }
 
 /// A leaf whose place was checked.
@@ -104,6 +103,41 @@ impl<'p> Leaf<'p> {
     #[inline(always)]
     pub fn value(&self, slot: usize) -> &'p PCell {
         &self.words[self.shape.entry_index(slot) + 1]
+    }
+
+    /// Where the record of a slot's key is, or the key itself.
+    #[inline(always)]
+    pub fn key_of<K: TreeKey, M: Media>(&self, media: &M, slot: usize) -> u64 {
+        match (K::RECORDS, self.shape.one_record()) {
+            (false, _) => media.load(self.key(slot)),
+            (true, false) => RecordKey::from_word(media.load(self.key(slot))).record(),
+            (true, true) => media.load(self.value(slot)),
+        }
+    }
+
+    /// Whether the key of a live slot may be one of this hash: else its record is not looked at.
+    #[inline(always)]
+    pub fn may_be<K: TreeKey, M: Media>(&self, media: &M, slot: usize, hash: KeyHash) -> bool {
+        let word = || media.load(self.key(slot));
+        match (K::RECORDS, self.shape.one_record()) {
+            (false, _) => true,
+            (true, false) => RecordKey::from_word(word()).tag() == tag_of(hash),
+            (true, true) => word() == hash.word(),
+        }
+    }
+
+    /// The key of a live slot.
+    #[inline(always)]
+    pub fn read_key<'g, K: TreeKey, M: Media>(
+        &self,
+        records: &'g RecordGuard<'_, M>,
+        slot: usize,
+    ) -> Result<K::Ref<'g>, IndexError> {
+        let (media, word) = (records.media(), self.key_of::<K, M>(records.media(), slot));
+        if K::RECORDS && self.shape.one_record() {
+            return K::read_hashed(records, word, KeyHash::new(media.load(self.key(slot))));
+        }
+        K::read(records, word)
     }
 
     /// Stores an entry. No flush.

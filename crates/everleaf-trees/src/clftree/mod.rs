@@ -62,6 +62,10 @@
 //! frees it if the tree has it not. What the anchor has outside of operations is in the tree or
 //! null: so it need not be cleared.
 //!
+//! Where an entry of a store has *one record*, that which its value leads to, the key word is the
+//! hash of the key. The tree owns the records of separators only, and an entry comes, changes and
+//! goes as one of a `u64` key does.
+//!
 //! # Costs
 //! Flushes and fences, in a leaf of `u` lines with entries:
 //!
@@ -88,7 +92,7 @@
 //! * I5: every leaf but the tree's only one has a live key.
 //! * I6: every node of every run is reached from the root once, or free; the counts of the runs
 //!   agree.
-//! * I7: the tag of an entry is its key's (byte-string keys).
+//! * I7: the tag of an entry, or the hash in its place, is its key's (byte-string keys).
 //! * I8: the number of keys is the number of live slots.
 //!
 //! # Deviations from the paper, and why
@@ -258,7 +262,7 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for ClfTree<K, M> {
     }
 
     fn links(&self) -> Links {
-        Self::LINKS
+        self.links_of_tree()
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use super::encode::MAX_ENTRIES;
 use super::layout::{SLOTS, Shape};
 use super::search::{AtOnce, Settings};
 use crate::support::key::TreeKey;
-use crate::support::parameters::{Choice, GROUP_UNIT, Offer, Parameters as Sizes};
+use crate::support::parameters::{Choice, GROUP_UNIT, ONE_RECORD, Offer, Parameters as Sizes};
 
 const TUNED: Sizes =
     Sizes { leaf_slots: 31, inner_keys: 0, value_words: 1, group_bytes: 256 << 10 };
@@ -63,7 +63,7 @@ impl Variant {
     }
 
     /// Whether its leaves are encoded.
-    fn is_encoded(self) -> bool {
+    pub(super) fn is_encoded(self) -> bool {
         matches!(self, Self::Encoded | Self::EncodedShadow)
     }
 
@@ -166,6 +166,7 @@ pub fn open<K: TreeKey, M: Media>(
         value: parameters.leaf_slots,
         offered: format!("{SLOTS:?}"),
     })?;
+    let shape = shape.with_one_record(K::RECORDS && pool.format().parameters[ONE_RECORD] == 1);
     let Parameters { atomic_line, paper_order, .. } = parameters;
     let at_once = match variant {
         Variant::InPlace | Variant::Shadow | Variant::EncodedShadow => AtOnce::Never,

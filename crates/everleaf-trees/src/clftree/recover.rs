@@ -23,7 +23,6 @@ use everleaf_pool::{Pool, Shutdown, Worker};
 use super::ClfTree;
 use super::encode::{Bases, Encoded, Kind, Overwritten, Words, encode};
 use super::layout::{LEAVES, LINES, LiveSet, Root};
-use super::leaf::key_of;
 use super::publish::log_offset;
 use super::scan::Content;
 use super::search::{Nodes, Settings};
@@ -186,11 +185,11 @@ fn settle<K: TreeKey, M: Media>(
     }
     let (media, anchor) = (nodes.media(), nodes.anchor()?);
     let record = media.load(&anchor.key).offset();
-    if record != 0 {
+    if record != 0 && nodes.owns_keys() {
         let key = K::copy(nodes.pool, record)?;
         let key = K::borrow(&key);
         let found = nodes.search(key, K::hash(key))?;
-        let held = found.slot.map(|slot| key_of::<K>(media.load(found.leaf.key(slot))));
+        let held = found.slot.map(|slot| found.leaf.key_of::<K, M>(media, slot));
         if held != Some(record) {
             K::discard(worker, anchor.key.as_word())?;
         }

@@ -9,7 +9,7 @@ use everleaf_pmem::{Media, PPtr, site};
 
 use super::ClfTree;
 use super::layout::LiveSet;
-use super::leaf::{Leaf, key_of};
+use super::leaf::Leaf;
 use super::parents::Plan;
 use super::publish::publish;
 use super::search::Nodes;
@@ -36,9 +36,19 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         } else {
             clear(nodes, found.leaf, found.live, slot, old, steps)?;
             self.keys = self.keys.saturating_sub(1);
-            K::discard(&mut self.worker, nodes.anchor()?.key.as_word())?;
+            self.discard_key()?;
         }
         Ok(Some(old))
+    }
+
+    /// Frees the record of the key that was removed, if it has one of its own.
+    #[inline(always)]
+    fn discard_key(&mut self) -> Result<(), IndexError> {
+        let nodes = Nodes::<K, M>::new(&self.pool, self.settings);
+        if !nodes.owns_keys() {
+            return Ok(());
+        }
+        K::discard(&mut self.worker, nodes.anchor()?.key.as_word())
     }
 
     /// The same from an encoded leaf: it is published without the entry.
@@ -81,7 +91,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
                 false => clear(nodes, leaf, leaf.live(nodes.media())?, slot, old, steps)?,
             }
             self.keys = self.keys.saturating_sub(1);
-            return K::discard(&mut self.worker, anchor.key.as_word());
+            return self.discard_key();
         };
         // D1: where recovery looks for the records of the key and of the separator. Crash: both are
         // in the tree.
@@ -92,11 +102,12 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         plan.write_fresh(nodes, site!("clftree.remove.D1.line"))?;
         // D2 COMMIT: the inner nodes lead no longer to the leaf. Crash: the key is there, or it and
         // the leaf are not.
-        let flushed = K::RECORDS || !plan.fresh.is_empty();
-        publish(nodes, commit, flushed, K::RECORDS, steps)?;
+        let doubted = nodes.owns_keys() || K::RECORDS && plan.separator.is_some();
+        let flushed = doubted || !plan.fresh.is_empty();
+        publish(nodes, commit, flushed, nodes.owns_keys(), steps)?;
         self.keys = self.keys.saturating_sub(1);
         // D3: the records. Crash: recovery does not find them in the tree and frees them.
-        K::discard(&mut self.worker, anchor.key.as_word())?;
+        self.discard_key()?;
         K::discard(&mut self.worker, anchor.separator.as_word())?;
         self.leaves.give_back(leaf.offset(), &mut self.worker)?;
         plan.end(nodes.media(), &mut self.lines, &mut self.worker)
@@ -118,7 +129,7 @@ fn clear<K: TreeKey, M: Media>(
     // key is there.
     doubt(nodes, leaf, slot, None)?;
     steps.prepare(Some(old))?;
-    if K::RECORDS || steps.take_part() {
+    if nodes.owns_keys() || steps.take_part() {
         media.fence(site!("clftree.remove.R1.fence"));
     }
     // R2 COMMIT: the live bit. Crash: the key is there or not; its record is freed next, or by
@@ -126,15 +137,15 @@ fn clear<K: TreeKey, M: Media>(
     leaf.store_live(media, live.without(slot), slot);
     media.flush(site!("clftree.remove.R2.live"), leaf.live_cell(slot));
     steps.complete();
-    if !K::RECORDS {
+    if !nodes.owns_keys() {
         // Else the freeing fences before it changes anything.
         media.fence(site!("clftree.remove.R2.fence"));
     }
     Ok(())
 }
 
-/// Notes the records of the key in a slot and of a separator, if keys have any, as about to leave
-/// the tree. A flush; no fence.
+/// Notes the records that the key in a slot and a separator have, of their own, as about to leave
+/// the tree. A flush if there are any; no fence.
 #[inline(always)]
 fn doubt<K: TreeKey, M: Media>(
     nodes: Nodes<'_, K, M>,
@@ -142,11 +153,14 @@ fn doubt<K: TreeKey, M: Media>(
     slot: usize,
     separator: Option<u64>,
 ) -> Result<(), IndexError> {
-    if !K::RECORDS {
+    let separator = separator.filter(|_| K::RECORDS);
+    if !nodes.owns_keys() && separator.is_none() {
         return Ok(());
     }
     let (media, anchor) = (nodes.media(), nodes.anchor()?);
-    media.store(&anchor.key, PPtr::at(key_of::<K>(media.load(leaf.key(slot)))));
+    if nodes.owns_keys() {
+        media.store(&anchor.key, PPtr::at(leaf.key_of::<K, M>(media, slot)));
+    }
     if let Some(separator) = separator {
         media.store(&anchor.separator, PPtr::at(separator));
     }

@@ -10,7 +10,7 @@ use everleaf_pool::RecordGuard;
 use super::ClfTree;
 use super::encode::Encoded;
 use super::layout::LiveSet;
-use super::leaf::{Leaf, key_of};
+use super::leaf::Leaf;
 use super::search::Nodes;
 use crate::support::key::TreeKey;
 
@@ -75,13 +75,12 @@ pub(super) fn sorted_entries<'p, K: TreeKey, M: Media>(
     live: LiveSet,
 ) -> Result<Vec<Entry<'p, K>>, IndexError> {
     let media = records.media();
-    let word = |slot| key_of::<K>(media.load(leaf.key(slot)));
     if K::RECORDS && !M::COUNTS_READS {
-        live.iter().for_each(|slot| K::prefetch(media, word(slot)));
+        live.iter().for_each(|slot| K::prefetch(media, leaf.key_of::<K, M>(media, slot)));
     }
     let mut entries = Vec::with_capacity(live.count());
     for slot in live.iter() {
-        entries.push(Entry { key: K::read(records, word(slot))?, slot });
+        entries.push(Entry { key: leaf.read_key::<K, M>(records, slot)?, slot });
     }
     entries.sort_unstable_by(|a: &Entry<'p, K>, b| K::cmp_keys(a.key, b.key));
     Ok(entries)

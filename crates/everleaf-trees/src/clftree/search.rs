@@ -11,8 +11,8 @@ use everleaf_pool::Pool;
 
 use super::ClfTree;
 use super::encode::{Encoded, Kind, MAX_ENTRIES, Words};
-use super::layout::{ClfAnchor, InnerLine, LeafHead, LeafLine, LiveSet, RecordKey, Root, Shape};
-use super::leaf::{Leaf, tag_of};
+use super::layout::{ClfAnchor, InnerLine, LeafHead, LeafLine, LiveSet, Root, Shape};
+use super::leaf::Leaf;
 use crate::support::key::{KeyHash, TreeKey};
 
 /// Bytes that a difference of children counts in.
@@ -216,6 +216,12 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
         Ok(first)
     }
 
+    /// Whether key words own records.
+    #[inline(always)]
+    pub fn owns_keys(self) -> bool {
+        self.settings.shape.owns_keys::<K>()
+    }
+
     /// The leaf whose range a key is in.
     #[inline(always)]
     pub fn leaf_of(self, key: K::Ref<'_>) -> Result<Leaf<'p>, IndexError> {
@@ -254,14 +260,16 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
     ) -> Result<Option<usize>, IndexError> {
         let media = self.media();
         for slot in live.iter() {
-            let word = media.load(leaf.key(slot));
-            let (record, tag) =
-                (RecordKey::from_word(word).record(), RecordKey::from_word(word).tag());
-            if K::RECORDS && tag != tag_of(hash) {
+            if !leaf.may_be::<K, M>(media, slot, hash) {
                 continue;
             }
             media.count(Counter::LeafProbes, 1);
-            if K::is_key(self.pool, if K::RECORDS { record } else { word }, key)? {
+            let word = leaf.key_of::<K, M>(media, slot);
+            let found = match K::RECORDS && leaf.shape().one_record() {
+                true => K::is_hashed(self.pool, word, key, hash)?,
+                false => K::is_key(self.pool, word, key)?,
+            };
+            if found {
                 return Ok(Some(slot));
             }
         }

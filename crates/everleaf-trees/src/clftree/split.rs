@@ -11,9 +11,9 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, site};
 
 use super::ClfTree;
-use super::insert::place;
+use super::insert::{place, place_key};
 use super::layout::LiveSet;
-use super::leaf::{Leaf, entry_word};
+use super::leaf::Leaf;
 use super::parents::{Parts, Plan};
 use super::publish::publish;
 use super::scan::{Entry, sorted_entries};
@@ -98,7 +98,8 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
             keys.with(middle - 1, |left| keys.with(middle, |right| K::separator(left, right)));
         let near = near(nodes, &path, leaf)?;
         let mut taken = Taken::default();
-        let reserved = self.reserve(nodes, &path, &mut taken, near, key, K::borrow(&separator));
+        let reserved =
+            self.reserve(nodes, &path, &mut taken, near, (key, hash), K::borrow(&separator));
         let reserved = reserved.and_then(|Reserved { leaves, key, plan }| {
             let prepared = steps.prepare(None);
             let plan = plan.unless_refused(prepared, &mut self.lines, &mut self.worker)?;
@@ -117,7 +118,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         for (offset, part) in leaves.into_iter().zip([0..middle, middle..count]) {
             let fresh = nodes.leaf(offset)?;
             let entries = part.map(|at| match keys.slot(at) {
-                None => [entry_word::<K>(word, hash), value],
+                None => [word, value],
                 Some(slot) => [media.load(leaf.key(slot)), media.load(leaf.value(slot))],
             });
             write_leaf(media, fresh, entries, self.settings.paper_order);
@@ -140,7 +141,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         path: &[Step],
         taken: &mut Taken,
         near: u64,
-        key: K::Ref<'_>,
+        (key, hash): (K::Ref<'_>, KeyHash),
         separator: K::Ref<'_>,
     ) -> Result<Reserved<'p>, IndexError> {
         let (media, anchor) = (nodes.media(), nodes.anchor()?);
@@ -148,8 +149,8 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
             taken.leaves.push(self.leaves.take(&mut self.worker, near)?);
         }
         let leaves = [taken.leaves[0], taken.leaves[1]];
-        let key = place::<K, M>(&mut self.worker, media, &anchor.key, key)?;
-        taken.key = true;
+        let key = place_key::<K, M>(nodes, &mut self.worker, key, hash)?;
+        taken.key = nodes.owns_keys();
         let separator = place::<K, M>(&mut self.worker, media, &anchor.separator, separator)?;
         taken.separator = true;
         let parts = Parts {

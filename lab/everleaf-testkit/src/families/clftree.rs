@@ -4,7 +4,7 @@
 use everleaf::{Engine, KeyType};
 
 use super::{Directed, Family, Meetings, Member, Needs, inserts, lines, removes};
-use crate::Level::Index;
+use crate::Level::{Index, Store};
 use crate::ScriptKeys;
 use crate::ScriptKeys::{Bytes, U64};
 
@@ -152,6 +152,7 @@ fn directed(engine: Engine) -> Vec<Directed> {
     let mut cases = of_inner_nodes(cuts);
     cases.extend(if copies(engine) { of_copies() } else { of_the_log() });
     if engine.has_keys(KeyType::Bytes) {
+        cases.extend(of_entries_of_one_record(cuts));
         return cases;
     }
     let cases = cases.into_iter().filter(|case| case.keys == U64 && case.slots.is_none());
@@ -174,6 +175,27 @@ fn wide(script: &str) -> String {
         words.collect::<Vec<_>>().join(" ")
     };
     lines(script.lines().map(line))
+}
+
+/// Entries of one record: only separators have records of their own, which come and go beside the
+/// two fences of a write. A leaf has three slots.
+fn of_entries_of_one_record(cuts: &[&str]) -> Vec<Directed> {
+    let store = |name: &str, script: &str| {
+        Directed::new(format!("{name}, one record"), Store, Bytes, 1, script).with_budget(16)
+    };
+    let full = inserts([10, 20, 30, 40, 50]);
+    let mut cases = Vec::new();
+    for site in cuts {
+        let script =
+            format!("{full}cut clftree.{site} insert 45 1\ninsert 46 2\nremove 45\nremove 10\n");
+        cases.push(store(&format!("split cut before {site}"), &script));
+        let before = inserts([10, 20, 30, 40]) + "remove 30\n";
+        let script = format!("{before}cut clftree.{site} remove 40\ninsert 45 1\nremove 10\n");
+        cases.push(store(&format!("last key of a leaf cut before {site}"), &script));
+    }
+    let script = full + "explore\nremove 20\nremove 10\ninsert 45 1\nreopen\nupdate 45 2\n";
+    cases.push(store("leaves emptied and split", &script));
+    cases
 }
 
 /// What only encoded leaves do: an entry comes, changes and goes by the publication of the leaf,

@@ -4,7 +4,6 @@ mod counters;
 mod crash;
 mod damage;
 mod model;
-mod one_record;
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -35,13 +34,9 @@ pub(super) fn dram_pool<K: TestKey>(parameters: Parameters, max_bytes: u64) -> A
 }
 
 pub(super) fn traced_pool<K: TestKey>(parameters: Parameters, bytes: u64) -> Arc<Pool<Traced>> {
-    traced_pool_of(&format_of::<K>(parameters), bytes)
-}
-
-fn traced_pool_of(format: &Format, bytes: u64) -> Arc<Pool<Traced>> {
     let traced = Traced::new(bytes, bytes, 7).unwrap();
     traced.record(false, false);
-    Pool::create(traced, format).unwrap()
+    Pool::create(traced, &format_of::<K>(parameters)).unwrap()
 }
 
 pub(super) fn opened<K: TreeKey, M: Media>(

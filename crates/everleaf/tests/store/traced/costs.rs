@@ -72,7 +72,7 @@ fn costs_of_byte_strings(engine: Engine) -> [(usize, usize); 3] {
 /// An entry has one record, of two lines: header 8, head 4, key 16, value 100.
 #[test]
 fn costs_of_writes_with_byte_string_keys_are_as_documented() {
-    for engine in [Engine::FpTreeConcurrent, Engine::FpTree] {
+    for engine in [Engine::FpTreeConcurrent, Engine::FpTree, Engine::ClfTreeAppend] {
         assert_eq!(costs_of_byte_strings(engine), [(2 + 4, 2), (2 + 3, 2), (3, 2)], "{engine}");
     }
     // The key's array is apart from that of the values.
