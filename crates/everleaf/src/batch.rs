@@ -3,33 +3,14 @@
 use std::marker::PhantomData;
 use std::time::{Duration, SystemTime};
 
-use crate::backend::Written;
 use crate::clock::to_ms;
+use crate::core::backend::Written;
+use crate::core::keyspace::Space;
+use crate::core::life::Life;
+use crate::core::write::{Kind, Write};
 use crate::error::check_value;
 use crate::handle::Handle;
-use crate::keyspace::Space;
-use crate::life::Life;
 use crate::{AsKey, Error, Key, OwnedKey, Result, Tree};
-
-/// When a write of a batch takes place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Put,
-    Insert,
-    Update,
-    Delete,
-}
-
-/// One write of a batch. Its key is the index's.
-#[derive(Clone, Debug)]
-pub struct Write {
-    /// Of the tree that the key is of.
-    pub(crate) life: Life,
-    pub(crate) key: OwnedKey,
-    pub(crate) kind: Kind,
-    pub(crate) value: Box<[u8]>,
-    pub(crate) expires_ms: Option<u64>,
-}
 
 /// Writes that are gathered, in DRAM, until [`commit`](Batch::commit) does all of them or none,
 /// whatever happens: a crash at any instruction, a full pool, a full disk. They may be of several

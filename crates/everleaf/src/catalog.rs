@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use everleaf_pool::KeyType;
 
+use crate::core::keyspace::{CatalogEntry, Space};
+use crate::core::life::Life;
 use crate::handle::Handle;
-use crate::keyspace::{CatalogEntry, Space};
-use crate::life::Life;
 use crate::{Error, Key, OrderedKey, Result, Scan, Store, Tree};
 
 impl Store {

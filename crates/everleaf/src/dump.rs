@@ -21,11 +21,14 @@ use std::sync::Arc;
 use everleaf_index::Direction;
 use everleaf_pool::{KeyType, POOL_MAGIC};
 
-use crate::batch::{Kind, Write as Removal};
-use crate::life::Life;
-use crate::scan::{BATCH_ENTRIES, Cursor, Fetched};
-use crate::transfer::{Everything, Progress, Watch, report, store_all};
-use crate::value_record::{KeyBytes, key_of_bytes};
+use crate::core::fetched::{BATCH_ENTRIES, Fetched};
+use crate::core::life::Life;
+use crate::core::progress::{Progress, Watch, report};
+use crate::core::value_record::{KeyBytes, key_of_bytes};
+use crate::core::write::Kind;
+use crate::core::write::Write as Removal;
+use crate::scan::Cursor;
+use crate::transfer::{Everything, store_all};
 use crate::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Store};
 
 const MAGIC: &[u8; 8] = b"EVLFDUMP";

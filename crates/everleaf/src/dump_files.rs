@@ -11,8 +11,8 @@ use everleaf_index::Contract;
 use everleaf_pmem::Medium;
 use everleaf_pool::PoolError;
 
+use crate::core::progress::{Progress, Watch};
 use crate::dump::read_dump;
-use crate::transfer::{Progress, Watch};
 use crate::unfinished::Unfinished;
 use crate::{CreateOptions, DurabilityMode, Error, Store};
 

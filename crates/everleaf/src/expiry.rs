@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use everleaf_index::Direction;
 
-use crate::backend::{Backend, Condition};
-use crate::life::Life;
-use crate::scan::BATCH_ENTRIES;
-use crate::snapshot::is_expired;
+use crate::core::backend::{Backend, Condition};
+use crate::core::fetched::BATCH_ENTRIES;
+use crate::core::life::Life;
+use crate::core::value::is_expired;
 use crate::{Error, OwnedKey};
 
 /// Entries that are looked at under one hold of the store.

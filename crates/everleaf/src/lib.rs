@@ -59,25 +59,20 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod attached;
-mod backend;
 mod batch;
 mod catalog;
-mod check;
 mod clock;
+mod core;
 mod dump;
 mod dump_files;
 mod durability;
 mod error;
 mod expiry;
-mod gate;
 mod handle;
+mod held;
 #[doc(hidden)]
 pub mod internal;
 mod key;
-mod keyspace;
-mod life;
-mod link;
 mod logged;
 mod options;
 mod registry;
@@ -91,11 +86,12 @@ mod transfer;
 mod tree;
 mod typed;
 mod unfinished;
-mod value_record;
 mod view;
 
 pub use batch::{Batch, BatchOn};
 pub use clock::Clock;
+pub use core::fetched::Entry;
+pub use core::progress::{Progress, Watch};
 pub use dump_files::{restore, restore_with};
 pub use durability::{DurabilityMode, NoDurabilityMode};
 pub use error::{Error, MAX_VALUE_BYTES, Result};
@@ -113,12 +109,11 @@ pub use expiry::Swept;
 pub use key::{AsKey, Key, KeyRange, OwnedKey, key_type_name};
 pub use options::{CreateOptions, DEFAULT_SIZE_BYTES, FlushChoice, OpenOptions};
 pub use salvage::{Salvaged, salvage, salvage_with};
-pub use scan::{Entry, Keys, Range, Scan};
+pub use scan::{Keys, Range, Scan};
 pub use snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
 pub use statistics::{Capabilities, CheckOutcome, Statistics};
 pub use store::Store;
 pub use transaction::{Transaction, TransactionOn};
-pub use transfer::{Progress, Watch};
 pub use tree::Tree;
 #[cfg(feature = "serde")]
 pub use typed::Json;

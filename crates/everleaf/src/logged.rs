@@ -26,7 +26,7 @@ use everleaf_pmem::{Cpu, Hardware, Region};
 use everleaf_pool::{Format, LOG_STAMP_OFFSET, LockedFile, PoolError};
 
 use crate::durability::{Ground, choice_of};
-use crate::options::{Held, Made};
+use crate::held::{Held, Made};
 use crate::{CreateOptions, DurabilityMode, Engine, Error, OpenOptions, Store, registry};
 
 /// Where the log of a pool is.

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everleaf_index::{BytesKeys, U64Keys};
-use everleaf_pmem::{
-    Cpu, Durability, FlushInstruction, Hardware, Media, Medium, Region, Transactions,
-};
+use everleaf_pmem::{Cpu, FlushInstruction, Hardware, Media, Medium, Region, Transactions};
 use everleaf_pool::{
     DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, lock_file,
 };
 
-use crate::attached::{Attached, Opening};
-use crate::backend::Backend;
+use crate::core::attached::Attached;
+use crate::core::backend::Backend;
 use crate::durability::{Ground, choice_of, has_log, with_choice, with_log};
+use crate::held::{Held, Made};
 use crate::unfinished::Unfinished;
 use crate::{
     Clock, DurabilityMode, Engine, EngineParameters, Error, Store, StoreKey, logged, registry,
@@ -305,37 +304,6 @@ impl CreateOptions {
         held.tell(attached.opening_mut());
         attached.end_epochs()?;
         Ok(Arc::new(attached))
-    }
-}
-
-/// Which identity a new pool gets.
-#[derive(Clone, Copy)]
-pub(crate) enum Made {
-    /// One of its own, if it has a file.
-    New,
-    /// This one, which its log bears too.
-    As(u128),
-}
-
-/// What holds of durability in an open store.
-#[derive(Clone, Copy)]
-pub(crate) struct Held {
-    pub(crate) mode: DurabilityMode,
-    durability: Durability,
-    medium: Medium,
-    log: bool,
-}
-
-impl Held {
-    pub(crate) fn of(ground: Ground, mode: DurabilityMode) -> Self {
-        let Ground { medium, log, .. } = ground;
-        Self { mode, durability: ground.survives(mode), medium, log }
-    }
-
-    fn tell(self, opening: &mut Opening) {
-        let Self { mode, durability, medium, log } = self;
-        (opening.mode, opening.durability) = (mode, durability);
-        (opening.medium, opening.log) = (medium, log);
     }
 }
 

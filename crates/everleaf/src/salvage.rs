@@ -15,15 +15,16 @@ use everleaf_pool::{
     KeyType, OpenMode, Opened, Pool, PoolError, Shutdown, lock_file, open_damaged_file,
 };
 
-use crate::backend::Condition;
+use crate::core::backend::Condition;
+use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, Fetched};
+use crate::core::keyspace::{CatalogEntry, Space};
+use crate::core::life::Life;
+use crate::core::link::{Live, value_record};
+use crate::core::progress::{Progress, Watch, report};
+use crate::core::value_record::{KeyBytes, ValueRecord, key_of_bytes};
 use crate::durability::has_log;
-use crate::keyspace::{CatalogEntry, Space};
-use crate::life::Life;
-use crate::link::{Live, value_record};
-use crate::scan::{BATCH_BYTES, BATCH_ENTRIES, Fetched};
-use crate::transfer::{Progress, Watch, report, store_all};
+use crate::transfer::store_all;
 use crate::unfinished::Unfinished;
-use crate::value_record::{KeyBytes, ValueRecord, key_of_bytes};
 use crate::{CreateOptions, Engine, Error, OwnedKey, Store, StoreKey, logged, registry};
 
 /// Sentences that are kept of what could not be read.

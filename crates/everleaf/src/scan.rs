@@ -8,18 +8,13 @@ use std::sync::Arc;
 
 use everleaf_index::Direction;
 
-use crate::backend::Backend;
-use crate::keyspace::{Space, successor};
-use crate::life::Life;
-use crate::snapshot::Images;
-use crate::value_record::KeyBytes;
+use crate::core::backend::Backend;
+use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, Entry, Fetched, borrowed, passes};
+use crate::core::images::Images;
+use crate::core::keyspace::{Space, successor};
+use crate::core::life::Life;
+use crate::core::value_record::KeyBytes;
 use crate::{AsKey, Error, Key, KeyRange, OwnedKey, Result};
-
-/// Entries that are fetched at a time.
-pub(crate) const BATCH_ENTRIES: usize = 128;
-/// Bytes of keys and values after which a batch ends early, so that long ones neither fill memory
-/// nor hold writers up.
-pub(crate) const BATCH_BYTES: usize = 1 << 20;
 
 /// What to iterate over. `from` is always the lower end and `to` the upper one, whichever the
 /// direction.
@@ -119,33 +114,6 @@ fn tighter(a: Bound<OwnedKey>, b: Bound<OwnedKey>, lower: bool) -> Bound<OwnedKe
         order => order.is_gt() == lower,
     };
     if take_a { a } else { b }
-}
-
-pub(crate) fn borrowed(bound: &Bound<OwnedKey>) -> Bound<Key<'_>> {
-    bound.as_ref().map(OwnedKey::as_ref)
-}
-
-/// Whether `key` lies on the allowed side of a lower (or upper) bound.
-pub(crate) fn passes(bound: &Bound<OwnedKey>, key: Key<'_>, lower: bool) -> bool {
-    let (at, included) = match bound {
-        Bound::Unbounded => return true,
-        Bound::Included(at) => (at, true),
-        Bound::Excluded(at) => (at, false),
-    };
-    match key.cmp(&at.as_ref()) {
-        std::cmp::Ordering::Equal => included,
-        order => order.is_gt() == lower,
-    }
-}
-
-/// A key and its value.
-pub type Entry = (OwnedKey, Vec<u8>);
-
-/// An entry that was read: its key is the index's.
-pub(crate) struct Fetched {
-    pub(crate) key: OwnedKey,
-    pub(crate) value: Vec<u8>,
-    pub(crate) expires_ms: Option<u64>,
 }
 
 /// What is left of a range, in keys of the index; it shrinks from both ends.

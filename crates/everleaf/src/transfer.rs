@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use everleaf_index::Direction;
 
-use crate::backend::Backend;
-use crate::batch::{Kind, Write};
-use crate::keyspace::Space;
-use crate::life::Life;
-use crate::scan::{BATCH_ENTRIES, Cursor, Fetched};
-use crate::snapshot::Images;
+use crate::core::backend::Backend;
+use crate::core::fetched::{BATCH_ENTRIES, Fetched};
+use crate::core::images::Images;
+use crate::core::life::Life;
+use crate::core::progress::{Progress, Watch, report};
+use crate::core::write::{Kind, Write};
+use crate::scan::Cursor;
 use crate::unfinished::Unfinished;
 use crate::{CreateOptions, Error, Store};
 
@@ -21,44 +22,6 @@ use crate::{CreateOptions, Error, Store};
 const IMAGES_BYTES: u64 = 4 << 30;
 /// The smallest pool that a copy begins with.
 const SMALLEST_COPY: u64 = 1 << 20;
-
-/// How far long work has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Progress {
-    /// Entries that are done: of trees; their names are none. A check counts what has expired and
-    /// names, too.
-    pub entries: u64,
-    /// Entries in all, where that is known: about so many, since others write, and with names and
-    /// what has expired.
-    pub of_entries: Option<u64>,
-    /// Bytes of their keys and values.
-    pub bytes: u64,
-}
-
-impl Progress {
-    pub(crate) fn of(entries: Option<u64>) -> Self {
-        Self { of_entries: entries, ..Self::default() }
-    }
-
-    pub(crate) fn add(&mut self, entry: &Fetched) {
-        let of_tree = Space::of_encoded(entry.key.as_ref()).is_some_and(Space::is_of_tree);
-        self.entries += u64::from(of_tree);
-        let key_bytes = if let crate::OwnedKey::Bytes(key) = &entry.key { key.len() } else { 8 };
-        self.bytes += (key_bytes + entry.value.len()) as u64;
-    }
-}
-
-/// Watches long work: called after each step of some hundred entries; `Break` ends the work
-/// with [`Error::Aborted`].
-pub type Watch<'w> = dyn FnMut(&Progress) -> ControlFlow<()> + 'w;
-
-pub(crate) fn report(watch: &mut Watch<'_>, progress: &Progress) -> Result<(), Error> {
-    match watch(progress) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(Error::Aborted),
-    }
-}
 
 /// Everything in a store as it is at one moment, in order, a step at a time.
 pub(crate) struct Everything<'b> {

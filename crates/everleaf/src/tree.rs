@@ -93,7 +93,7 @@ impl<K, V> Tree<K, V> {
     /// A batch of writes of this tree and of others; see [`Store::batch`](crate::Store::batch).
     /// Writes of a tree with types are given to [`Batch::on`].
     pub fn batch(&self) -> Batch {
-        self.handle.batch()
+        Batch::new(self.handle.clone())
     }
 
     /// Removes every entry; how many there were. As [`delete_range`](Tree::delete_range): a crash

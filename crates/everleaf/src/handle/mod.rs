@@ -11,11 +11,10 @@ use std::sync::Arc;
 
 use everleaf_pool::KeyType;
 
-use crate::backend::Backend;
-use crate::batch::Batch;
-use crate::keyspace::Space;
-use crate::life::Life;
-use crate::snapshot::Images;
+use crate::core::backend::Backend;
+use crate::core::images::Images;
+use crate::core::keyspace::Space;
+use crate::core::life::Life;
 
 #[derive(Clone)]
 pub(crate) struct Handle {
@@ -57,9 +56,5 @@ impl Handle {
     /// Whether both are of one opened store.
     pub(crate) fn is_of(&self, backend: &Arc<dyn Backend>) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.backend), Arc::as_ptr(backend))
-    }
-
-    pub(crate) fn batch(&self) -> Batch {
-        Batch::new(self.clone())
     }
 }

@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use everleaf_index::{Contract, Direction};
 
 use super::Handle;
-use crate::backend::Found;
-use crate::keyspace::Encoded;
-use crate::scan::{BATCH_ENTRIES, Cursor, Entry, borrowed, passes};
+use crate::core::fetched::{BATCH_ENTRIES, Entry, borrowed, passes};
+use crate::core::keyspace::Encoded;
+use crate::core::value::Found;
+use crate::scan::Cursor;
 use crate::{Error, Key, OwnedKey, Range, Result, Scan};
 
 impl Handle {

@@ -5,10 +5,11 @@ use std::time::Duration;
 use everleaf_index::Direction;
 
 use super::Handle;
-use crate::backend::{Condition, NewValue, Written};
-use crate::batch::{Kind, Write};
+use crate::core::backend::{Condition, Written};
+use crate::core::fetched::{BATCH_ENTRIES, Entry};
+use crate::core::value::NewValue;
+use crate::core::write::{Kind, Write};
 use crate::error::check_value;
-use crate::scan::{BATCH_ENTRIES, Entry};
 use crate::{Key, Result, Scan};
 
 /// Makes a value of a value; none is no entry.

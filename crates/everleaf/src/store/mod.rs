@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::backend::Backend;
+use crate::core::backend::Backend;
+use crate::core::keyspace::Space;
+use crate::core::life::Life;
 use crate::expiry::{self, Sweeper, Swept};
 use crate::handle::Handle;
-use crate::keyspace::Space;
-use crate::life::Life;
 use crate::snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
 use crate::{
     Capabilities, CheckOutcome, CreateOptions, Engine, Error, OpenOptions, Progress, Result,

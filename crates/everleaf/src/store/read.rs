@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use everleaf_pool::KeyType;
 
 use super::Store;
-use crate::life::Life;
+use crate::core::life::Life;
 use crate::{AsKey, Entry, Key, KeyRange, Keys, Range, Result, Scan, View};
 
 /// Reading. A get sees the value of its key that was written last, and never one that a crash can

@@ -2,7 +2,7 @@
 //!
 //! The first attempts hold nobody up. A transaction that reads much beside a thread which writes
 //! without a pause would never end so; the later ones run alone, behind the store's
-//! [gate](crate::gate). Where the closure takes longer than the gate has patience, it is closed for
+//! [gate](crate::core::gate). Where the closure takes longer than the gate has patience, it is closed for
 //! twice as long the next time, up to a limit; so a transaction holds up others for a bounded time
 //! in all, whatever its closure does. What writes itself what it has read, by the store and not by
 //! the transaction, meets a conflict each time, and that is its result in the end.
@@ -13,7 +13,7 @@ use crossbeam_utils::Backoff;
 
 use super::Transaction;
 use crate::Error;
-use crate::gate::Turn;
+use crate::core::gate::Turn;
 use crate::handle::Handle;
 
 /// How often [`Store::transaction`](crate::Store::transaction) runs what meets other writers.

@@ -5,7 +5,6 @@
 //! the store's locks is in `attached/transaction.rs`.
 
 mod attempts;
-mod reads;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,18 +13,18 @@ use std::time::{Duration, SystemTime};
 
 use everleaf_index::Direction;
 
-pub(crate) use self::attempts::Pace;
-use self::reads::within;
-pub use self::reads::{Bounds, Reads, Value};
-use crate::batch::{Kind, Write};
 use crate::clock::to_ms;
+use crate::core::fetched::Entry;
+use crate::core::keyspace::Space;
+use crate::core::life::Life;
+use crate::core::reads::{Bounds, Reads, Value, within};
+use crate::core::value::is_expired;
+use crate::core::write::{Kind, Write};
 use crate::error::check_value;
 use crate::handle::Handle;
-use crate::keyspace::Space;
-use crate::life::Life;
-use crate::scan::Entry;
-use crate::snapshot::is_expired;
 use crate::{AsKey, Error, Key, KeyRange, OwnedKey, Result, Scan, Tree};
+
+pub(crate) use self::attempts::Pace;
 
 /// Reads and writes that happen at one moment, or not at all: serializable, whatever other threads
 /// do, and whatever crash comes.

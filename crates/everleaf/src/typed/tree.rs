@@ -6,8 +6,9 @@ use everleaf_index::Direction;
 
 use super::range::{decode_entry, decode_key, decode_value, encode, scan_of};
 use super::{KeyFor, OrderedKey, RangeFor, StoredValue, TypedKeys, TypedRange, ValueFor};
-use crate::batch::{BatchOn, Kind};
+use crate::batch::BatchOn;
 use crate::clock::to_ms;
+use crate::core::write::Kind;
 use crate::transaction::TransactionOn;
 use crate::{Result, Scan, Tree, View};
 

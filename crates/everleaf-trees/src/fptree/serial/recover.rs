@@ -12,8 +12,8 @@
 //! | removal P2, split S0 (byte-string keys) | a free leaf's bound | its record is freed |
 //! | removal of the last keys of the leftmost leaf | the least bound of a live leaf is not the minimum | it becomes the minimum |
 //!
-//! Every action may be cut by a crash and is then done again by the next recovery. Where entries have
-//! one record no key word is a pointer, and a dead slot means nothing.
+//! Every action may be cut by a crash and is then done again by the next recovery. Where entries
+//! have one record no key word is a pointer, and a dead slot means nothing.
 
 use std::sync::Arc;
 

@@ -100,8 +100,8 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
     /// [`IndexError::Pool`] if the word leads to no record, or to a damaged one.
     fn is_key<M: Media>(pool: &Pool<M>, word: u64, key: Self::Ref<'_>) -> Result<bool, IndexError>;
 
-    /// Whether the record of an entry has `key`; the hash of both is the same. Nothing is lent, as in
-    /// [`is_key`](TreeKey::is_key).
+    /// Whether the record of an entry has `key`; the hash of both is the same. Nothing is lent, as
+    /// in [`is_key`](TreeKey::is_key).
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] if it has a key of another hash; as [`is_key`](TreeKey::is_key).

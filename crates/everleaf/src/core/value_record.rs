@@ -8,7 +8,7 @@
 use everleaf_pool::EntryHead;
 
 use crate::Key;
-use crate::backend::{Found, NewValue};
+use crate::core::value::{Found, NewValue};
 
 /// The bytes in front of the value.
 pub(crate) enum KeyBytes<'a> {

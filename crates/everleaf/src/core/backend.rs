@@ -1,7 +1,7 @@
 //! The seam between [`Store`](crate::Store) and its trees, which know neither media nor kinds of
 //! keys, and the parts that do.
 //!
-//! Keys are here as the index has them: [`keyspace`](crate::keyspace) makes them of what callers
+//! Keys are here as the index has them: [`keyspace`](crate::core::keyspace) makes them of what callers
 //! give.
 
 use std::ops::{Bound, ControlFlow};
@@ -11,26 +11,15 @@ use std::time::Duration;
 use everleaf_index::Direction;
 use everleaf_pool::KeyType;
 
-use crate::batch::Write;
-use crate::gate::Turn;
-use crate::keyspace::Space;
-use crate::life::Life;
-use crate::snapshot::Images;
-use crate::transaction::{Bounds, Reads};
-use crate::transfer::Watch;
+use crate::core::gate::Turn;
+use crate::core::images::Images;
+use crate::core::keyspace::Space;
+use crate::core::life::Life;
+use crate::core::progress::Watch;
+use crate::core::reads::{Bounds, Reads};
+use crate::core::value::{Found, NewValue};
+use crate::core::write::Write;
 use crate::{Capabilities, CheckOutcome, Engine, EngineParameters, Error, Key, Statistics};
-
-/// A value as it lies in the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found<'a> {
-    /// Its bytes.
-    pub value: &'a [u8],
-    /// When it expires, in milliseconds since 1970.
-    pub expires_ms: Option<u64>,
-}
-
-/// A value to be stored: its bytes, and when it expires.
-pub type NewValue<'a> = Found<'a>;
 
 /// When a write takes place. An expired value counts as absent.
 pub enum Condition<'c> {

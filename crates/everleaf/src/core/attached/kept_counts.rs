@@ -17,7 +17,7 @@ use everleaf_pool::{KeyType, Pool, Record, RootName};
 
 use super::counts::{Count, Counted};
 use crate::Error;
-use crate::keyspace::Space;
+use crate::core::keyspace::Space;
 
 const ROOT: RootName = RootName::new("counts");
 /// Moments of expiry that are stored: 16 bytes each.

@@ -40,12 +40,12 @@ use everleaf_pool::{Opened, PendingLink, Pool, Record, RecordGuard, Workers};
 use parking_lot::RwLock;
 
 use self::epochs::EpochRecords;
-use crate::backend::NewValue;
-use crate::value_record::{Front, KeyBytes, ValueRecord, key_of_bytes};
+use crate::core::value::NewValue;
+use crate::core::value_record::{Front, KeyBytes, ValueRecord, key_of_bytes};
 use crate::{Error, StoreKey};
 
 pub(crate) use self::batch::Change;
-pub(crate) use self::locks::{Held, Versions};
+pub(crate) use self::locks::Held;
 use self::locks::{KeyLock, key_locks};
 use self::reserve::Room;
 

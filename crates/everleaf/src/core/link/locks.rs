@@ -22,7 +22,8 @@ use rustc_hash::FxHasher;
 
 use super::Live;
 use crate::StoreKey;
-use crate::value_record::KeyBytes;
+use crate::core::reads::Versions;
+use crate::core::value_record::KeyBytes;
 
 /// Locks of keys: many more than threads, so that two keys that are written at a time seldom share
 /// one.
@@ -41,9 +42,6 @@ pub(super) struct KeyLock {
 pub(super) fn key_locks() -> Box<[KeyLock]> {
     (0..KEY_LOCKS).map(|_| KeyLock::default()).collect()
 }
-
-/// The versions of all locks, not all of one moment.
-pub(crate) type Versions = Box<[u64]>;
 
 /// The lock of a key, held alone.
 pub(crate) struct WriteLock<'l> {

@@ -2,7 +2,7 @@
 //!
 //! What a transaction has read belongs to one moment, at every time: a key is read together with
 //! its lock's version, which must be the one that was there when everything was last seen together
-//! ([`link/locks.rs`](crate::link)). Where it is another one, all that was read is looked at again,
+//! ([`link/locks.rs`](crate::core::link)). Where it is another one, all that was read is looked at again,
 //! with all locks held; if something has changed, that is a conflict. So is it at the commit, with
 //! the locks of the keys that are written held alone and those of the keys that were read shared;
 //! of all keys, if ranges were read, for no lock is of a key that is not there yet. Then the writes
@@ -12,7 +12,7 @@
 //! Deadlock: no code of a caller runs under these locks, and none is held between two calls, so a
 //! closure that panics, never ends or calls the store itself holds nothing. Locks of keys are taken
 //! in the order of their numbers, after the lock that all operations share and before the one that
-//! keeps scans out, and who has one waits neither for the medium nor at the [gate](crate::gate),
+//! keeps scans out, and who has one waits neither for the medium nor at the [gate](crate::core::gate),
 //! which alone keeps others from writing while a closure runs, and not for long.
 
 use std::ops::{Bound, ControlFlow};
@@ -23,14 +23,14 @@ use everleaf_pmem::Media;
 use super::Attached;
 use super::durable::wait;
 use super::read::narrow_bound;
-use crate::backend::{Backend, Visit};
-use crate::batch::Write;
-use crate::life::Life;
-use crate::link::{Live, value_record};
-use crate::scan::{BATCH_BYTES, BATCH_ENTRIES, borrowed, passes};
-use crate::snapshot::is_expired;
-use crate::transaction::{Bounds, Reads, Value};
-use crate::value_record::KeyBytes;
+use crate::core::backend::{Backend, Visit};
+use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, borrowed, passes};
+use crate::core::life::Life;
+use crate::core::link::{Live, value_record};
+use crate::core::reads::{Bounds, Reads, Value};
+use crate::core::value::is_expired;
+use crate::core::value_record::KeyBytes;
+use crate::core::write::Write;
 use crate::{Error, Key, OwnedKey, StoreKey};
 
 impl<M: Media, K: StoreKey> Attached<M, K> {

@@ -22,8 +22,8 @@ use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Lease, PendingBatch, Record};
 
 use super::{Live, Unsettled, foreign_record, with_parts};
-use crate::backend::NewValue;
-use crate::value_record::{ValueRecord, key_of_bytes};
+use crate::core::value::NewValue;
+use crate::core::value_record::{ValueRecord, key_of_bytes};
 use crate::{Error, OwnedKey, StoreKey};
 
 /// What a batch does to one key: each occurs once.

@@ -19,7 +19,7 @@ use std::ops::Bound;
 use everleaf_index::{IndexError, MAX_KEY_BYTES};
 use everleaf_pool::KeyType;
 
-use crate::scan::{Entry, Fetched};
+use crate::core::fetched::{Entry, Fetched};
 use crate::{Error, Key, OwnedKey};
 
 /// The first byte of every key that is not the store's own, or needs an escape.

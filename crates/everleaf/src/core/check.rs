@@ -15,10 +15,10 @@ use everleaf_index::{Direction, Index};
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Audit, Pool};
 
-use crate::keyspace::Space;
-use crate::snapshot::is_expired;
-use crate::transfer::{Progress, Watch, report};
-use crate::value_record::{KeyBytes, ValueRecord};
+use crate::core::keyspace::Space;
+use crate::core::progress::{Progress, Watch, report};
+use crate::core::value::is_expired;
+use crate::core::value_record::{KeyBytes, ValueRecord};
 use crate::{CheckOutcome, Error, Key, OwnedKey, StoreKey};
 
 /// Violations that are written out; what exceeds them is counted.

@@ -17,8 +17,8 @@ use everleaf_pool::{Pool, PoolError};
 use rustc_hash::FxHasher;
 
 use super::Attached;
-use crate::link::Live;
-use crate::value_record::KeyBytes;
+use crate::core::link::Live;
+use crate::core::value_record::KeyBytes;
 use crate::{DurabilityMode, Error, StoreKey};
 
 /// Keys share one of so many notes: few reads wait for another key's write.

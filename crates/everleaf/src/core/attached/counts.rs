@@ -25,13 +25,14 @@ use everleaf_pool::slot_of_thread;
 use parking_lot::Mutex;
 
 use super::Attached;
-use crate::backend::Backend;
-use crate::keyspace::Space;
-use crate::life::Life;
-use crate::link::{Live, foreign_record};
-use crate::scan::{BATCH_ENTRIES, Fetched};
-use crate::snapshot::{Images, is_expired};
-use crate::value_record::{KeyBytes, ValueRecord};
+use crate::core::backend::Backend;
+use crate::core::fetched::{BATCH_ENTRIES, Fetched};
+use crate::core::images::Images;
+use crate::core::keyspace::Space;
+use crate::core::life::Life;
+use crate::core::link::{Live, foreign_record};
+use crate::core::value::is_expired;
+use crate::core::value_record::{KeyBytes, ValueRecord};
 use crate::{Error, Key, KeyType, OwnedKey, StoreKey};
 
 /// Parts of the counts: writers in several threads seldom want the same.

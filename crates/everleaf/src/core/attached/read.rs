@@ -8,11 +8,12 @@ use everleaf_pmem::Media;
 
 use super::Attached;
 use super::durable::wait;
-use crate::backend::{Backend, Found, Visit};
-use crate::life::Life;
-use crate::link::value_record;
-use crate::snapshot::is_expired;
-use crate::value_record::KeyBytes;
+use crate::core::backend::{Backend, Visit};
+use crate::core::life::Life;
+use crate::core::link::value_record;
+use crate::core::value::Found;
+use crate::core::value::is_expired;
+use crate::core::value_record::KeyBytes;
 use crate::{Error, Key, StoreKey};
 
 /// Keys that are read together, and values that a scan shows under one guard.

@@ -17,7 +17,7 @@ use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Doubt, Lease, Record, Worker};
 
 use super::{Live, Unsettled, foreign_record};
-use crate::value_record::{ValueRecord, key_of_bytes};
+use crate::core::value_record::{ValueRecord, key_of_bytes};
 use crate::{Error, StoreKey};
 
 /// What is done within the index's two steps.

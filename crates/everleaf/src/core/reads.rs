@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use crate::OwnedKey;
-use crate::backend::Found;
-use crate::link::Versions;
-use crate::scan::passes;
+use crate::core::fetched::passes;
+use crate::core::value::Found;
+
+/// The versions of the locks of all keys, not all of one moment.
+pub type Versions = Box<[u64]>;
 
 /// The ends of a range, in keys of the index.
 pub type Bounds = (Bound<OwnedKey>, Bound<OwnedKey>);
@@ -64,7 +66,7 @@ impl Reads {
 }
 
 /// The part of a map that lies in a range, which may be an empty one.
-pub(super) fn within<'m, V>(
+pub(crate) fn within<'m, V>(
     map: &'m BTreeMap<OwnedKey, V>,
     (lower, upper): &'m Bounds,
 ) -> impl Iterator<Item = (&'m OwnedKey, &'m V)> {

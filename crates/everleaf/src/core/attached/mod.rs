@@ -24,20 +24,22 @@ use parking_lot::Mutex;
 
 use self::counts::{Counted, Counts};
 use self::durable::{Stripes, wait};
-use crate::backend::{Backend, Condition, Found, NewValue, Visit, Written};
-use crate::batch::Write;
 use crate::clock::Clock;
-use crate::gate::{Gate, Turn};
-use crate::keyspace::Space;
-use crate::life::Life;
-use crate::link::Live;
+use crate::core::backend::{Backend, Condition, Visit, Written};
+use crate::core::check;
+use crate::core::gate::{Gate, Turn};
+use crate::core::images::{Images, Snapshots};
+use crate::core::keyspace::Space;
+use crate::core::life::Life;
+use crate::core::link::Live;
+use crate::core::progress::Watch;
+use crate::core::reads::{Bounds, Reads};
+use crate::core::value::{Found, NewValue};
+use crate::core::write::Write;
 use crate::registry::Opening as IndexOpening;
-use crate::snapshot::{Images, Snapshots};
-use crate::transaction::{Bounds, Reads};
-use crate::transfer::Watch;
 use crate::{
     Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Key, Statistics,
-    StoreKey, check, registry,
+    StoreKey, registry,
 };
 
 /// What is known of a store when it is opened.
@@ -59,7 +61,7 @@ pub(crate) struct Opening {
 }
 
 /// A pool and the index in it. Operations share the lock around both, closing and checking have it
-/// alone; see [`crate::link`] for what keeps operations on one key apart.
+/// alone; see [`crate::core::link`] for what keeps operations on one key apart.
 pub(crate) struct Attached<M: Media, K: StoreKey> {
     engine: Engine,
     opening: Opening,

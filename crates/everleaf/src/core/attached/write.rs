@@ -8,11 +8,12 @@ use everleaf_pool::Record;
 use super::Attached;
 use super::counts::Expires;
 use super::read::Now;
-use crate::backend::{Condition, Found, NewValue, Written};
-use crate::batch::{Kind, Write};
-use crate::life::Life;
-use crate::link::{Change, Held, Live, value_record};
-use crate::value_record::KeyBytes;
+use crate::core::backend::{Condition, Written};
+use crate::core::life::Life;
+use crate::core::link::{Change, Held, Live, value_record};
+use crate::core::value::{Found, NewValue};
+use crate::core::value_record::KeyBytes;
+use crate::core::write::{Kind, Write};
 use crate::{Error, Key, StoreKey};
 
 /// What a batch makes of a key, write by write.

@@ -1,0 +1,18 @@
+//! Values, as they lie in the pool and as they are to be stored.
+
+/// A value as it lies in the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// Its bytes.
+    pub value: &'a [u8],
+    /// When it expires, in milliseconds since 1970.
+    pub expires_ms: Option<u64>,
+}
+
+/// A value to be stored: its bytes, and when it expires.
+pub type NewValue<'a> = Found<'a>;
+
+/// Whether a value that expires then has expired now.
+pub(crate) fn is_expired(expires_ms: Option<u64>, now_ms: u64) -> bool {
+    expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms)
+}
