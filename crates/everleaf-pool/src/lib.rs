@@ -9,9 +9,9 @@
 //! `worker` (allocation: the order of persistence) · `doubt` (links that an index takes part in) ·
 //! `batch` (many links with one commit point) · `epoch` (memory that follows epochs) · `lease`
 //! (workers for many threads) · `recover` (crash states of a worker's intent) · `record` (byte
-//! strings) · `front` `record_key` (the keys in them) · `pins` (threads that look at what others may free) · `guard` (lending records) ·
-//! `roots` (where structures begin, by name) · `audit` (every block reachable exactly once, or
-//! free) · `sites`.
+//! strings) · `front` `record_key` (the keys in them) · `pins` (threads that look at what others
+//! may free) · `guard` (lending records) · `roots` (where structures begin, by name) · `audit`
+//! (every block reachable exactly once, or free) · `sites`.
 #![warn(missing_docs)]
 
 mod audit;

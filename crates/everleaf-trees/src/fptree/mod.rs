@@ -45,9 +45,8 @@
 //! * I6: the inner nodes lead, in order, to exactly the leaves of the runs whose bitmap is not 0,
 //!   and to the leftmost, whose bitmap may be 0; their separators are the leaves' lower bounds.
 //! * I7: every leaf of every run is either in the tree or in the list of free leaves; the counts of
-//!   the groups agree.
-//! * I8: outside of operations the lower bound of a free leaf is null (byte-string keys), and a dead
-//!   slot's pointer to a record of a key, in free leaves too.
+//! the groups agree. * I8: outside of operations the lower bound of a free leaf is null
+//! (byte-string keys), and a dead slot's pointer to a record of a key, in free leaves too.
 //! * I9: outside of operations the micro-log is retired.
 //! * I10: the number of keys is the number of live slots.
 //!
@@ -113,9 +112,10 @@
 //!   56 (by the paper's formula 1.056).
 //!
 //! # Map of the files
-//! Of a leaf, for both trees: `layout` (every persistent byte) · `leaf` (its cells by slot) · `entry`
-//! (where the key of a slot is) · `search` `scan` `sort` `insert` `split` `update` `remove` `link` (what each operation does in a
-//! leaf) · `recover` (what a crash has left in it) · `check` (I1 to I5, I8).
+//! Of a leaf, for both trees: `layout` (every persistent byte) · `leaf` (its cells by slot) ·
+//! `entry` (where the key of a slot is) · `search` `scan` `sort` `insert` `split` `update` `remove`
+//! `link` (what each operation does in a leaf) · `recover` (what a crash has left in it) · `check`
+//! (I1 to I5, I8).
 //!
 //! Of a tree: [`serial`] (for one thread) and [`concurrent`] (for many), with the same files each ·
 //! `inner` (inner nodes of the chosen capacity) · `engine` (for the

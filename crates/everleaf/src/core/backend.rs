@@ -1,8 +1,8 @@
 //! The seam between [`Store`](crate::Store) and its trees, which know neither media nor kinds of
 //! keys, and the parts that do.
 //!
-//! Keys are here as the index has them: [`keyspace`](crate::core::keyspace) makes them of what callers
-//! give.
+//! Keys are here as the index has them: [`keyspace`](crate::core::keyspace) makes them of what
+//! callers give.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 //!
 //! The first attempts hold nobody up. A transaction that reads much beside a thread which writes
 //! without a pause would never end so; the later ones run alone, behind the store's
-//! [gate](crate::core::gate). Where the closure takes longer than the gate has patience, it is closed for
-//! twice as long the next time, up to a limit; so a transaction holds up others for a bounded time
-//! in all, whatever its closure does. What writes itself what it has read, by the store and not by
-//! the transaction, meets a conflict each time, and that is its result in the end.
+//! [gate](crate::core::gate). Where the closure takes longer than the gate has patience, it is
+//! closed for twice as long the next time, up to a limit; so a transaction holds up others for a
+//! bounded time in all, whatever its closure does. What writes itself what it has read, by the
+//! store and not by the transaction, meets a conflict each time, and that is its result in the end.
 
 use std::time::Duration;
 

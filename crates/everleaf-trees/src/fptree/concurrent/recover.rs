@@ -14,8 +14,8 @@
 //! | insertion P1, removal P1 (records of keys) | a dead slot's pointer that no live slot has | its record is freed |
 //! | the leftmost leaf was empty | the least bound of a live leaf is not the minimum | it becomes the minimum |
 //!
-//! Every action may be cut by a crash and is then done again by the next recovery. Where entries have
-//! one record no key word is a pointer, and a dead slot means nothing.
+//! Every action may be cut by a crash and is then done again by the next recovery. Where entries
+//! have one record no key word is a pointer, and a dead slot means nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

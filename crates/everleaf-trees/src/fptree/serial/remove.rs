@@ -1,8 +1,8 @@
 //! Removing a key: one bit goes off. The store that takes the last key of a leaf takes the leaf out
 //! of the tree as well.
 //!
-//! 1 flush and 1 fence; records of keys: the freeing of the record besides; byte-string keys: that of
-//! the leaf's bound when it is emptied.
+//! 1 flush and 1 fence; records of keys: the freeing of the record besides; byte-string keys: that
+//! of the leaf's bound when it is emptied.
 
 use everleaf_index::IndexError;
 use everleaf_pmem::Media;

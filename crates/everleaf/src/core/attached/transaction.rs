@@ -2,18 +2,19 @@
 //!
 //! What a transaction has read belongs to one moment, at every time: a key is read together with
 //! its lock's version, which must be the one that was there when everything was last seen together
-//! ([`link/locks.rs`](crate::core::link)). Where it is another one, all that was read is looked at again,
-//! with all locks held; if something has changed, that is a conflict. So is it at the commit, with
-//! the locks of the keys that are written held alone and those of the keys that were read shared;
-//! of all keys, if ranges were read, for no lock is of a key that is not there yet. Then the writes
-//! are done as a batch, before any of the locks is given back: everything that was read holds at
-//! the moment at which the writes happen.
+//! ([`link/locks.rs`](crate::core::link)). Where it is another one, all that was read is looked at
+//! again, with all locks held; if something has changed, that is a conflict. So is it at the
+//! commit, with the locks of the keys that are written held alone and those of the keys that were
+//! read shared; of all keys, if ranges were read, for no lock is of a key that is not there yet.
+//! Then the writes are done as a batch, before any of the locks is given back: everything that was
+//! read holds at the moment at which the writes happen.
 //!
 //! Deadlock: no code of a caller runs under these locks, and none is held between two calls, so a
 //! closure that panics, never ends or calls the store itself holds nothing. Locks of keys are taken
 //! in the order of their numbers, after the lock that all operations share and before the one that
-//! keeps scans out, and who has one waits neither for the medium nor at the [gate](crate::core::gate),
-//! which alone keeps others from writing while a closure runs, and not for long.
+//! keeps scans out, and who has one waits neither for the medium nor at the
+//! [gate](crate::core::gate), which alone keeps others from writing while a closure runs, and not
+//! for long.
 
 use std::ops::{Bound, ControlFlow};
 
