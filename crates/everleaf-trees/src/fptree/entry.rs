@@ -42,6 +42,12 @@ pub(super) fn is_key<K: TreeKey, M: Media, S: Shape>(
         return K::is_key(pool, word, key);
     }
     if word != hash.word() {
+        // The fingerprint is that of the key that is sought: so must a byte of the hash be.
+        if S::FINGERPRINTS && KeyHash::new(word).fingerprint() != hash.fingerprint() {
+            let offset = media.load(&leaf.value(slot)[0]);
+            let what = "the hash of its key is not that of its entry's fingerprint";
+            return Err(IndexError::Corrupt { offset, what });
+        }
         return Ok(false);
     }
     let record = &leaf.value(slot)[0];

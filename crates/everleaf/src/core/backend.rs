@@ -86,7 +86,7 @@ pub trait Backend: Send + Sync {
     fn run_alone(&self, patience: Duration) -> Option<Turn<'_>>;
     /// All of the writes, if everything that was read is still so; else none.
     fn commit(&self, reads: &Reads, writes: &[Write]) -> Result<(), Error>;
-    /// Shows the value under the lock of the key; returns whether there is one.
+    /// Shows the value where it lies, or a copy; returns whether there is one.
     fn get_with(
         &self,
         life: &Life,

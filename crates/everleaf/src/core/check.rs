@@ -5,6 +5,7 @@
 //!   entry's key.
 //! - S2: entries come in key order, and there are as many as the index says.
 //! - S3: every block of the pool is reached exactly once, or is free.
+//! - S4: the number of keys that is known, if it is, is that of those which are there.
 //!
 //! What a check cannot see: an entry that is missing altogether where nothing tells of it, and
 //! damage that left a value with its checksum right.

@@ -44,9 +44,9 @@ impl Store {
     }
 
     /// Shows the value of `key` to `show` where it lies, without a copy, and returns what `show`
-    /// returns. Writers of this key (and of some others, which share its lock) wait until `show`
-    /// returns, so it must not call the store: a write would wait for itself, a read for a writer
-    /// that waits. A snapshot shows a copy, and keeps no writer waiting.
+    /// returns. Writers do not wait for it; what they free meanwhile is used again afterwards. It
+    /// must not call the store: closing, checking and counting wait until `show` returns, and what
+    /// begins then waits for them. A snapshot shows a copy.
     ///
     /// # Errors
     /// As [`get`](Store::get).

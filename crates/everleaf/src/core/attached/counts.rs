@@ -13,6 +13,7 @@
 //! * C3. A value that had expired by the time up to which the counts are told counts for nothing,
 //!   neither when it goes nor when it comes.
 //! * C4. Writers that come from several threads share no lock, mostly; who asks takes all of them.
+//! * C5. A write that fails midway may be done or not: then the counts are not known any more.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -37,6 +38,8 @@ use crate::{Error, Key, KeyType, OwnedKey, StoreKey};
 
 /// Parts of the counts: writers in several threads seldom want the same.
 const PARTS: usize = 16;
+/// Moments of expiry that a part keeps before it looks which of them have passed.
+const FEW_MOMENTS: usize = 1024;
 /// What writers may replace ahead of who counts, in DRAM: 4 GiB.
 const IMAGES_BYTES: u64 = 4 << 30;
 
@@ -50,6 +53,8 @@ pub(super) struct Counts {
     parts: [CachePadded<Mutex<Part>>; PARTS],
     /// Whether everything that was there has been counted. Held while it is.
     known: Mutex<bool>,
+    /// A write has failed midway, so that the counts may be wrong.
+    doubtful: AtomicBool,
 }
 
 /// What some of the threads have added. What one adds another takes off, so a part of the whole may
@@ -59,6 +64,15 @@ struct Part {
     /// What had expired by then has been taken off, in milliseconds since 1970.
     until_ms: u64,
     by_space: BTreeMap<Space, Count>,
+    /// With more moments of expiry than this, and some more, those that have passed are dropped.
+    many_moments: usize,
+}
+
+impl Part {
+    fn expire(&mut self, until_ms: u64) {
+        self.until_ms = self.until_ms.max(until_ms);
+        self.by_space.values_mut().for_each(|count| count.expire(self.until_ms));
+    }
 }
 
 /// The keys of a space.
@@ -98,6 +112,14 @@ pub(super) struct Counted {
     pub by_space: BTreeMap<Space, Count>,
 }
 
+impl Counted {
+    /// The keys of all trees.
+    pub(super) fn keys(&self) -> u64 {
+        let of_trees = self.by_space.iter().filter(|(space, _)| space.is_of_tree());
+        of_trees.map(|(_, count)| count.present).sum::<i64>().try_into().unwrap_or(0)
+    }
+}
+
 impl Counts {
     /// Of a store that has this, and no writer yet.
     pub(super) fn knowing(counted: Counted) -> Self {
@@ -108,18 +130,23 @@ impl Counts {
         counts
     }
 
-    /// What there is; none if that is not known. No thread may be writing.
-    pub(super) fn counted(&self) -> Option<Counted> {
-        if !*self.known.lock() {
+    /// A write has failed midway: what it has done is not counted.
+    pub(super) fn doubt(&self) {
+        self.doubtful.store(true, Ordering::Release);
+    }
+
+    /// What there is, but for what has expired now; none if that is not known. No thread may be
+    /// writing.
+    pub(super) fn counted(&self, now_ms: u64) -> Option<Counted> {
+        if !*self.known.lock() || self.doubtful.load(Ordering::Acquire) {
             return None;
         }
-        let mut all = Counted::default();
+        let until_ms = self.parts.iter().map(|part| part.lock().until_ms).fold(now_ms, u64::max);
+        let mut all = Counted { until_ms, ..Counted::default() };
         for part in &self.parts {
-            all.until_ms = all.until_ms.max(part.lock().until_ms);
-        }
-        for part in &self.parts {
-            for (space, count) in &mut part.lock().by_space {
-                count.expire(all.until_ms);
+            let mut part = part.lock();
+            part.expire(until_ms);
+            for (space, count) in &part.by_space {
                 let sum = all.by_space.entry(*space).or_default();
                 sum.present += count.present;
                 for (expires_ms, there) in &count.expiring {
@@ -136,8 +163,9 @@ impl Counts {
     /// No thread may be writing.
     fn begin(&self, now_ms: u64) {
         for part in &self.parts {
-            *part.lock() = Part { until_ms: now_ms, by_space: BTreeMap::new() };
+            *part.lock() = Part { until_ms: now_ms, ..Part::default() };
         }
+        self.doubtful.store(false, Ordering::Release);
         self.kept_up.store(true, Ordering::Release);
     }
 
@@ -148,6 +176,7 @@ impl Counts {
         key: Key<'_>,
         had: Option<Expires>,
         has: Option<Expires>,
+        now_ms: impl FnOnce() -> u64,
     ) {
         if had == has || !self.kept_up.load(Ordering::Acquire) {
             return;
@@ -160,6 +189,11 @@ impl Counts {
             if let Some(expires) = value {
                 count.add(expires, by, until_ms);
             }
+        }
+        if count.expiring.len() > FEW_MOMENTS.max(part.many_moments) {
+            part.expire(now_ms());
+            let moments = part.by_space.values().map(|count| count.expiring.len());
+            part.many_moments = 2 * moments.sum::<usize>();
         }
     }
 
@@ -186,11 +220,9 @@ impl Counts {
             return None;
         }
         for part in &mut parts {
-            part.until_ms = now_ms;
-            for (space, count) in &mut part.by_space {
-                count.expire(now_ms);
-                sum += if wanted(*space) { count.present } else { 0 };
-            }
+            part.expire(now_ms);
+            let counts = part.by_space.iter().filter(|(space, _)| wanted(**space));
+            sum += counts.map(|(_, count)| count.present).sum::<i64>();
         }
         Some(u64::try_from(sum).unwrap_or(0))
     }
@@ -221,7 +253,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// Counts everything, unless that was done.
     fn count_once(&self) -> Result<(), Error> {
         let mut known = self.counts.known.lock();
-        if *known {
+        if *known && !self.counts.doubtful.load(Ordering::Acquire) {
             return Ok(());
         }
         let images = self.alone(|_| {

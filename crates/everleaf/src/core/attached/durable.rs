@@ -89,7 +89,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         Some(Pending { pool: Arc::clone(&live.pool), point })
     }
 
-    /// The last write of a key; none if it is durable. The caller has the key's lock.
+    /// The last write of a key; none if it is durable. The caller has the key's lock, or has seen
+    /// behind what it read that nothing under the lock is being written.
     #[inline(always)]
     pub(super) fn pending_of(&self, live: &Live<M, K>, key: K::Ref<'_>) -> Option<Pending<M>> {
         if !M::DURABLE_LATER || self.opening.mode != DurabilityMode::Immediate {

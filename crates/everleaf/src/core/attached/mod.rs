@@ -380,7 +380,21 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             if self.opening.writable {
                 live.index.sync()?;
             }
-            check::check(&live.pool, &*live.index, Audit::new(), self.now_ms(), watch)
+            let now_ms = self.now_ms();
+            let mut outcome = check::check(&live.pool, &*live.index, Audit::new(), now_ms, watch)?;
+            if let Some(counted) = self.counts.counted(now_ms).filter(|c| c.until_ms == now_ms)
+                && outcome.ok
+                && counted.keys() != outcome.keys
+            {
+                self.counts.doubt();
+                outcome.ok = false;
+                outcome.violations.push(format!(
+                    "S4: {} keys are known, and {} are there",
+                    counted.keys(),
+                    outcome.keys
+                ));
+            }
+            Ok(outcome)
         })
     }
 
@@ -409,7 +423,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         let seal = live.index.close()?;
         let pool = Arc::clone(&live.pool);
         drop(live);
-        if let Some(counted) = self.counts.counted() {
+        if let Some(counted) = self.counts.counted(self.now_ms()) {
             // Without room, or with damage, the next opening counts.
             let _ = kept_counts::store(&pool, &counted);
         }

@@ -10,7 +10,7 @@ use super::Attached;
 use super::durable::wait;
 use crate::core::backend::{Backend, Visit};
 use crate::core::life::Life;
-use crate::core::link::value_record;
+use crate::core::link::{Live, value_record};
 use crate::core::value::Found;
 use crate::core::value::is_expired;
 use crate::core::value_record::KeyBytes;
@@ -55,26 +55,34 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     ) -> Result<bool, Error> {
         let narrow = K::narrow_checked(key)?;
         let now = Now::of(self);
+        let find = |live: &Live<M, K>, take: &mut dyn FnMut(Option<Found<'_>>)| {
+            let records = live.pin_records(); // Before the record is found: see its text.
+            let found = match live.index.get(narrow)? {
+                Some(offset) => Some(value_record(&records, offset, &KeyBytes::of(key))?.found()),
+                None => None,
+            };
+            take(found.filter(|found| !now.is_past(found.expires_ms)));
+            Ok::<_, Error>(())
+        };
         let (there, later) = self.read(|live| {
             life.check()?;
-            let records = live.pin_records(); // Before the record is found: see its text.
-            let find = || {
-                let Some(offset) = live.index.get(narrow)? else { return Ok(None) };
-                let found = value_record(&records, offset, &KeyBytes::of(key))?.found();
-                Ok::<_, Error>((!now.is_past(found.expires_ms)).then_some(found))
-            };
-            let mut found = find()?;
-            let lock = (!live.is_settled(narrow)).then(|| live.lock_to_read(narrow));
-            if lock.is_some() {
-                found = find()?;
+            let number = live.lock_of(narrow);
+            let before = live.version(number);
+            let mut there = None;
+            find(live, &mut |found| {
+                if live.is_settled(number, before) && self.pending_of(live, narrow).is_none() {
+                    there = Some(found.is_some());
+                    found.into_iter().for_each(&mut *show);
+                }
+            })?;
+            if let Some(there) = there {
+                return Ok((there, None));
             }
-            let pending = self.pending_of(live, narrow);
-            if lock.is_some() || pending.is_some() {
-                // Shown when nothing is held any more.
-                return Ok((found.is_some(), Some((pending, found.map(copied)))));
-            }
-            found.into_iter().for_each(&mut *show);
-            Ok((found.is_some(), None))
+            // Nothing is pinned while this waits. It is shown when nothing is held any more.
+            let _lock = live.lock_to_read(narrow);
+            let mut copy = None;
+            find(live, &mut |found| copy = found.map(copied))?;
+            Ok((copy.is_some(), Some((self.pending_of(live, narrow), copy))))
         })?;
         if let Some((pending, copy)) = later {
             wait(pending)?;
@@ -97,28 +105,32 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
                 keys.iter().map(|key| K::narrow_checked(*key)).collect::<Result<Vec<_>, _>>()?;
             self.read_durable(|live| {
                 life.check()?;
-                let (mut offsets, mut found) = ([None; GROUP], [None; GROUP]);
-                let offsets = &mut offsets[..keys.len()];
-                let records = live.pin_records();
-                let mut find = || {
+                let numbers = || narrow.iter().map(|key| live.lock_of(*key));
+                let before: Vec<u64> = numbers().map(|number| live.version(number)).collect();
+                let mut shown = |settled: &dyn Fn() -> bool| {
+                    let mut offsets = [None; GROUP];
+                    let offsets = &mut offsets[..keys.len()];
+                    let records = live.pin_records();
                     live.index.get_many(&narrow, offsets)?;
+                    let mut found = [None; GROUP];
                     for ((key, offset), found) in keys.iter().zip(&*offsets).zip(&mut found) {
                         let record = |offset| value_record(&records, offset, &KeyBytes::of(*key));
                         *found = offset.map(record).transpose()?.map(|record| record.found());
                     }
-                    Ok::<_, Error>(())
+                    if !settled() {
+                        return Ok(false);
+                    }
+                    let there = found.iter().enumerate().filter_map(|(i, f)| Some((i, (*f)?)));
+                    there
+                        .filter(|(_, found)| !now.is_past(found.expires_ms))
+                        .for_each(|(i, found)| show(group * GROUP + i, found));
+                    Ok::<_, Error>(true)
                 };
-                let numbers = || narrow.iter().map(|key| live.lock_of(*key));
-                let before: Vec<u64> = numbers().map(|number| live.version(number)).collect();
-                find()?;
-                if !live.are_unchanged(numbers().zip(before)) {
-                    let _locks = live.lock_all_to_read(&narrow);
-                    find()?;
+                let unchanged = || live.are_unchanged(numbers().zip(before.iter().copied()));
+                if !shown(&unchanged)? {
+                    let _locks = live.lock_all_to_read(&narrow); // Nothing is pinned meanwhile.
+                    shown(&|| true)?;
                 }
-                let there = found.iter().enumerate().filter_map(|(i, found)| Some((i, (*found)?)));
-                there
-                    .filter(|(_, found)| !now.is_past(found.expires_ms))
-                    .for_each(|(i, found)| show(group * GROUP + i, found));
                 Ok(())
             })?;
         }

@@ -8,7 +8,7 @@ use everleaf_pool::Record;
 use super::Attached;
 use super::counts::Expires;
 use super::read::Now;
-use crate::core::backend::{Condition, Written};
+use crate::core::backend::{Backend, Condition, Written};
 use crate::core::life::Life;
 use crate::core::link::{Change, Held, Live, value_record};
 use crate::core::value::{Found, NewValue};
@@ -58,16 +58,25 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             if done && !(new.is_none() && old.is_null()) {
                 self.keep_image(live, key, old)?;
                 lock.begin_change();
-                match new {
-                    Some(new) => live.replace(narrow, old, new)?,
-                    None => live.remove(narrow, old)?,
-                }
+                self.countable(match new {
+                    Some(new) => live.replace(narrow, old, new),
+                    None => live.remove(narrow, old),
+                })?;
                 let had = linked.map(|linked| linked.expires_ms);
                 let has = new.map(|new| new.expires_ms);
-                self.counts.changed(live.pool.media(), key, had, has);
+                self.counts.changed(live.pool.media(), key, had, has, || self.now_ms());
             }
             Ok(Written { done, was_present })
         })
+    }
+
+    /// What was refused for want of room has changed nothing. After any other error the write may
+    /// be done or not.
+    fn countable(&self, done: Result<(), Error>) -> Result<(), Error> {
+        if done.as_ref().is_err_and(|error| !error.is_full()) {
+            self.counts.doubt();
+        }
+        done
     }
 
     /// For the snapshots that there are: what the key is before it changes.
@@ -129,11 +138,12 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         if !changes.is_empty() {
             Held::begin_change(locks);
         }
-        live.exchange_all(&changes)?;
+        self.countable(live.exchange_all(&changes))?;
         for change in &changes {
             let had = outcomes.get(&change.key).and_then(|outcome| outcome.had);
             let has = change.new.map(|new| new.expires_ms);
-            self.counts.changed(live.pool.media(), K::widen(change.key), had, has);
+            let key = K::widen(change.key);
+            self.counts.changed(live.pool.media(), key, had, has, || self.now_ms());
         }
         Ok(written)
     }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! From P2 on the batch has happened: a crash is recovered by doing P3 and P4 again. The caller has
-//! the locks of all keys from before P1 until after P4, so gets see all or nothing; scans are kept
-//! out during P3.
+//! the locks of all keys from before P1 until after P4, and who reads a key asks its version
+//! whether a batch has it: so gets see all or nothing. Scans are kept out during P3.
 //!
 //! Should the index refuse an entry in P3, which it does for want of room, the entries that it has
 //! taken are restored. That needs no room: new keys are removed, values of present keys are set

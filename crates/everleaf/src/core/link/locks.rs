@@ -5,12 +5,13 @@
 //! change. So who has copied all versions, and has read a key under its lock whose version is still
 //! the one of the copy, knows that the key has not changed since the copy was complete.
 //!
-//! A version says besides whether it is a batch that changes something. A key that one write
-//! changes is in the index as it was, or as it will be, and who reads it needs no lock: the pin
-//! keeps the record. Of a batch other keys may be as they were: who meets one waits for the lock.
+//! A version says besides whether it is a batch that changes something, and counts those that have.
+//! A key that one write changes is in the index as it was, or as it will be, and who reads it needs
+//! no lock: the pin keeps the record. Of a batch other keys may be as they were, or all of it may
+//! be taken back: who meets one waits for the lock.
 //!
 //! Many locks are taken in the order of their numbers. Nothing that is taken while a lock of a key
-//! is held waits for one.
+//! is held waits for one, and who waits for one has nothing pinned: its holder may need the room.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -30,6 +31,9 @@ use crate::core::value_record::KeyBytes;
 const KEY_LOCKS: usize = 1024;
 /// In a version: a batch changes something.
 const OF_BATCH: u64 = 1 << 63;
+/// In a version, how many batches have changed something, is counted in steps of this. The count
+/// begins anew after some millions.
+const BATCHES: u64 = 1 << 40;
 
 /// A lock, and the version of what is under it.
 #[derive(Default)]
@@ -69,8 +73,10 @@ impl WriteLock<'_> {
 impl Drop for WriteLock<'_> {
     fn drop(&mut self) {
         if self.changed {
-            let odd = self.version.load(Ordering::Relaxed) & !OF_BATCH;
-            self.version.store(odd + 1, Ordering::Release);
+            let odd = self.version.load(Ordering::Relaxed);
+            let batches = if odd & OF_BATCH == 0 { 0 } else { BATCHES };
+            let even = (odd & !OF_BATCH) + 1 + batches;
+            self.version.store(even & !OF_BATCH, Ordering::Release);
         }
     }
 }
@@ -120,13 +126,15 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         self.alone(self.lock_of(key))
     }
 
-    /// Whether what was read of `key` before this call, without its lock, may be shown: no batch
-    /// has it in part. Where fences only order, nothing under its lock is being written, so that
-    /// the durable point of what was read is noted.
-    pub(crate) fn is_settled(&self, key: K::Ref<'_>) -> bool {
+    /// Whether what was read of a key without its lock may be shown: the version was this before
+    /// it was read, and no batch has changed anything since, nor is about to. Where fences only
+    /// order, nothing under the lock is being written, so that the durable point of what was read
+    /// is noted.
+    pub(crate) fn is_settled(&self, lock: usize, before: u64) -> bool {
         fence(Ordering::Acquire);
-        let version = self.key_locks[self.lock_of(key)].version.load(Ordering::Relaxed);
-        if M::DURABLE_LATER { version.is_multiple_of(2) } else { version & OF_BATCH == 0 }
+        let now = self.version(lock);
+        let (of_batch, batches) = ((now | before) & OF_BATCH != 0, (now ^ before) >= BATCHES);
+        !(of_batch || batches || M::DURABLE_LATER && !now.is_multiple_of(2))
     }
 
     /// As [`lock_to_read`](Self::lock_to_read), for many keys.
@@ -181,10 +189,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     /// The same of some of the locks.
     pub(crate) fn are_unchanged(&self, seen: impl IntoIterator<Item = (usize, u64)>) -> bool {
         fence(Ordering::Acquire);
-        seen.into_iter().all(|(lock, seen)| {
-            let now = self.key_locks[lock].version.load(Ordering::Relaxed);
-            seen.is_multiple_of(2) && seen == now
-        })
+        seen.into_iter().all(|(lock, seen)| seen.is_multiple_of(2) && seen == self.version(lock))
     }
 
     /// While this is held the index has no batch in part.

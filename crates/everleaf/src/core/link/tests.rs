@@ -426,3 +426,34 @@ fn a_batch_that_is_refused_midway_is_taken_back_or_its_epoch_never_ends() {
     assert!(matches!(live.index.sync(), Err(IndexError::EpochNotEnded)));
     assert_eq!(durable(), 4);
 }
+
+/// A batch that is refused is taken back: who has read a key of it in between must not show that.
+#[test]
+fn what_was_read_beside_a_batch_is_not_settled_though_the_batch_has_ended() {
+    let media = Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect());
+    let pool = Pool::create(media.unwrap(), &format()).unwrap();
+    let live = live(&pool, &Faulty::new());
+    let lock = live.lock_of(7);
+    let before = live.version(lock);
+    assert!(live.is_settled(lock, before) && live.are_unchanged([(lock, before)]));
+    {
+        let mut locks = live.lock_all_to_write(&[7]);
+        assert!(live.is_settled(lock, before), "nothing has changed yet");
+        Held::begin_change(&mut locks);
+        assert!(!live.is_settled(lock, before), "a batch is under way");
+        let meanwhile = live.version(lock);
+        drop(locks);
+        assert!(!live.is_settled(lock, before) && !live.is_settled(lock, meanwhile));
+    }
+    let before = live.version(lock);
+    {
+        let mut lock_of_one = live.lock_to_write(7);
+        lock_of_one.begin_change();
+        assert!(
+            live.is_settled(lock, before),
+            "one write leaves a key as it was, or as it will be"
+        );
+        assert!(!live.are_unchanged([(lock, before)]));
+    }
+    assert!(live.is_settled(lock, before) && !live.are_unchanged([(lock, before)]));
+}
