@@ -105,6 +105,24 @@ impl<M: Media> Worker<M> {
         Ok(Some(PPtr::at(new.map_or(0, |block| block.offset))))
     }
 
+    /// Between D1 and D2, where that did not say it: the new record replaces `old`. False, and
+    /// nothing has changed, if this is a run.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if it is no record.
+    pub fn replace_in_doubt(&mut self, old: PPtr<Record>) -> Result<bool, PoolError> {
+        let (chunks, media) = (self.pool.chunks(), self.pool.media());
+        let block = chunks.block_at(media, old.offset(), None)?;
+        if block.run.is_some() {
+            return Ok(false);
+        }
+        chunks.is_in_use(media, block)?; // D3 must find its word intact.
+        if let Some(pair) = &mut self.pair {
+            pair.old = Some(block);
+        }
+        Ok(true)
+    }
+
     /// D2: the doubt, flushed; the caller fences before its commit. 1 flush.
     ///
     /// # Errors

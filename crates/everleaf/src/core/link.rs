@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use everleaf_index::{Contract, Direction, EpochTimer, Index, Links};
 use everleaf_pmem::{Media, PPtr};
-use everleaf_pool::{Opened, PendingLink, Pool, Record, RecordGuard, Workers};
+use everleaf_pool::{Opened, PendingLink, Pool, PoolError, Record, RecordGuard, Workers};
 use parking_lot::RwLock;
 
 use self::epochs::EpochRecords;
@@ -105,13 +105,10 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     pub(crate) fn linked(&self, key: K::Ref<'_>) -> Result<Option<Linked>, Error> {
         let records = self.pool.pin();
         let Some(offset) = self.index.get(key)? else { return Ok(None) };
-        let record = records.record_unverified(PPtr::at(offset))?;
         let bytes = KeyBytes::of(K::widen(key));
-        match ValueRecord::parse(record) {
-            Some(found) if found.key == bytes.as_slice() => {
-                Ok(Some(Linked { record: PPtr::at(offset), expires_ms: found.expires_ms }))
-            }
-            _ => Err(foreign_record(offset)),
+        match linked_record(&records, PPtr::at(offset), bytes.as_slice())? {
+            Some(linked) => Ok(Some(linked)),
+            None => Err(foreign_record(offset)),
         }
     }
 
@@ -194,6 +191,17 @@ fn with_parts<K: StoreKey, R>(
 pub(crate) struct Linked {
     pub(crate) record: PPtr<Record>,
     pub(crate) expires_ms: Option<u64>,
+}
+
+/// The record to which an entry leads; none if it is not of the entry's key.
+fn linked_record<M: Media>(
+    records: &RecordGuard<'_, M>,
+    record: PPtr<Record>,
+    key: &[u8],
+) -> Result<Option<Linked>, PoolError> {
+    let found = ValueRecord::parse(records.record_unverified(record)?);
+    let found = found.filter(|found| found.key == key);
+    Ok(found.map(|found| Linked { record, expires_ms: found.expires_ms }))
 }
 
 /// A write that has begun. Dropped, by an error or a panic, it leaves the store interrupted.

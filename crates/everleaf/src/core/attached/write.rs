@@ -40,6 +40,18 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             life.check()?;
             let mut lock = live.lock_to_write(narrow);
             let _note = self.note(live, &[narrow]); // Dropped before the lock.
+            if let (Condition::Always, Some(new), true) =
+                (&condition, new, self.snapshots.is_empty())
+            {
+                lock.begin_change();
+                let found = live.link_found(narrow, new).inspect_err(|_| self.counts.doubt())?;
+                if let Some(old) = found {
+                    let (had, has) = (old.map(|old| old.expires_ms), Some(new.expires_ms));
+                    self.counts.changed(live.pool.media(), key, had, has, || self.now_ms());
+                    let was_present = had.is_some_and(|expires| !Now::of(self).is_past(expires));
+                    return Ok(Written { done: true, was_present });
+                }
+            }
             let linked = live.linked(narrow)?;
             let expired = linked.is_some_and(|linked| Now::of(self).is_past(linked.expires_ms));
             let was_present = linked.is_some() && !expired;

@@ -12,12 +12,13 @@
 //! the two bits in any mixture with that: recovery asks the index about each block that is in
 //! doubt, by the key in its record.
 
-use everleaf_index::{IndexError, LinkSteps};
+use everleaf_index::{IndexError, LinkSteps, Links};
 use everleaf_pmem::{Media, PPtr};
-use everleaf_pool::{Doubt, Lease, Record, Worker};
+use everleaf_pool::{Doubt, Lease, Pool, Record, Worker};
 
-use super::{Live, Unsettled, foreign_record};
-use crate::core::value_record::{ValueRecord, key_of_bytes};
+use super::{Linked, Live, Unsettled, foreign_record, linked_record, with_parts};
+use crate::core::value::NewValue;
+use crate::core::value_record::{KeyBytes, ValueRecord, key_of_bytes};
 use crate::{Error, StoreKey};
 
 /// What is done within the index's two steps.
@@ -41,7 +42,83 @@ impl<M: Media> LinkSteps for Steps<'_, M> {
     }
 }
 
+/// The same where the index says what it holds.
+struct FindingSteps<'w, M: Media> {
+    worker: &'w mut Worker<M>,
+    pool: &'w Pool<M>,
+    key: &'w [u8],
+    found: Option<Linked>,
+    /// What it holds is a run: nothing was done.
+    is_run: bool,
+}
+
+impl<M: Media> LinkSteps for FindingSteps<'_, M> {
+    fn prepare(&mut self, old: Option<u64>) -> Result<(), IndexError> {
+        if let Some(offset) = old {
+            let records = self.pool.pin();
+            let record = PPtr::at(offset);
+            self.found = linked_record(&records, record, self.key)?;
+            let what = "the record there belongs to another key";
+            self.is_run = self.found.is_some() && !self.worker.replace_in_doubt(record)?;
+            if self.found.is_none() || self.is_run {
+                return Err(IndexError::Corrupt { offset, what });
+            }
+        }
+        Ok(self.worker.state_doubt()?)
+    }
+
+    fn complete(&mut self) -> Result<(), IndexError> {
+        Ok(self.worker.mark_doubt()?)
+    }
+}
+
 impl<M: Media, K: StoreKey> Live<M, K> {
+    /// Links a new record of `key` in place of whatever the index holds, and says what that is: one
+    /// way down. The outer none: nothing was done, and the caller asks the index first; so it is
+    /// where the index takes no part in links, for a record that is a run, or replaces one, and
+    /// where the pool is full. The caller has the key's lock.
+    pub(crate) fn link_found(
+        &self,
+        key: K::Ref<'_>,
+        new: NewValue<'_>,
+    ) -> Result<Option<Option<Linked>>, Error> {
+        if self.epochs.is_some() || self.links != Links::All {
+            return Ok(None);
+        }
+        if self.is_interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let mut worker = self.workers.lease()?;
+        let record =
+            with_parts::<K, _>(key, new, |parts| worker.begin_doubt(PPtr::NULL, Some(parts)));
+        let record = match record.map_err(Error::from) {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(None),
+            Err(error) if error.is_full() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let unsettled = Unsettled(&self.interrupted);
+        let bytes = KeyBytes::of(K::widen(key));
+        let (key_bytes, pool) = (bytes.as_slice(), &*self.pool);
+        let mut steps =
+            FindingSteps { worker: &mut worker, pool, key: key_bytes, found: None, is_run: false };
+        let linked = self.index.link(key, Some(record.offset()), &mut steps);
+        let (found, is_run) = (steps.found, steps.is_run);
+        match linked {
+            // Only the next opening can tell.
+            Err(error) if worker.is_in_doubt() => Err(error.into()),
+            linked => {
+                worker.end_doubt()?;
+                std::mem::forget(unsettled);
+                match linked.map_err(Error::from) {
+                    Ok(linked) => Ok(linked.then_some(found)),
+                    Err(error) if is_run || error.is_full() => Ok(None),
+                    Err(error) => Err(error),
+                }
+            }
+        }
+    }
+
     /// Links `new`, or nothing if it is null, in place of `old`.
     pub(super) fn exchange_in_doubt(
         &self,
