@@ -121,3 +121,57 @@ impl<M: Media> Pool<M> {
         content.get(key).ok_or_else(|| PoolError::corrupt(pointer.offset(), Corruption::Record))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use everleaf_pmem::{Cpu, Hardware, Region};
+
+    use super::*;
+    use crate::front::EntryHead;
+    use crate::{Format, KeyType};
+
+    #[test]
+    fn keys_are_found_behind_heads_and_in_records_of_their_own() {
+        let format = Format { engine: "e".into(), key_type: KeyType::Bytes, parameters: [0; 8] };
+        let region = Region::anonymous(1 << 20, 1 << 20).unwrap();
+        let pool = Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format).unwrap();
+        let mut worker = pool.worker().unwrap();
+        for length in 0..40 {
+            let key: Vec<u8> = (0..length).map(|byte| 200 - byte).collect();
+            let [head, expiring] =
+                [false, true].map(|expires| EntryHead::of(key.len(), expires).to_bytes());
+            let forms: [(Owner, Vec<&[u8]>); 3] = [
+                (Owner::Entry, vec![&head, &key, b"value"]),
+                (Owner::Entry, vec![&expiring, &[7; 8], &key, b"value"]),
+                (Owner::Cell, vec![&key]),
+            ];
+            for (owner, parts) in forms {
+                let record = worker.begin_doubt(PPtr::NULL, Some(&parts)).unwrap().unwrap();
+                pool.write_record(record.offset(), owner, &parts).unwrap();
+                let records = pool.pin();
+                assert_eq!(records.key_unverified(record).unwrap(), key);
+                assert_eq!(*pool.copy_key_unverified(record).unwrap(), key);
+                let mut others = vec![key.clone(), [&key[..], &[0]].concat()];
+                others.extend((0..key.len()).map(|end| key[..end].to_vec()));
+                for at in 0..key.len() {
+                    for byte in [0, 255] {
+                        others.push(key.clone());
+                        others.last_mut().unwrap()[at] = byte;
+                    }
+                }
+                for other in others {
+                    assert_eq!(pool.key_is(record, &other).unwrap(), key == other);
+                    assert_eq!(pool.compare_key(record, &other).unwrap(), key.cmp(&other));
+                }
+                worker.end_doubt().unwrap();
+            }
+            // No head, one that says more than there is, and one that a value cannot have.
+            for content in [&b"\x00\x00\x00W"[..], &expiring, b"\x01\x00\x00V", b"V"] {
+                let record = worker.begin_doubt(PPtr::NULL, Some(&[content])).unwrap().unwrap();
+                assert!(pool.key_is(record, &key).is_err());
+                assert!(pool.pin().key_unverified(record).is_err());
+                worker.end_doubt().unwrap();
+            }
+        }
+    }
+}

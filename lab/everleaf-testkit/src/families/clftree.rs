@@ -189,7 +189,7 @@ fn of_entries_of_one_record(cuts: &[&str]) -> Vec<Directed> {
         let script =
             format!("{full}cut clftree.{site} insert 45 1\ninsert 46 2\nremove 45\nremove 10\n");
         cases.push(store(&format!("split cut before {site}"), &script));
-        let before = inserts([10, 20, 30, 40]) + "remove 30\n";
+        let before = inserts((1..8).map(|i| i * 10)) + "remove 30\n";
         let script = format!("{before}cut clftree.{site} remove 40\ninsert 45 1\nremove 10\n");
         cases.push(store(&format!("last key of a leaf cut before {site}"), &script));
     }
