@@ -136,6 +136,8 @@ fn mutate<S: Subject>(
     report: &mut Report,
 ) {
     let in_recoveries: BTreeSet<Site> = known.recovery_sites().collect();
+    let all_recoveries = options.all_recoveries.min(options.mutant_recoveries);
+    let bounded = &Options { all_recoveries, ..options.clone() };
     let mutants: Vec<Mutant> = tally.mutants.difference(&options.spared).copied().collect();
     for (done, mutant) in mutants.iter().enumerate() {
         progress(Progress::Mutants { done, of: mutants.len() });
@@ -144,7 +146,7 @@ fn mutate<S: Subject>(
         } else {
             first_use(recording, mutant.site())
         };
-        let mut explorer = Explorer::mutant(subject, options, *mutant, known);
+        let mut explorer = Explorer::mutant(subject, bounded, *mutant, known);
         let mut killed_by = None;
         explorer.explore(recording, first, &mut |_| {}, &mut |failure| {
             killed_by = Some(failure.error);

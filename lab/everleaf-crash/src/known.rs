@@ -1,6 +1,6 @@
 //! Which images were found good already.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 use everleaf_pmem::Site;
@@ -49,20 +49,50 @@ struct Passed {
 pub(crate) struct Known {
     moments: HashMap<(usize, usize), HashMap<u128, Passed, BuildHasherDefault<Folded>>>,
     site_sets: Vec<Vec<Site>>,
-    /// Sets of images, too many to list, of which all passed that a recovery can tell apart; with
-    /// the depth.
-    points: HashSet<(Moment, u8, u128)>,
+    /// Sets of images, too many to list, of which all that was tried passed.
+    points: HashMap<(Moment, u128), PassedSet>,
+}
+
+/// A set of images that passed, or a sample of it.
+#[derive(Clone, Copy)]
+struct PassedSet {
+    /// Images of which nothing is known.
+    left_out: u64,
+    depth: u8,
+    /// The barriers of all recoveries from it.
+    sites: u32,
 }
 
 impl Known {
-    /// Whether this set of images passed as a whole.
-    pub fn covers_point(&self, moment: Moment, hash: u128, depth: u8) -> bool {
-        self.points.contains(&(moment, depth, hash))
+    /// Whether all that was tried of this set of images passed, in a program without the barrier
+    /// `suppressed` too: how many images were left out then.
+    pub fn covers_point(
+        &self,
+        moment: Moment,
+        hash: u128,
+        depth: u8,
+        suppressed: Option<Site>,
+    ) -> Option<u64> {
+        let passed = self.points.get(&(moment, hash)).filter(|passed| passed.depth >= depth)?;
+        let changed = || suppressed.is_some_and(|site| self.has_site(passed.sites, site));
+        (depth == 0 || !changed()).then_some(passed.left_out)
     }
 
-    /// Notes a set of images that passed.
-    pub fn insert_point(&mut self, moment: Moment, hash: u128, depth: u8) {
-        self.points.insert((moment, depth, hash));
+    /// Notes a set of images that passed, but for some that were left out; `sites` are the barriers
+    /// of all recoveries from it.
+    pub fn insert_point(
+        &mut self,
+        moment: Moment,
+        hash: u128,
+        depth: u8,
+        left_out: u64,
+        sites: BTreeSet<Site>,
+    ) {
+        let sites = self.place_of(sites.into_iter().collect());
+        let known = self.points.get(&(moment, hash));
+        if known.is_none_or(|known| (depth, known.left_out) >= (known.depth, left_out)) {
+            self.points.insert((moment, hash), PassedSet { left_out, depth, sites });
+        }
     }
 
     /// Whether this image needs no second look, at this depth, in a program without the barrier
@@ -72,11 +102,7 @@ impl Known {
         else {
             return false;
         };
-        let changed = || {
-            suppressed.is_some_and(|site| {
-                self.site_sets[passed.sites as usize].binary_search(&site).is_ok()
-            })
-        };
+        let changed = || suppressed.is_some_and(|site| self.has_site(passed.sites, site));
         (passed.strictly || moment.cut.is_some())
             && passed.depth >= depth
             && (depth == 0 || !changed())
@@ -94,15 +120,31 @@ impl Known {
         self.site_sets.iter().flatten().copied()
     }
 
+    /// The barriers of the recovery from an image that passed.
+    pub fn sites_of(&self, moment: Moment, hash: u128) -> &[Site] {
+        let passed = self.moments.get(&moment.place()).and_then(|images| images.get(&hash));
+        passed.map_or(&[], |passed| &self.site_sets[passed.sites as usize])
+    }
+
     /// Notes an image that passed; `sites` are the barriers of its recovery, sorted. Returns
     /// whether the image is new here.
     pub fn insert(&mut self, moment: Moment, hash: u128, depth: u8, sites: Vec<Site>) -> bool {
-        let place = self.site_sets.iter().position(|set| *set == sites).unwrap_or_else(|| {
+        let sites = self.place_of(sites);
+        let passed = Passed { strictly: moment.cut.is_none(), depth, sites };
+        self.moments.entry(moment.place()).or_default().insert(hash, passed).is_none()
+    }
+
+    fn place_of(&mut self, sites: Vec<Site>) -> u32 {
+        let known = self.site_sets.iter().position(|set| *set == sites);
+        let place = known.unwrap_or_else(|| {
             self.site_sets.push(sites);
             self.site_sets.len() - 1
         });
-        let passed = Passed { strictly: moment.cut.is_none(), depth, sites: place as u32 };
-        self.moments.entry(moment.place()).or_default().insert(hash, passed).is_none()
+        place as u32
+    }
+
+    fn has_site(&self, sites: u32, site: Site) -> bool {
+        self.site_sets[sites as usize].binary_search(&site).is_ok()
     }
 }
 

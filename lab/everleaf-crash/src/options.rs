@@ -43,10 +43,14 @@ pub struct Options {
     /// recovery has left durably, cost at most half of all other recoveries, and so many more.
     pub recoveries: u64,
     /// Recoveries that the exploration of operations which run one after another may cost in all;
-    /// so may that of each mutant. Each crash point gets an even share of what is left, doubled,
+    /// so may that of each mutant, unless it is [bounded](Self::mutant_recoveries). Each crash point gets an even share of what is left, doubled,
     /// since most need less; then its images are so many at most as well, and what would cost more
     /// is left out.
     pub all_recoveries: u64,
+    /// Recoveries that the exploration of one mutant may cost in all, shared out in the same way:
+    /// most that break do so soon, and one that survives here may be killed by another program. Of
+    /// threads, no further interleaving of a mutant is explored that has cost as many.
+    pub mutant_recoveries: u64,
     /// Operations run and explored after a recovery: where it returned before all it wrote was
     /// durable, or left work for the next operation; and once for each memory that recoveries leave
     /// and that these operations can tell from the others.
@@ -105,6 +109,7 @@ impl Default for Options {
             recovery_budget: 256,
             recoveries: 65_536,
             all_recoveries: u64::MAX,
+            mutant_recoveries: u64::MAX,
             follow_up: 1,
             assumptions: Assumptions::default(),
             promised: None,

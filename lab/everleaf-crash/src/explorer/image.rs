@@ -71,6 +71,7 @@ impl<S: Subject> Explorer<'_, S> {
         // What it reads must be learnt where an operation goes on from what a recovery has left.
         let may_know = fresh == Fresh::Required && self.going_on_from.is_none();
         if may_know && among.is_none() && self.is_known(moment, hash, depth) {
+            self.point_sites.extend(self.known.sites_of(moment, hash));
             return Ok(Vec::new());
         }
         let mut image = self.images.pop().unwrap_or_default();
@@ -92,6 +93,7 @@ impl<S: Subject> Explorer<'_, S> {
             self.crash_in_recovery(first, &recovery, walk, &mut sites, &mut decided)?;
             sites.sort_unstable();
             sites.dedup();
+            self.point_sites.extend(&sites);
             // A recovery that stores nothing can be crashed in nowhere, however deep.
             tried = if recovery.stores_anything() { depth } else { u8::MAX };
         }
@@ -111,7 +113,7 @@ impl<S: Subject> Explorer<'_, S> {
 
     /// Whether what is known of an image may excuse it in the mutant: its own recovery's barriers
     /// were noted, but not those of recoveries inside which another crash came.
-    fn spares(&self, depth: u8) -> bool {
+    pub(super) fn spares(&self, depth: u8) -> bool {
         depth < 2 || self.spares_recoveries
     }
 

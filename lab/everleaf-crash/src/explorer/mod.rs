@@ -87,6 +87,8 @@ pub(crate) struct Explorer<'a, S: Subject> {
     promise: Option<(Moment, Rc<Promise>)>,
     pub known: Known,
     pub tally: Tally,
+    /// The barriers of the recoveries from the crash point that is being tried.
+    point_sites: BTreeSet<Site>,
     /// What operations of the program begin with, where nothing is pending: their numbers, and the
     /// hashes of the memory.
     begun: HashSet<(usize, u128)>,
@@ -167,6 +169,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             on_credit: 0,
             is_on_credit: false,
             known: Known::default(),
+            point_sites: BTreeSet::new(),
             tally: Tally::default(),
             scratch: None,
             images: Vec::new(),

@@ -7,6 +7,7 @@ use super::image::Among;
 use super::{Explorer, Failure, Fresh, Tally, Walk};
 use crate::domain::Range;
 use crate::machine::{Machine, Scope};
+use crate::mutant::Mutant;
 use crate::undecided::{ImageSet, Product, Rests};
 use crate::violation::Crash;
 use crate::{Subject, images};
@@ -122,15 +123,18 @@ impl<S: Subject> Explorer<'_, S> {
         let set = ImageSet::new(machine, walk.inherited, ranges);
         let first: Vec<usize> = ranges.iter().map(|range| range.from).collect();
         let hash = set.hash(walk.hash_of(machine, &first));
-        let left = if self.going_on_from.is_none() && self.is_known_point(walk, hash) {
-            0
-        } else {
-            self.try_one_of_each(machine, walk, ranges, &set)?
-        };
-        if left == 0 {
-            self.known.insert_point(walk.moment, hash, walk.depth);
+        if self.going_on_from.is_none()
+            && let Some(left_out) = self.known_point(walk, hash)
+        {
+            return Ok(left_out);
         }
-        Ok(images::unlisted(ranges).saturating_add(u64::try_from(left).unwrap_or(u64::MAX)))
+        let outer = std::mem::take(&mut self.point_sites);
+        let left = self.try_one_of_each(machine, walk, ranges, &set);
+        let sites = std::mem::replace(&mut self.point_sites, outer);
+        let left = u64::try_from(left?).unwrap_or(u64::MAX);
+        let left_out = images::unlisted(ranges).saturating_add(left);
+        self.known.insert_point(walk.moment, hash, walk.depth, left_out, sites);
+        Ok(left_out)
     }
 
     /// Returns how many images no run stands for.
@@ -170,11 +174,17 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(rests.images())
     }
 
-    fn is_known_point(&self, walk: &Walk, hash: u128) -> bool {
-        let passed =
-            |known: &crate::known::Known| known.covers_point(walk.moment, hash, walk.depth);
-        passed(&self.known)
-            || (self.spares_recoveries || walk.depth == 0) && self.baseline.is_some_and(passed)
+    /// How many images were left out of this set where it was tried before: in the program itself
+    /// all of them must have been accounted for; a mutant does there what the program did, of which
+    /// another sample would be no news.
+    fn known_point(&self, walk: &Walk, hash: u128) -> Option<u64> {
+        let (moment, depth) = (walk.moment, walk.depth);
+        let own = self.known.covers_point(moment, hash, depth, None).filter(|left| *left == 0);
+        let of_program = || {
+            let site = self.mutant.map(Mutant::site);
+            self.baseline?.covers_point(moment, hash, depth, site)
+        };
+        own.or_else(|| if self.spares(depth) { of_program() } else { None })
     }
 
     /// Makes as many lines as possible wholly durable, or wholly lost, whichever leaves fewer

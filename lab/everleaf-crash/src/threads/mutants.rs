@@ -13,11 +13,19 @@ use crate::machine::Machine;
 use crate::mutant::Mutant;
 use crate::trace::{Trace, barrier};
 
-/// The mutants of a program, each with the images that it recovered from so far.
+/// The mutants of a program, each with what it came to so far.
 #[derive(Default)]
 pub(crate) struct Mutants {
-    alive: BTreeMap<Mutant, (Known, Option<Traced>)>,
+    alive: BTreeMap<Mutant, Alive>,
     killed: BTreeMap<Mutant, String>,
+}
+
+/// A mutant in which nothing broke.
+#[derive(Default)]
+struct Alive {
+    /// The images that it recovered from.
+    memory: (Known, Option<Traced>),
+    recoveries: u64,
 }
 
 impl Mutants {
@@ -41,14 +49,18 @@ impl Mutants {
             if self.killed.contains_key(mutant) || options.spared.contains(mutant) {
                 continue;
             }
-            let memory = self.alive.entry(*mutant).or_default();
-            if !concerned.contains(&mutant.site()) {
+            let alive = self.alive.entry(*mutant).or_default();
+            if !concerned.contains(&mutant.site()) || alive.recoveries >= options.mutant_recoveries
+            {
                 continue;
             }
             let mut explorer = Explorer::mutant(judge, options, *mutant, &whole.known)
-                .with_memory(std::mem::take(memory));
+                .with_memory(std::mem::take(&mut alive.memory));
             match explorer.explore_interleaving(&mut machine.clone(), trace, from, step) {
-                None => *memory = explorer.into_memory(),
+                None => {
+                    alive.recoveries += explorer.tally.recoveries;
+                    alive.memory = explorer.into_memory();
+                }
                 Some(failure) => {
                     self.alive.remove(mutant);
                     self.killed.insert(*mutant, failure.error);
