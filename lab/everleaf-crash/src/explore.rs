@@ -138,7 +138,8 @@ fn mutate<S: Subject>(
     let in_recoveries: BTreeSet<Site> = known.recovery_sites().collect();
     let all_recoveries = options.all_recoveries.min(options.mutant_recoveries);
     let bounded = &Options { all_recoveries, ..options.clone() };
-    let mutants: Vec<Mutant> = tally.mutants.difference(&options.spared).copied().collect();
+    let mutants = tally.mutants.iter().copied().filter(|mutant| options.asks_for(*mutant));
+    let mutants: Vec<Mutant> = mutants.collect();
     for (done, mutant) in mutants.iter().enumerate() {
         progress(Progress::Mutants { done, of: mutants.len() });
         let first = if in_recoveries.contains(&mutant.site()) {

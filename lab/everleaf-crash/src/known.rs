@@ -6,6 +6,7 @@ use std::hash::BuildHasherDefault;
 use everleaf_pmem::Site;
 
 use crate::domain::Folded;
+use crate::media::ReadSet;
 
 /// What was promised when the crash came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +52,8 @@ pub(crate) struct Known {
     site_sets: Vec<Vec<Site>>,
     /// Sets of images, too many to list, of which all that was tried passed.
     points: HashMap<(Moment, u128), PassedSet>,
+    /// All words that recoveries and checks have read.
+    pub read: ReadSet,
 }
 
 /// A set of images that passed, or a sample of it.

@@ -51,6 +51,11 @@ pub struct Options {
     /// most that break do so soon, and one that survives here may be killed by another program. Of
     /// threads, no further interleaving of a mutant is explored that has cost as many.
     pub mutant_recoveries: u64,
+    /// Recoveries that the interleavings of one step of a program of several threads may cost
+    /// together, and those of each of its mutants. A quarter of what is left is for those with
+    /// fewest preemptions, and so on. Where a crash point's share is less than the extremes of a
+    /// few lines, chance says which points are tried; the others are left out.
+    pub step_recoveries: u64,
     /// Operations run and explored after a recovery: where it returned before all it wrote was
     /// durable, or left work for the next operation; and once for each memory that recoveries leave
     /// and that these operations can tell from the others.
@@ -64,6 +69,8 @@ pub struct Options {
     pub mutate: bool,
     /// Mutants that need not be explored, because another exploration has killed them.
     pub spared: BTreeSet<Mutant>,
+    /// The only mutants that are explored; none: all.
+    pub asked: Option<BTreeSet<Mutant>>,
     /// The exploration stops after so many violations (each is the first one of its operation).
     pub violation_limit: usize,
     /// Accesses to memory that one recovery with its checks may make, before it counts as endless.
@@ -79,6 +86,12 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether a mutant is to be explored.
+    pub(crate) fn asks_for(&self, mutant: Mutant) -> bool {
+        let is_asked = self.asked.as_ref().is_none_or(|asked| asked.contains(&mutant));
+        is_asked && !self.spared.contains(&mutant)
+    }
+
     /// Memory that holds garbage, for the program.
     pub(crate) fn fresh_media(&self) -> Result<Traced, MapError> {
         self.promising(Traced::new(self.len, self.max_len, self.seed)?)
@@ -110,11 +123,13 @@ impl Default for Options {
             recoveries: 65_536,
             all_recoveries: u64::MAX,
             mutant_recoveries: u64::MAX,
+            step_recoveries: u64::MAX,
             follow_up: 1,
             assumptions: Assumptions::default(),
             promised: None,
             mutate: false,
             spared: BTreeSet::new(),
+            asked: None,
             violation_limit: 4,
             access_limit: 10_000_000,
             preemption_bound: 2,

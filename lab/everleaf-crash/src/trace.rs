@@ -142,12 +142,7 @@ impl Trace {
 
     /// Every word that is stored to.
     pub fn stored_words(&self) -> impl Iterator<Item = usize> {
-        self.events.iter().filter_map(|event| match event {
-            Event::Store { offset, .. } | Event::UnorderedStore { offset, .. } => {
-                Some(*offset as usize / WORD)
-            }
-            _ => None,
-        })
+        self.events.iter().filter_map(stored_word)
     }
 
     /// The points at which a crash is explored, at most.
@@ -159,6 +154,16 @@ impl Trace {
         self.events.iter().any(|event| {
             matches!(event, Event::Store { .. } | Event::UnorderedStore { .. } | Event::Grow { .. })
         })
+    }
+}
+
+/// The word that an event stores to.
+pub(crate) fn stored_word(event: &Event) -> Option<usize> {
+    match event {
+        Event::Store { offset, .. } | Event::UnorderedStore { offset, .. } => {
+            Some(*offset as usize / WORD)
+        }
+        _ => None,
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
-use everleaf::Engine;
 use everleaf::internal::InjectedAborts;
+use everleaf::{Contract, Engine};
 use everleaf_crash::{
     Assumptions, ExploreError, Interleaving, Options, Progress, Report, explore_interleaving,
     explore_threads_with, explore_with,
@@ -31,6 +31,8 @@ const MIN_BUDGET: u64 = 8;
 const RECOVERIES_AN_IMAGE: u64 = 16;
 /// Recoveries of the whole exploration, for each image of the budget: some seconds of work.
 const ALL_RECOVERIES_AN_IMAGE: u64 = 300;
+/// The same of each mutant: what they come to in the directed scenarios counts as well.
+const MUTANT_RECOVERIES_AN_IMAGE: u64 = 20;
 /// Preemptions that all interleavings with no more of them are explored of.
 const PREEMPTIONS: u64 = 2;
 /// Interleavings of one step: of a script, whose author has chosen it; of a random program, which
@@ -282,6 +284,11 @@ pub fn run(args: Args) -> Outcome {
         recovery_budget: args.budget / 16 + 2,
         recoveries: args.budget.saturating_mul(RECOVERIES_AN_IMAGE),
         all_recoveries: args.budget.saturating_mul(ALL_RECOVERIES_AN_IMAGE),
+        step_recoveries: match engine.contract() {
+            Contract::Buffered => args.budget.saturating_mul(ALL_RECOVERIES_AN_IMAGE),
+            _ => u64::MAX,
+        },
+        mutant_recoveries: args.budget.saturating_mul(MUTANT_RECOVERIES_AN_IMAGE),
         mutate: args.mutate,
         preemption_bound: args.preemptions.unwrap_or(PREEMPTIONS) as usize,
         interleavings: args.interleavings.unwrap_or(beyond),

@@ -72,6 +72,7 @@ impl<S: Subject> Explorer<'_, S> {
         let may_know = fresh == Fresh::Required && self.going_on_from.is_none();
         if may_know && among.is_none() && self.is_known(moment, hash, depth) {
             self.point_sites.extend(self.known.sites_of(moment, hash));
+            self.note_known_reads();
             return Ok(Vec::new());
         }
         let mut image = self.images.pop().unwrap_or_default();
@@ -146,8 +147,17 @@ impl<S: Subject> Explorer<'_, S> {
             Ok((recovery, asked))
         })?;
         let loaded = watched_loads(&media);
+        self.note_reads(&media);
         self.note_loads(image, &loaded);
         Ok((recovery, asked, loaded))
+    }
+
+    /// Notes which words a run has read.
+    fn note_reads(&mut self, media: &Traced) {
+        self.run_reads.clear();
+        media.take_reads(&mut self.run_reads);
+        self.chain.read().add(&self.run_reads);
+        self.known.read.add(&self.run_reads);
     }
 
     /// Memory that holds `image`: the mapping of last time, unless the subject kept it.
@@ -243,10 +253,16 @@ impl<S: Subject> Explorer<'_, S> {
         // with is gone on from by the program.
         let begins = || self.begun.contains(&(next, machine.hash_of(&[])));
         let is_last = next >= self.subject.operation_count();
-        if self.is_plain || self.mutant.is_some() || is_last || first.among.is_none() && begins() {
+        if self.is_plain || self.mutant.is_some() || is_last {
+            return Ok(());
+        }
+        if first.among.is_none() && begins() {
+            // What the program reads as it runs is not noted.
+            self.chain.forget();
             return Ok(());
         }
         if let Some(left) = self.leftovers.standing_for(found, machine.floor()) {
+            left.add_reads_to(self.chain.read());
             decided.extend(Among::words(first.among).filter(|word| left.reads(*word)));
             return Ok(());
         }
@@ -350,6 +366,7 @@ impl<S: Subject> Explorer<'_, S> {
             act(self.subject, &mut state, &media)
         });
         let loaded = watched_loads(&media);
+        self.note_reads(&media);
         if let Some(left) = &mut self.going_on_from {
             left.note_all(&loaded);
         }

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use super::Explorer;
 use crate::Subject;
 use crate::known::Moment;
+use crate::media::ReadSet;
 use crate::undecided::UndecidedLine;
 
 /// Words compared at a time.
@@ -68,6 +69,18 @@ impl Left {
     /// Notes what was loaded of the memory itself, before anything was stored there.
     pub fn note_all(&mut self, loaded: &[usize]) {
         loaded.iter().for_each(|word| self.read.insert(*word));
+    }
+
+    /// Adds all words on which what follows depends.
+    pub fn add_reads_to(&self, read: &mut ReadSet) {
+        let words = self.read.0.iter().enumerate();
+        let of = |(i, bits): (usize, &u64)| {
+            (0..64)
+                .filter(|bit| bits >> bit & 1 == 1)
+                .map(move |bit| i * 64 + bit)
+                .collect::<Vec<_>>()
+        };
+        words.flat_map(of).for_each(|word| read.insert(word));
     }
 
     /// Whether what follows depends on this word.

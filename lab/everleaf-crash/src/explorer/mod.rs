@@ -1,9 +1,11 @@
 //! The walk over the crash points: `point` tries the images of one, `image` recovers one image and
-//! crashes inside that, `left` remembers what recoveries have left behind.
+//! crashes inside that, `left` remembers what recoveries have left behind, `unread` which words they
+//! have read.
 
 mod image;
 mod left;
 mod point;
+mod unread;
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
@@ -17,10 +19,12 @@ use rand::{RngExt, SeedableRng};
 use crate::{Acknowledges, Options, Progress, Promise, Restart, Subject, Traced};
 
 use self::left::{Left, Leftovers};
+use self::unread::Chain;
 use crate::known::{Known, Moment};
 use crate::machine::{Effect, Machine, Scope, is_crash_point};
+use crate::media::ReadSet;
 use crate::mutant::{Mutant, OperationOf};
-use crate::trace::{RecordedOperation, Recording, Trace, barrier, new_machine};
+use crate::trace::{RecordedOperation, Recording, Trace, barrier, new_machine, stored_word};
 use crate::undecided::UndecidedLine;
 use crate::violation::{Crash, During};
 
@@ -89,6 +93,10 @@ pub(crate) struct Explorer<'a, S: Subject> {
     pub tally: Tally,
     /// The barriers of the recoveries from the crash point that is being tried.
     point_sites: BTreeSet<Site>,
+    /// What was read since the last crash point that all images were tried of.
+    chain: Chain,
+    /// What the last run has read.
+    run_reads: ReadSet,
     /// What operations of the program begin with, where nothing is pending: their numbers, and the
     /// hashes of the memory.
     begun: HashSet<(usize, u128)>,
@@ -100,6 +108,8 @@ pub(crate) struct Explorer<'a, S: Subject> {
     deeper: bool,
     /// Crash points of the operations that are still to come, at most; none where that is unknown.
     points_left: Option<u64>,
+    /// How many recoveries the tally may come to in this interleaving, where that is bounded.
+    interleaving_until: Option<u64>,
     /// Recoveries that the crash point may cost which is being tried.
     allowance: u64,
     /// What was spent of the [credit](Self::credit).
@@ -165,11 +175,14 @@ impl<'a, S: Subject> Explorer<'a, S> {
             going_on_from: None,
             deeper: false,
             points_left: None,
+            interleaving_until: None,
             allowance: options.recoveries,
             on_credit: 0,
             is_on_credit: false,
             known: Known::default(),
             point_sites: BTreeSet::new(),
+            chain: Chain::default(),
+            run_reads: ReadSet::default(),
             tally: Tally::default(),
             scratch: None,
             images: Vec::new(),
@@ -236,6 +249,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         for (operation, step) in recording.steps.iter().enumerate() {
             if let Some(image) = &step.restart {
                 machine = new_machine(image.clone(), self.options.assumptions, self.options);
+                self.chain.forget();
             }
             let trace = self.mutated(&step.trace);
             if operation < first {
@@ -288,6 +302,13 @@ impl<'a, S: Subject> Explorer<'a, S> {
         Walk { trace, during, moment, from: 0, depth, budget, until: u64::MAX, inherited: &[] }
     }
 
+    /// The next interleavings may cost so many recoveries each.
+    pub fn within(&mut self, recoveries: u64) -> &mut Self {
+        let is_bounded = recoveries < u64::MAX;
+        self.interleaving_until = is_bounded.then(|| self.tally.recoveries.saturating_add(recoveries));
+        self
+    }
+
     /// Explores the crashes of one interleaving, whose trace says what is promised when, from event
     /// `from` on; then the one after it. `machine` has taken in what was before. At most one
     /// failure is reported.
@@ -302,8 +323,14 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let trace = &*self.mutated(trace);
         self.reach(trace);
         let walk = Walk { from, ..self.outer_walk(trace, During::Step(step), Moment::between(0)) };
+        self.chain.forget();
+        if self.interleaving_until.is_some() {
+            let points = (from..trace.events.len()).filter(|i| is_crash_point(&trace.events, *i));
+            self.points_left = Some(points.count() as u64 + 1);
+        }
         if from == 0 {
             self.count_point();
+            self.chain.begin(self.tally.samples);
             if let Err(failure) = self.crash_at(machine, &walk, 0, Scope::All) {
                 return Some(failure);
             }
@@ -330,6 +357,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
     ) -> ControlFlow<()> {
         let walk = self.outer_walk(trace, during, Moment::between(acknowledged));
         self.count_point();
+        self.chain.begin(self.tally.samples);
         match self.crash_at(machine, &walk, trace.events.len(), Scope::All) {
             Err(failure) => sink(failure),
             Ok(_) => Continue(()),
@@ -352,9 +380,16 @@ impl<'a, S: Subject> Explorer<'a, S> {
     /// may try.
     fn allow(&mut self) -> u64 {
         let Options { recoveries, all_recoveries, .. } = *self.options;
-        let left = all_recoveries.saturating_sub(self.tally.recoveries);
+        let until = self.interleaving_until.unwrap_or(all_recoveries);
+        let left = until.saturating_sub(self.tally.recoveries);
         let share = self.points_left.map_or(left, |points| left / (points + 1));
-        let share = share.saturating_mul(2).max(LEAST_ALLOWANCE);
+        let is_spent = self.mutant.is_some() && left == 0;
+        let least = if is_spent { 0 } else { LEAST_ALLOWANCE };
+        let share = share.saturating_mul(2);
+        let share = match self.interleaving_until {
+            Some(_) if share < least => least * u64::from(self.rng.random_range(0..least) < share),
+            _ => share.max(least),
+        };
         self.allowance = recoveries.min(share);
         share
     }
@@ -415,9 +450,11 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let mut failed = false;
         // What was promised at the last crash point; none if there was no such point in this walk.
         let mut promised = (walk.from == 0).then(|| walk.moment_after(0));
+        let mut stored = Vec::new();
         let mut points_left = if walk.is_inner() { walk.trace.crash_points() as u64 } else { 0 };
         for (i, event) in walk.trace.events.iter().enumerate() {
             let effect = machine.apply(walk.trace.thread(i), event, &walk.trace.fresh);
+            stored.extend(stored_word(event));
             let promises = Some(walk.moment_after(i + 1));
             if failed
                 || i + 1 < walk.from
@@ -439,6 +476,14 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 }
                 _ => Scope::All,
             };
+            let unread = self.skips_unread(machine, walk, scope, &stored);
+            stored.clear();
+            if unread {
+                continue;
+            }
+            if !walk.is_inner() && matches!(scope, Scope::All) && effect != Effect::Fenced {
+                self.chain.begin(self.tally.samples);
+            }
             let budget =
                 if walk.is_inner() { self.share_of_point(walk, points_left) } else { walk.budget };
             points_left = points_left.saturating_sub(1);

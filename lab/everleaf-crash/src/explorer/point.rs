@@ -83,6 +83,32 @@ impl<S: Subject> Explorer<'_, S> {
         })
     }
 
+    /// Whether a crash point of the operations needs no try, since it differs from those before it
+    /// in words that nothing reads. One with few images is tried all the same.
+    pub(super) fn skips_unread(
+        &mut self,
+        machine: &mut Machine,
+        walk: &Walk,
+        scope: Scope,
+        stored: &[usize],
+    ) -> bool {
+        if walk.is_inner() || matches!(scope, Scope::All) || !self.chain.has_read_none_of(stored) {
+            return false;
+        }
+        let ranges = ranges(machine, walk, scope);
+        if images::listed(&ranges) <= walk.budget {
+            return false;
+        }
+        if self.chain.is_whole(self.tally.samples) {
+            self.tally.lazily_exhaustive_points += 1;
+        } else {
+            let samples = self.tally.samples;
+            self.leave_out(images::possible(&ranges));
+            self.tally.sampled_points += self.tally.samples - samples;
+        }
+        true
+    }
+
     /// Notes how many images were left out.
     pub(super) fn leave_out(&mut self, images: u64) {
         let Tally { left_out, left_out_deeper, samples, .. } = &mut self.tally;
@@ -126,6 +152,7 @@ impl<S: Subject> Explorer<'_, S> {
         if self.going_on_from.is_none()
             && let Some(left_out) = self.known_point(walk, hash)
         {
+            self.note_known_reads();
             return Ok(left_out);
         }
         let outer = std::mem::take(&mut self.point_sites);
@@ -172,6 +199,14 @@ impl<S: Subject> Explorer<'_, S> {
             }
         }
         Ok(rests.images())
+    }
+
+    /// What stands for images that were tried before may have read all that was ever read.
+    pub(super) fn note_known_reads(&mut self) {
+        match self.baseline {
+            Some(_) => self.chain.forget(),
+            None => self.chain.read().add(&self.known.read),
+        }
     }
 
     /// How many images were left out of this set where it was tried before: in the program itself

@@ -10,6 +10,7 @@ use everleaf_pmem::{
 use parking_lot::Mutex;
 
 use super::instrumented::lines_of;
+use super::reads::{ReadSet, Reads};
 use super::watch::Watch;
 use super::{Event, Scheduler};
 
@@ -35,6 +36,7 @@ struct Shared {
     records_stores: AtomicBool,
     records_loads: AtomicBool,
     watch: Watch,
+    reads: Reads,
     accesses_left: AtomicU64,
     line_atomicity: LineAtomicity,
     /// DRAM for the next tree.
@@ -72,6 +74,7 @@ impl Traced {
             records_stores: AtomicBool::new(true),
             records_loads: AtomicBool::new(false),
             watch: Watch::default(),
+            reads: Reads::default(),
             accesses_left: AtomicU64::new(u64::MAX),
             line_atomicity: LineAtomicity::Words,
             spare: Arc::default(),
@@ -142,11 +145,13 @@ impl Traced {
     /// there: execution depends on no others. The [image](Traced::image) is
     /// no load.
     pub fn watch_loads(&self, offsets: impl IntoIterator<Item = u64>) {
+        self.shared.reads.begin();
         self.shared.watch.begin(offsets.into_iter().map(|offset| offset as usize / WORD));
     }
 
     /// As [`watch_loads`](Traced::watch_loads), of every word that there is now.
     pub fn watch_all_loads(&self) {
+        self.shared.reads.begin();
         self.shared.watch.begin_all(self.region().len() as usize / WORD);
     }
 
@@ -154,6 +159,12 @@ impl Traced {
     /// was stored there, in the order of their first loads.
     pub fn take_watched_loads(&self) -> Vec<u64> {
         self.shared.watch.end().into_iter().map(|word| (word * WORD) as u64).collect()
+    }
+
+    /// Moves the words that were loaded, and not stored to before since the last watch began, into
+    /// a set.
+    pub(crate) fn take_reads(&self, into: &mut ReadSet) {
+        self.shared.reads.take(into);
     }
 
     /// Allows `accesses` more loads, stores and iterations of spin loops, then panics: a recovery
@@ -191,6 +202,7 @@ impl Traced {
     #[inline]
     fn push_load<T: Word>(&self, thread: u16, cell: &PCell<T>) {
         self.count_access();
+        self.shared.reads.load(self.word_of(cell));
         self.shared.watch.load(|| self.word_of(cell));
         if self.shared.records_loads.load(Ordering::Relaxed) {
             let offset = self.offset_of(cell);
@@ -258,6 +270,7 @@ impl Media for Traced {
     fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
         let thread = self.schedule(false);
         self.count_access();
+        self.shared.reads.store(self.word_of(cell));
         self.shared.watch.store(|| self.word_of(cell));
         let (old, new) = self.exchange(cell, value);
         self.push(thread, Event::Store { offset: self.offset_of(cell), old, new });
@@ -300,6 +313,7 @@ impl Media for Traced {
     fn write_line(&self, site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
         let thread = self.schedule(false);
         for (cell, new) in line.0.iter().zip(words) {
+            self.shared.reads.store(self.word_of(cell));
             self.shared.watch.store(|| self.word_of(cell));
             let ((old, new), offset) = (self.exchange(cell, new), self.offset_of(cell));
             self.push(thread, Event::UnorderedStore { site, offset, old, new });

@@ -105,6 +105,7 @@ fn run<S: ConcurrentSubject>(
         interleavings: 0,
         beyond: 0,
         left_out: 0,
+        share: u64::MAX,
         progress,
     };
     campaign.run(only, operations.len())
@@ -127,6 +128,8 @@ pub(super) struct Campaign<'a, S: ConcurrentSubject> {
     interleavings: u64,
     beyond: u64,
     left_out: u64,
+    /// Recoveries that the next interleaving may cost.
+    share: u64,
     progress: &'a mut dyn FnMut(Progress),
 }
 
@@ -280,6 +283,7 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         }
         let mut left = self.options.interleavings.max(slots as u64);
         let mut rng = SmallRng::seed_from_u64(self.options.seed ^ step as u64);
+        let begun = self.explorer.tally.recoveries;
         for depth in 0..=bound {
             if level.len() as u64 > left {
                 self.left_out += level.len() as u64 - left;
@@ -288,7 +292,11 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             }
             left -= level.len() as u64;
             let mut derived = Vec::new();
-            for item in level {
+            let items = level.len() as u64;
+            let deeper = if depth < bound { 4 } else { 1 };
+            for (done, item) in (0..).zip(level) {
+                let beyond = if deeper > 1 { 0 } else { self.options.interleavings_beyond };
+                self.share_of_step(begun, (items - done + beyond) * deeper);
                 let from = item.from;
                 let first = item.first;
                 let mut execution = self.execute(step, item)?;
@@ -302,9 +310,20 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             level = derived;
         }
         if slots > 1 && only.is_none() {
-            self.explore_beyond(step, base, slots, &mut rng)?;
+            self.explore_beyond(step, base, slots, begun, &mut rng)?;
         }
         Ok(())
+    }
+
+    /// The next interleaving may cost a share of what its step has left, which had cost nothing
+    /// when the tally came to `begun`: one of so many, doubled, since most need less.
+    fn share_of_step(&mut self, begun: u64, interleavings: u64) {
+        let spent = self.explorer.tally.recoveries - begun;
+        let left = self.options.step_recoveries.saturating_sub(spent);
+        self.share = match self.options.step_recoveries {
+            u64::MAX => u64::MAX,
+            _ => left / interleavings.max(1) * 2,
+        };
     }
 
     /// Interleavings by chance, up to the first that goes wrong.
@@ -313,9 +332,11 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         step: usize,
         base: &Base<S::Content>,
         slots: usize,
+        begun: u64,
         rng: &mut SmallRng,
     ) -> Result<(), ExploreError> {
         for i in 0..self.options.interleavings_beyond {
+            self.share_of_step(begun, self.options.interleavings_beyond - i);
             let chance = SmallRng::seed_from_u64(rng.random());
             let plan =
                 Plan { first: i as usize % slots, preemptions: Vec::new(), chance: Some(chance) };
@@ -372,6 +393,7 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             Ok(()) => {
                 execution.trace.moments = self.moments(base, execution);
                 self.explorer
+                    .within(self.share)
                     .explore_interleaving(&mut base.machine.clone(), &execution.trace, from, step)
                     .map(Ok)
             }
@@ -387,6 +409,7 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
                     &execution.trace,
                     from,
                     step,
+                    self.share,
                 );
             }
             return true;

@@ -41,12 +41,13 @@ impl Mutants {
         trace: &Trace,
         from: usize,
         step: usize,
+        share: u64,
     ) {
         let mut concerned: BTreeSet<_> = trace.events.iter().filter_map(barrier).collect();
         concerned.extend(whole.known.recovery_sites());
         let lacks_a_barrier = |mutant: &&Mutant| !matches!(mutant, Mutant::SwappedGroups(_));
         for mutant in whole.tally.mutants.iter().filter(lacks_a_barrier) {
-            if self.killed.contains_key(mutant) || options.spared.contains(mutant) {
+            if self.killed.contains_key(mutant) || !options.asks_for(*mutant) {
                 continue;
             }
             let alive = self.alive.entry(*mutant).or_default();
@@ -56,7 +57,12 @@ impl Mutants {
             }
             let mut explorer = Explorer::mutant(judge, options, *mutant, &whole.known)
                 .with_memory(std::mem::take(&mut alive.memory));
-            match explorer.explore_interleaving(&mut machine.clone(), trace, from, step) {
+            match explorer.within(share).explore_interleaving(
+                &mut machine.clone(),
+                trace,
+                from,
+                step,
+            ) {
                 None => {
                     alive.recoveries += explorer.tally.recoveries;
                     alive.memory = explorer.into_memory();

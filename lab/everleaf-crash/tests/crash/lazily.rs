@@ -137,8 +137,10 @@ fn where_everything_is_read_the_rest_is_a_sample_and_said_to_be() {
 }
 
 /// Two writes of one line with no fence between them have 2^16 outcomes, which are too many to
-/// list. Nothing reads them.
-struct Rewritten;
+/// list. One word of them is read, or none.
+struct Rewritten {
+    is_read: bool,
+}
 
 impl Subject for Rewritten {
     type State = Traced;
@@ -158,9 +160,20 @@ impl Subject for Rewritten {
     fn recover(&self, image: Traced) -> Result<Traced, String> {
         Ok(image)
     }
-    fn verify(&self, _: &mut Traced, _: &Promise) -> Result<(), String> {
+    fn verify(&self, media: &mut Traced, _: &Promise) -> Result<(), String> {
+        if self.is_read {
+            media.load(&media.region().get::<Line>(PPtr::at(64)).unwrap().0[0]);
+        }
         Ok(())
     }
+}
+
+#[test]
+fn what_nothing_reads_needs_no_try_however_many_outcomes_it_has() {
+    let report = explore(&Rewritten { is_read: false }, &within(100)).unwrap();
+    assert!(report.exhaustive && report.left_out == 0, "{report:?}");
+    assert_eq!((report.crash_points, report.sampled_points), (5, 0));
+    assert_eq!((report.lazily_exhaustive_points, report.recoveries), (2, 2));
 }
 
 #[test]
@@ -168,7 +181,7 @@ fn a_point_whose_outcomes_are_too_many_to_list_is_a_sample_and_counts_as_one() {
     // With the small budget the listed outcomes are told apart by what is read, with the large one
     // all of them are tried.
     for (budget, lazily) in [(100, 1), (5000, 0)] {
-        let report = explore(&Rewritten, &within(budget)).unwrap();
+        let report = explore(&Rewritten { is_read: true }, &within(budget)).unwrap();
         assert!(!report.exhaustive && report.left_out > 0, "{report:?}");
         assert_eq!(
             (report.sampled_points, report.lazily_exhaustive_points),

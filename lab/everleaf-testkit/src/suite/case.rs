@@ -1,7 +1,7 @@
 //! One exploration: what is explored, and how thoroughly.
 
 use everleaf::internal::{InjectedAborts, Simulation};
-use everleaf::{Engine, EngineParameters, Transactions};
+use everleaf::{Contract, Engine, EngineParameters, Transactions};
 use everleaf_crash::{
     Assumptions, ExploreError, Options, Progress, Report, explore_threads_with, explore_with,
 };
@@ -190,6 +190,9 @@ impl Case {
             case.subject = CaseSubject::Threads(Box::new(ConcurrentEngineSubject::new(*subject)));
         }
         case.options.interleavings = interleavings;
+        if engine.contract() == Contract::Buffered {
+            case.options.step_recoveries = BUFFERED_STEP;
+        }
         case
     }
 
@@ -289,6 +292,10 @@ impl Case {
 /// Of a [brief](Case::briefly) exploration: images a crash point, and interleavings.
 const BRIEF_BUDGET: u64 = 16;
 const BRIEF_INTERLEAVINGS: u64 = 30;
+
+/// Recoveries of all interleavings where a crash may take back all since the last end of an epoch:
+/// no line that was changed since is durable for certain, so each crash point has very many images.
+const BUFFERED_STEP: u64 = 6_000;
 
 fn options() -> Options {
     let (len, max_len) = SMALL_POOL;

@@ -118,12 +118,19 @@ impl SuiteReport {
                 if argument(mutant).is_some() { &mut self.argued } else { &mut self.mutants };
             list.insert(mutant);
         }
-        for (mutant, _) in report.killed.into_iter().filter(|(mutant, _)| !own(&mutant.site())) {
-            self.mutants.insert(mutant);
-            self.killed.entry(mutant).or_insert_with(|| name.to_owned());
-        }
+        self.add_killed(name, report.killed);
         self.violations
             .extend(report.violations.into_iter().map(|violation| (name.to_owned(), violation)));
+    }
+
+    /// Takes in the mutants in which an exploration broke something.
+    pub fn add_killed(&mut self, name: &str, killed: Vec<(Mutant, String)>) {
+        for (mutant, _) in killed {
+            if !mutant.site().name().starts_with("testkit.") {
+                self.mutants.insert(mutant);
+                self.killed.entry(mutant).or_insert_with(|| name.to_owned());
+            }
+        }
     }
 
     /// Barriers that are declared and were never executed.

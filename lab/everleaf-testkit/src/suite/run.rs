@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use everleaf_crash::{Mutant, Options, Report};
+use parking_lot::Mutex;
 
-use super::{Case, CaseSubject, SuiteReport};
+use super::{Case, CaseKind, CaseSubject, SuiteReport};
 use crate::PathTaken;
 
 /// How far a suite is.
@@ -23,9 +24,16 @@ pub struct SuiteProgress {
 /// What became of the case with this number.
 type Outcome = (usize, Result<(Report, Vec<PathTaken>), String>);
 
+/// Recoveries that each mutant may cost in each exploration at first. Most that break do so sooner,
+/// and one that survives one exploration is mostly killed by another.
+const FIRST_RECOVERIES: u64 = 2000;
+
 /// Explores all cases on `threads` threads; the mutants of `spared` are not explored. A mutant that
 /// one exploration has killed is not explored again in those that begin later; which one is named
 /// may therefore depend on the machine, and nothing else.
+///
+/// Mutants are bounded first. Those that nothing has killed then are explored once more, without a
+/// bound, in each case that has them.
 pub fn run_suite(
     cases: &[Case],
     spared: BTreeSet<Mutant>,
@@ -45,45 +53,82 @@ pub fn continue_suite(
     threads: usize,
     progress: &mut dyn FnMut(SuiteProgress),
 ) {
-    let next = AtomicUsize::new(0);
-    let killed = parking_lot::Mutex::new(spared);
-    let (sender, outcomes) = mpsc::channel::<Outcome>();
-    let work = |sender: mpsc::Sender<Outcome>| {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(case) = cases.get(at) else { break };
-            // A statement of its own: the lock is not to be held while the case is explored.
-            let spared = killed.lock().clone();
-            let outcome = explore(case, spared);
-            if let Ok((report, _)) = &outcome {
-                killed.lock().extend(report.killed.iter().map(|(mutant, _)| *mutant));
-            }
-            if sender.send((at, outcome)).is_err() {
-                break;
-            }
-        }
+    // The allocator's are quick, and kill the mutants of its barriers, which all others have too.
+    let mut order: Vec<usize> = (0..cases.len()).collect();
+    order.sort_by_key(|at| (!cases[*at].options.mutate, cases[*at].kind() != CaseKind::Allocator));
+    let killed = Mutex::new(spared);
+    let (mut done, mut judged) = (0, Vec::<(usize, BTreeSet<Mutant>)>::new());
+    let bounded = |at: usize| {
+        let spared = killed.lock().clone();
+        let mutant_recoveries = FIRST_RECOVERIES;
+        let options = Options { spared, mutant_recoveries, ..cases[at].options.clone() };
+        (at, explore(&cases[at], options, &killed))
     };
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            let sender = sender.clone();
-            scope.spawn(|| work(sender));
+    on_threads(threads, &order, &bounded, &mut |(at, outcome): Outcome| {
+        if let CaseSubject::Engine(subject) = &cases[at].subject {
+            report.wide_values |= subject.has_wide_values();
         }
-        drop(sender);
-        for (done, (at, outcome)) in outcomes.iter().enumerate() {
-            if let CaseSubject::Engine(subject) = &cases[at].subject {
-                report.wide_values |= subject.has_wide_values();
+        match outcome {
+            Ok((found, paths)) => {
+                judged.push((at, found.survivors.iter().copied().collect()));
+                report.add(&cases[at].name, cases[at].kind(), found, paths);
             }
-            match outcome {
-                Ok((found, paths)) => report.add(&cases[at].name, cases[at].kind(), found, paths),
-                Err(why) => report.failures.push((cases[at].name.clone(), why)),
-            }
-            progress(SuiteProgress { done: done + 1, of: cases.len(), images: report.images });
+            Err(why) => report.failures.push((cases[at].name.clone(), why)),
+        }
+        done += 1;
+        progress(SuiteProgress { done, of: cases.len(), images: report.images });
+    });
+    let left: BTreeSet<Mutant> = report.survivors().into_iter().collect();
+    judged.retain_mut(|(_, asked)| {
+        asked.retain(|mutant| left.contains(mutant));
+        !asked.is_empty()
+    });
+    let whole = |at: usize| {
+        let (case, asked) = &judged[at];
+        let asked: BTreeSet<Mutant> = asked.difference(&killed.lock()).copied().collect();
+        let options = Options { asked: Some(asked), ..cases[*case].options.clone() };
+        let is_needless = options.asked.as_ref().is_some_and(BTreeSet::is_empty);
+        (!is_needless).then(|| (*case, explore(&cases[*case], options, &killed)))
+    };
+    let order: Vec<usize> = (0..judged.len()).collect();
+    on_threads(threads, &order, &whole, &mut |outcome: Option<Outcome>| {
+        if let Some((at, Ok((found, _)))) = outcome {
+            report.add_killed(&cases[at].name, found.killed);
         }
     });
 }
 
-fn explore(case: &Case, spared: BTreeSet<Mutant>) -> Result<(Report, Vec<PathTaken>), String> {
-    let options = Options { spared, ..case.options.clone() };
+/// Does something with each number of a list, on several threads, and hands over what came of it.
+fn on_threads<T: Send>(
+    threads: usize,
+    numbers: &[usize],
+    work: &(dyn Fn(usize) -> T + Sync),
+    take: &mut dyn FnMut(T),
+) {
+    let next = AtomicUsize::new(0);
+    let (sender, outcomes) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if sender.send(work(*number)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        outcomes.iter().for_each(take);
+    });
+}
+
+fn explore(
+    case: &Case,
+    options: Options,
+    killed: &Mutex<BTreeSet<Mutant>>,
+) -> Result<(Report, Vec<PathTaken>), String> {
     let report = case.explore(&options, &mut |_| {}).map_err(|e| e.to_string())?;
+    killed.lock().extend(report.killed.iter().map(|(mutant, _)| *mutant));
     Ok((report, case.paths()?))
 }
