@@ -68,6 +68,8 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         let (stamp, epoch) = (media.load(&node.stamp), epochs.current());
         let is_border = self.inspect(at, stamp)?;
         let crosses = is_border && !ValueUndo::in_common(stamp.epoch(), epoch);
+        // It means nothing after a crash. Readers ask the stamp as well, which comes last.
+        media.store(&node.version, Version::fresh(is_border, epochs.run()));
         if is_border {
             if epochs.has_failed(stamp.epoch()) {
                 media.store(&node.perm, media.load(&node.perm_undo));
@@ -83,7 +85,6 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             media.store(&node.perm_undo, media.load(&node.perm));
             media.order(site!("masstree.recover.R2.order"));
         }
-        media.store(&node.version, Version::fresh(is_border, epochs.run()));
         let new = Stamp::of(epochs.now()).with_line(3).with_line(4);
         media.store(&node.stamp, if crosses { new.crossed() } else { new });
         self.memory.note(at.offset, 0);

@@ -305,7 +305,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
     /// The next interleavings may cost so many recoveries each.
     pub fn within(&mut self, recoveries: u64) -> &mut Self {
         let is_bounded = recoveries < u64::MAX;
-        self.interleaving_until = is_bounded.then(|| self.tally.recoveries.saturating_add(recoveries));
+        self.interleaving_until =
+            is_bounded.then(|| self.tally.recoveries.saturating_add(recoveries));
         self
     }
 

@@ -3,7 +3,7 @@
 
 use everleaf::Engine;
 
-use super::{Directed, Family, Meetings, Member, Needs, inserts, removes};
+use super::{Directed, Family, Meetings, Member, Needs, inserts, lines, removes};
 use crate::Level::{Index, Store};
 use crate::ScriptKeys;
 use crate::ScriptKeys::{Bytes, U64};
@@ -98,6 +98,7 @@ fn epochs(_: Engine) -> Vec<Directed> {
             cases.push(Directed::new(name, level, U64, 1, script).with_budget(3));
         }
     }
+    cases.push(log_of_another_pool());
     cases
 }
 
@@ -167,6 +168,19 @@ fn nodes(keys: ScriptKeys) -> Vec<Directed> {
         Directed::new(name, Index, keys, 1, script).with_budget(16)
     };
     scripts.iter().map(case).collect()
+}
+
+/// The first segment of the log stands where another pool had its own, and is filled in an epoch of
+/// the same number: what the other one logged is whole there, of nodes that are where they were.
+/// Nodes are logged whose values have 64 bits.
+fn log_of_another_pool() -> Directed {
+    let insert = |value: u64| lines((1..10).map(|i| format!("insert {}0 {value}", i)));
+    let [before, after] = [u64::MAX, u64::MAX - 1].map(insert);
+    let script = format!(
+        "{before}sync\nupdate 10 1\nupdate 40 1\nupdate 60 1\nupdate 90 1\nexplore\ncreate\n\
+         {after}sync\nupdate 10 2\ncrash\nget 10\nupdate 20 3\nsync\n"
+    );
+    Directed::new("a log over that of another pool", Index, U64, 1, script).with_budget(3)
 }
 
 /// Buffers of values that are taken, replaced and given back, in one epoch and in several.

@@ -24,8 +24,8 @@ use crate::TREE_SITES;
 pub(crate) struct Family {
     /// Its engines that persist.
     pub members: &'static [Member],
-    /// Mutants in which no exploration breaks and that are right all the same, each with the
-    /// reason. Every other survivor is a mistake: of the code, where a barrier is redundant, or of
+    /// Mutants in which no exploration breaks and that are right all the same, or are missed by
+    /// explorations of the layer below alone, each with the reason. Every other survivor is a mistake: of the code, where a barrier is redundant, or of
     /// the scenarios. What follows a barrier is not the same in every engine: where something
     /// breaks, the mutant counts as killed.
     pub equivalent_mutants: &'static [(&'static str, &'static str)],

@@ -27,13 +27,15 @@ type Outcome = (usize, Result<(Report, Vec<PathTaken>), String>);
 /// Recoveries that each mutant may cost in each exploration at first. Most that break do so sooner,
 /// and one that survives one exploration is mostly killed by another.
 const FIRST_RECOVERIES: u64 = 2000;
+/// Recoveries that those may cost which nothing has killed then, in each exploration that has them.
+const LAST_RECOVERIES: u64 = 20_000;
 
 /// Explores all cases on `threads` threads; the mutants of `spared` are not explored. A mutant that
 /// one exploration has killed is not explored again in those that begin later; which one is named
 /// may therefore depend on the machine, and nothing else.
 ///
-/// Mutants are bounded first. Those that nothing has killed then are explored once more, without a
-/// bound, in each case that has them.
+/// Each mutant may cost 2,000 recoveries in each case. Those that nothing has killed then are
+/// explored once more in the cases that have them, with ten times as many.
 pub fn run_suite(
     cases: &[Case],
     spared: BTreeSet<Mutant>,
@@ -83,15 +85,17 @@ pub fn continue_suite(
         asked.retain(|mutant| left.contains(mutant));
         !asked.is_empty()
     });
-    let whole = |at: usize| {
+    let further = |at: usize| {
         let (case, asked) = &judged[at];
         let asked: BTreeSet<Mutant> = asked.difference(&killed.lock()).copied().collect();
-        let options = Options { asked: Some(asked), ..cases[*case].options.clone() };
+        let mutant_recoveries = LAST_RECOVERIES;
+        let asked = Some(asked);
+        let options = Options { asked, mutant_recoveries, ..cases[*case].options.clone() };
         let is_needless = options.asked.as_ref().is_some_and(BTreeSet::is_empty);
         (!is_needless).then(|| (*case, explore(&cases[*case], options, &killed)))
     };
     let order: Vec<usize> = (0..judged.len()).collect();
-    on_threads(threads, &order, &whole, &mut |outcome: Option<Outcome>| {
+    on_threads(threads, &order, &further, &mut |outcome: Option<Outcome>| {
         if let Some((at, Ok((found, _)))) = outcome {
             report.add_killed(&cases[at].name, found.killed);
         }
