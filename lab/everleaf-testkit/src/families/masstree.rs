@@ -24,7 +24,7 @@ pub(super) const FAMILY: Family = Family {
         },
     ],
     equivalent_mutants: &[],
-    may_be_idle: &["masstree.epoch.E1.lines"],
+    may_be_idle: &["masstree.epoch.E1.lines", "masstree.create.N1.root", "masstree.log.F1.fence"],
     directed: epochs,
     meetings: MEETINGS,
     more: |_| Vec::new(),
@@ -147,6 +147,18 @@ fn nodes(keys: ScriptKeys) -> Vec<Directed> {
                 "{many}explore\n{}sync\n{}crash\nremove 40\nsync\n",
                 removes([10, 20, 30]),
                 removes([40, 50, 60, 70])
+            ),
+        ),
+        (
+            "operations that change nothing",
+            format!(
+                "{full}explore\ninsert 10 5\nupdate 15 1\nremove 15\nsync\nupdate 10 7\nsync\n"
+            ),
+        ),
+        (
+            "an end of an epoch that is cut when it counts",
+            format!(
+                "{full}update 10 11\ncut pool.epoch.E3.fence sync\nupdate 20 2\nremove 10\nsync\n"
             ),
         ),
         (

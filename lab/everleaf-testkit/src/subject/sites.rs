@@ -33,13 +33,12 @@ const EPOCHS_OF_RECORDS: &[&str] = &[
     "pool.chunk.",
     "pool.intent.",
 ];
-/// Never of these engines: nothing of them is linked, and no run is given back.
+/// Never of these engines: nothing of them is linked.
 const LINKS: &[&str] = &[
     "pool.exchange.",
     "pool.link.",
     "pool.doubt.",
     "pool.batch.",
-    "pool.run.free",
     "pool.recover.blocks",
     "pool.recover.retire",
     "pool.recover.batch.",

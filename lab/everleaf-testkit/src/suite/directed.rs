@@ -20,6 +20,9 @@ pub(super) fn directed(engine: Engine) -> Vec<Case> {
         cases.extend(stores(engine));
         cases.extend(refused::refused_splits(engine));
     }
+    if engine.contract() == Contract::Buffered && Bytes.are_of(engine) {
+        cases.push(without_room_in_an_epoch(engine));
+    }
     if engine.is_concurrent() {
         cases.extend(threads(engine));
     }
@@ -150,6 +153,21 @@ fn without_room_for_words(engine: Engine) -> [Case; 2] {
         case("a split that is refused by a full pool", &refused, 64 << 10),
         case("growth", &growth, 128 << 10),
     ]
+}
+
+/// A pool that is full even when an epoch has ended.
+fn without_room_in_an_epoch(engine: Engine) -> Case {
+    let long = |i: u64| format!("{i:03}{}", "x".repeat(4000));
+    let keys = long_keys(engine, long);
+    let script = format!(
+        "{}explore\nrefused insert {} 1\nremove {}\nsync\ninsert 5 1\n",
+        lines((1..=keys).map(|i| format!("insert {} {i}", long(i)))),
+        long(keys + 1),
+        long(keys),
+    );
+    Case::scripted("a key that a full pool refuses", engine, Index, Bytes, 1, &script)
+        .in_pool(64 << 10, 64 << 10)
+        .with_budget(8)
 }
 
 /// How many of these keys the smallest pool has room for.
