@@ -43,9 +43,9 @@ pub struct Options {
     /// recovery has left durably, cost at most half of all other recoveries, and so many more.
     pub recoveries: u64,
     /// Recoveries that the exploration of operations which run one after another may cost in all;
-    /// so may that of each mutant, unless it is [bounded](Self::mutant_recoveries). Each crash point gets an even share of what is left, doubled,
-    /// since most need less; then its images are so many at most as well, and what would cost more
-    /// is left out.
+    /// so may that of each mutant, unless it is [bounded](Self::mutant_recoveries). Each crash
+    /// point gets an even share of what is left, doubled, since most need less; then its images are
+    /// so many at most as well, and what would cost more is left out.
     pub all_recoveries: u64,
     /// Recoveries that the exploration of one mutant may cost in all, shared out in the same way:
     /// most that break do so soon, and one that survives here may be killed by another program. Of

@@ -1,6 +1,6 @@
 //! The walk over the crash points: `point` tries the images of one, `image` recovers one image and
-//! crashes inside that, `left` remembers what recoveries have left behind, `unread` which words they
-//! have read.
+//! crashes inside that, `left` remembers what recoveries have left behind, `unread` which words
+//! they have read.
 
 mod image;
 mod left;

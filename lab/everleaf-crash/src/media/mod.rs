@@ -1,9 +1,10 @@
 //! The media of the laboratory. None of them keeps anything for a user.
 //!
 //! Map of the files: `traced` (what the explorer works on) · `event` `watch` `reads` `scheduler`
-//! (what it records, which loads it notes, which words a run depends on, which thread runs) · `instrumented` (hardware that counts or has
-//! added latencies) · `counting` `tally` `cache_model` (what it counts, where the counts stand,
-//! which reads go to memory) · `latency` (what it adds) · `dram` (memory without barriers).
+//! (what it records, which loads it notes, which words a run depends on, which thread runs) ·
+//! `instrumented` (hardware that counts or has added latencies) · `counting` `tally` `cache_model`
+//! (what it counts, where the counts stand, which reads go to memory) · `latency` (what it adds) ·
+//! `dram` (memory without barriers).
 
 mod cache_model;
 mod counting;

@@ -25,13 +25,14 @@ pub(crate) struct Family {
     /// Its engines that persist.
     pub members: &'static [Member],
     /// Mutants in which no exploration breaks and that are right all the same, or are missed by
-    /// explorations of the layer below alone, each with the reason. Every other survivor is a mistake: of the code, where a barrier is redundant, or of
-    /// the scenarios. What follows a barrier is not the same in every engine: where something
-    /// breaks, the mutant counts as killed.
+    /// explorations of the layer below alone, each with the reason. Every other survivor is a
+    /// mistake: of the code, where a barrier is redundant, or of the scenarios. What follows a
+    /// barrier is not the same in every engine: where something breaks, the mutant counts as
+    /// killed.
     pub equivalent_mutants: &'static [(&'static str, &'static str)],
     /// Flushes and fences that may find nothing to do, since they cannot know what the session
-    /// before has flushed, that the caller had nothing to prepare in a run, which lines of a block an
-    /// epoch has written or another has flushed, or that an epoch that failed had nothing in its
+    /// before has flushed, that the caller had nothing to prepare in a run, which lines of a block
+    /// an epoch has written or another has flushed, or that an epoch that failed had nothing in its
     /// log.
     pub may_be_idle: &'static [&'static str],
     /// Directed scenarios: they reach every barrier of an engine's index, and miss each that is

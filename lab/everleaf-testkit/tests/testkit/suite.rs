@@ -69,7 +69,7 @@ engines! {
     every_barrier_of_circ_tree_with_linear_search_is_reached_and_needed: CircTreeLinear,
     #[ignore = "many minutes: `everleaf explore --engine fastfair --suite`, or this test by name"]
     every_barrier_of_fast_fair_is_reached_and_needed: FastFair,
-    #[ignore = "many minutes: `everleaf explore --engine masstree --suite`, or this test by name"]
+    #[ignore = "minutes: `everleaf explore --engine masstree --suite`, or this test by name"]
     every_barrier_of_masstree_is_reached_and_needed: Masstree,
     #[ignore = "many minutes: `everleaf explore --engine masstree-logging --suite`"]
     every_barrier_of_masstree_with_its_log_alone_is_reached_and_needed: MasstreeLogging,
