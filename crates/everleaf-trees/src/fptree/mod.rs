@@ -45,8 +45,9 @@
 //! * I6: the inner nodes lead, in order, to exactly the leaves of the runs whose bitmap is not 0,
 //!   and to the leftmost, whose bitmap may be 0; their separators are the leaves' lower bounds.
 //! * I7: every leaf of every run is either in the tree or in the list of free leaves; the counts of
-//! the groups agree. * I8: outside of operations the lower bound of a free leaf is null
-//! (byte-string keys), and a dead slot's pointer to a record of a key, in free leaves too.
+//!   the groups agree.
+//! * I8: outside of operations the lower bound of a free leaf is null (byte-string keys), and a
+//!   dead slot's pointer to a record of a key, in free leaves too.
 //! * I9: outside of operations the micro-log is retired.
 //! * I10: the number of keys is the number of live slots.
 //!
