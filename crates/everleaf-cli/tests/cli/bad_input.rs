@@ -75,9 +75,9 @@ fn a_pool_of_another_version_names_both_versions() {
     let bench = filled();
     let sound = content(&bench.path("p"));
     let newer =
-        "the pool has format version 5, this program knows versions up to 4; use a newer release";
-    let older = "the pool has format version 2, this program reads version 4";
-    for (version, complaint) in [(5, newer), (2, older)] {
+        "the pool has format version 6, this program knows versions up to 5; use a newer release";
+    let older = "the pool has format version 2, this program reads version 5";
+    for (version, complaint) in [(6, newer), (2, older)] {
         let mut other = sound.clone();
         other[VERSION] = version;
         let checksum = u64::from(crc32fast::hash(&other[..CHECKSUM]));

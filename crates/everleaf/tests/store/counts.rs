@@ -218,3 +218,46 @@ fn counting_beside_writers_misses_none_of_what_they_do() -> Result<()> {
     }
     Ok(())
 }
+
+/// More entries than an opening counts at once: a clean close stores how many there are.
+#[test]
+fn a_clean_close_stores_the_counts_and_the_next_opening_takes_them() -> Result<()> {
+    const MANY: u64 = 12_000;
+    for key_type in [KeyType::U64, KeyType::Bytes] {
+        let folder = folder();
+        let path = folder.path().join("a.pool");
+        let clock = Clock::manual(START_MS);
+        let store = CreateOptions::new()
+            .size_bytes(4 << 20)
+            .key_type(key_type)
+            .clock(clock.clone())
+            .create(&path)?;
+        let key = |n: u64| match key_type {
+            KeyType::U64 => OwnedKey::U64(n),
+            KeyType::Bytes => OwnedKey::from(n.to_string().into_bytes()),
+        };
+        for n in 0..MANY {
+            store.put(key(n), b"")?;
+        }
+        store.put_for(key(0), b"", Duration::from_secs(10))?;
+        store.close()?;
+        let mut expected = MANY;
+        for round in 1..4 {
+            let read_only = OpenOptions::new().read_only(true).clock(clock.clone()).open(&path)?;
+            assert_eq!(read_only.len()?, expected);
+            drop(read_only);
+            let store = OpenOptions::new().clock(clock.clone()).open(&path)?;
+            assert_eq!(store.len()?, expected);
+            store.delete(key(round))?;
+            store.put(key(MANY + round), b"")?;
+            store.put(key(2 * MANY + round), b"")?;
+            clock.advance(Duration::from_secs(6));
+            // The key that expires is gone in the second round.
+            expected = MANY + round - u64::from(round >= 2);
+            let outcome = store.check()?;
+            assert!(outcome.ok && outcome.keys == expected, "{outcome:?}");
+            store.close()?;
+        }
+    }
+    Ok(())
+}

@@ -24,7 +24,12 @@ pub(super) const FAMILY: Family = Family {
         },
     ],
     equivalent_mutants: &[],
-    may_be_idle: &["masstree.epoch.E1.lines", "masstree.create.N1.root", "masstree.log.F1.fence"],
+    may_be_idle: &[
+        "masstree.epoch.E0.lines",
+        "masstree.epoch.E1.lines",
+        "masstree.create.N1.root",
+        "masstree.log.F1.fence",
+    ],
     directed: epochs,
     meetings: MEETINGS,
     more: |_| Vec::new(),

@@ -30,7 +30,7 @@ fn a_batch_of_a_hundred_puts_is_all_or_nothing_in_every_image() {
         let report =
             explored(engine, Scenario::parse(&script, Some(ScriptKeys::U64)).unwrap(), &options);
         println!("{engine}: {} crash points, {} images", report.crash_points, report.images);
-        assert!(report.images > 3000, "{}", report.images);
+        assert!(report.images > 500, "{}", report.images);
     }
 }
 

@@ -6,8 +6,9 @@
 //! K2  an opening, before the first write: the record is read, and freed      free_from
 //!     Crash: it is still there, and true.
 //! ```
-//! So it is never there while anything is written. A store with very many moments at which values
-//! expire stores none, and one that has no room: the next opening counts when it is asked.
+//! So it is never there while anything is written. A store with few entries stores none, nor one
+//! with very many moments at which values expire, nor one that has no room: the next opening counts
+//! when it is asked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use crate::Error;
 use crate::core::keyspace::Space;
 
 const ROOT: RootName = RootName::new("counts");
+/// Fewer entries are counted at once.
+pub(super) const MANY_ENTRIES: u64 = 10_000;
 /// Moments of expiry that are stored: 16 bytes each.
 const MOST_MOMENTS: usize = 4096;
 

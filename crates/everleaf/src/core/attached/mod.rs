@@ -420,10 +420,12 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         if !self.opening.writable {
             return Ok(());
         }
+        let entries = live.index.len();
         let seal = live.index.close()?;
         let pool = Arc::clone(&live.pool);
         drop(live);
-        if let Some(counted) = self.counts.counted(self.now_ms()) {
+        let many = entries >= kept_counts::MANY_ENTRIES;
+        if let Some(counted) = self.counts.counted(self.now_ms()).filter(|_| many) {
             // Without room, or with damage, the next opening counts.
             let _ = kept_counts::store(&pool, &counted);
         }
