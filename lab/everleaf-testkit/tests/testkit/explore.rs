@@ -25,7 +25,8 @@ fn explored(engine: Engine, level: Level, scenario: Scenario, mutate: bool) -> R
         budget: 24,
         recovery_budget: 4,
         recoveries: 96,
-        all_recoveries: 3_000,
+        // A mutant is a sample where the program is.
+        all_recoveries: if mutate { 20_000 } else { 3_000 },
         mutate,
         ..Options::default()
     };
@@ -113,7 +114,7 @@ fn barriers_of_plain_operations_are_needed() {
             .collect();
         assert_eq!(survivors, Vec::<&str>::new());
         // `lcbtree` has eight barriers in all.
-        let least = if engine.name() == "lcbtree" { 8 } else { 10 };
-        assert!(report.mutants_killed.unwrap_or(0) >= least, "{:?}", report.mutants_killed);
+        let least = if engine.name() == "lcbtree" { 8 } else { 15 };
+        assert!(report.mutants_killed.unwrap_or(0) >= least, "{engine}: {:?}", report.survivors);
     }
 }
