@@ -59,13 +59,14 @@ impl Redb {
 
 impl<K: BenchKey> ByteStore<K> for Redb {
     fn get(&self, key: &K, show: &mut Show<'_>) -> Result<bool, BenchError> {
-        let found = self.table()?.get(key.bytes().as_ref()).map_err(failed)?;
+        // Owned: what `get` returns does not keep its transaction, whose pages a writer then frees.
+        let found = self.table()?.get_owned(key.bytes().as_ref()).map_err(failed)?;
         Ok(found.map(|value| show(value.value())).is_some())
     }
     fn get_many(&self, keys: &[K], show: &mut ShowPlace<'_>) -> Result<(), BenchError> {
         let table = self.table()?;
         for (place, key) in keys.iter().enumerate() {
-            if let Some(value) = table.get(key.bytes().as_ref()).map_err(failed)? {
+            if let Some(value) = table.get_owned(key.bytes().as_ref()).map_err(failed)? {
                 show(place, value.value());
             }
         }
