@@ -209,20 +209,21 @@ impl<M: Media> Pool<M> {
     /// [`PoolError::Corrupt`], [`PoolError::NewerVersion`], [`PoolError::OlderVersion`],
     /// [`PoolError::OtherBoot`], or as the medium reports.
     pub fn open(media: M) -> Result<(Arc<Self>, Opened), PoolError> {
-        Self::open_if(media, |_| Ok(()))
+        let (pool, opened, ()) = Self::open_if(media, |_| Ok::<_, PoolError>(()))?;
+        Ok((pool, opened))
     }
 
     /// As [`open`](Pool::open), if the caller can use a pool of this format: before that nothing is
-    /// written.
+    /// written. What `accept` makes of the format is handed back.
     ///
     /// # Errors
     /// As there, or what `accept` returns.
-    pub fn open_if<E: From<PoolError>>(
+    pub fn open_if<T, E: From<PoolError>>(
         media: M,
-        accept: impl FnOnce(&Format) -> Result<(), E>,
-    ) -> Result<(Arc<Self>, Opened), E> {
+        accept: impl FnOnce(&Format) -> Result<T, E>,
+    ) -> Result<(Arc<Self>, Opened, T), E> {
         let identity = Self::identity_on(&media)?;
-        accept(&identity.format)?;
+        let accepted = accept(&identity.format)?;
         let pool = Self::over(media, &identity);
         pool.add_extents()?;
         let left = pool.check_state()?;
@@ -234,7 +235,8 @@ impl<M: Media> Pool<M> {
         pool.drop_doubts(&mut doubts, &named_by(&pending_links, &pending_batches))?;
         pool.add_roots()?;
         let shutdown = if left == Left::Closed { Shutdown::Clean } else { Shutdown::Crash };
-        Ok((Arc::new(pool), Opened { shutdown, seal, pending_links, pending_batches, doubts }))
+        let opened = Opened { shutdown, seal, pending_links, pending_batches, doubts };
+        Ok((Arc::new(pool), opened, accepted))
     }
 
     /// Opens what can be opened of a damaged pool, in memory that no other process sees: whatever

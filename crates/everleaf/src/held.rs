@@ -1,10 +1,10 @@
-//! What a store is made with, and what holds of it then.
+//! What a store is made with.
 
-use everleaf_pmem::{Durability, Medium};
+use everleaf_pmem::Transactions;
 
-use crate::DurabilityMode;
-use crate::core::attached::Opening;
+use crate::core::attached::Terms;
 use crate::durability::Ground;
+use crate::{Clock, DurabilityMode};
 
 /// Which identity a new pool gets.
 #[derive(Clone, Copy)]
@@ -15,25 +15,15 @@ pub(crate) enum Made {
     As(u128),
 }
 
-/// What holds of durability in an open store.
-#[derive(Clone, Copy)]
-pub(crate) struct Held {
-    pub(crate) mode: DurabilityMode,
-    durability: Durability,
-    medium: Medium,
-    log: bool,
-}
-
-impl Held {
-    pub(crate) fn of(ground: Ground, mode: DurabilityMode) -> Self {
-        let Ground { medium, log, .. } = ground;
-        Self { mode, durability: ground.survives(mode), medium, log }
-    }
-
-    /// Notes it in what is known of the store.
-    pub(crate) fn tell(self, opening: &mut Opening) {
-        let Self { mode, durability, medium, log } = self;
-        (opening.mode, opening.durability) = (mode, durability);
-        (opening.medium, opening.log) = (medium, log);
-    }
+/// The terms on which a store on this ground promises what the mode says.
+pub(crate) fn terms(
+    ground: Ground,
+    mode: DurabilityMode,
+    writable: bool,
+    transactions: Transactions,
+    clock: &Clock,
+) -> Terms {
+    let Ground { medium, log, .. } = ground;
+    let durability = ground.survives(mode);
+    Terms { writable, medium, log, durability, mode, transactions, clock: clock.clone() }
 }

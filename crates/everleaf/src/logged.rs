@@ -25,8 +25,9 @@ use everleaf_log::{
 use everleaf_pmem::{Cpu, Hardware, Region};
 use everleaf_pool::{Format, LOG_STAMP_OFFSET, LockedFile, PoolError};
 
+use crate::core::attached::Terms;
 use crate::durability::{Ground, choice_of};
-use crate::held::{Held, Made};
+use crate::held::Made;
 use crate::{CreateOptions, DurabilityMode, Engine, Error, OpenOptions, Store, registry};
 
 /// Where the log of a pool is.
@@ -112,9 +113,8 @@ pub(crate) fn open(
     locked: LockedFile,
     start: Instant,
 ) -> Result<Store, Error> {
-    registry::check_format(locked.format())?;
-    let engine = registry::engine_of(locked.format())?;
-    let held = held(options, engine, locked.format())?;
+    let engine = registry::check_format(locked.format())?;
+    let terms = terms(options, engine, locked.format())?;
     locked.check_length()?;
     let (folder, disk) = open_folder(path, !options.read_only)?;
     let (uuid, max_bytes) = (locked.uuid(), locked.max_bytes());
@@ -123,20 +123,20 @@ pub(crate) fn open(
         let lock = file.try_clone().map_err(io_failed("opening", path))?;
         let region = read_only(&base_of(uuid, max_bytes, file), &disk).map_err(failed(&folder))?;
         let media = Hardware::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
-        return options.open_as(media, start, |_| Ok(held), Some(lock)).map(|(store, _)| store);
+        return options.open_as(media, start, |_, _| Ok(terms), Some(lock)).map(|(store, _)| store);
     }
     let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
-    let (base, how) = (base_of(uuid, max_bytes, file), log_options(bytes, engine, held.mode));
+    let (base, how) = (base_of(uuid, max_bytes, file), log_options(bytes, engine, terms.mode));
     let media = Logged::open(&base, Arc::new(disk), how).map_err(failed(&folder))?;
-    options.open_as(media, start, |_| Ok(held), None).map(|(store, _)| store)
+    options.open_as(media, start, |_, _| Ok(terms), None).map(|(store, _)| store)
 }
 
-/// What holds in a pool of this format.
-fn held(options: &OpenOptions, engine: Engine, format: &Format) -> Result<Held, Error> {
+/// The terms for a pool of this format.
+fn terms(options: &OpenOptions, engine: Engine, format: &Format) -> Result<Terms, Error> {
     let ground = Ground::with_log(engine);
     let writable = !options.read_only;
     let mode = ground.of_opening(choice_of(format)?, options.durability, writable)?;
-    Ok(Held::of(ground, ground.weakened(mode, options.enough)))
+    Ok(options.terms(ground, ground.weakened(mode, options.enough)))
 }
 
 /// What file and log of a damaged pool hold together, in memory, and why the log is refused, if it

@@ -8,13 +8,13 @@ use std::time::Instant;
 use everleaf_index::{BytesKeys, U64Keys};
 use everleaf_pmem::{Cpu, FlushInstruction, Hardware, Media, Medium, Region, Transactions};
 use everleaf_pool::{
-    DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, lock_file,
+    DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Pool, PoolError, create_file, lock_file,
 };
 
-use crate::core::attached::Attached;
+use crate::core::attached::{Attached, Terms};
 use crate::core::backend::Backend;
 use crate::durability::{Ground, choice_of, has_log, with_choice, with_log};
-use crate::held::{Held, Made};
+use crate::held::{Made, terms};
 use crate::unfinished::Unfinished;
 use crate::{
     Clock, DurabilityMode, Engine, EngineParameters, Error, Store, StoreKey, logged, registry,
@@ -276,14 +276,15 @@ impl CreateOptions {
         made: Made,
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
         let format = self.format()?;
-        let held = Held::of(ground, ground.of_new(self.durability)?);
+        let mode = ground.of_new(self.durability)?;
+        let terms = terms(ground, mode, true, self.transactions, &self.clock);
         let pool = match made {
             Made::New => Pool::create(media, &format)?,
             Made::As(uuid) => Pool::create_as(media, &with_log(format), uuid)?,
         };
         let backend = match self.key_type {
-            KeyType::U64 => self.attach::<M, U64Keys>(&pool, held)?,
-            KeyType::Bytes => self.attach::<M, BytesKeys>(&pool, held)?,
+            KeyType::U64 => self.attach::<M, U64Keys>(&pool, terms)?,
+            KeyType::Bytes => self.attach::<M, BytesKeys>(&pool, terms)?,
         };
         pool.sync()?;
         Ok((Store::over(backend), pool))
@@ -292,18 +293,10 @@ impl CreateOptions {
     fn attach<M: Media, K: StoreKey>(
         &self,
         pool: &Arc<Pool<M>>,
-        held: Held,
+        terms: Terms,
     ) -> Result<Arc<dyn Backend>, Error> {
-        let mut attached = Attached::<M, K>::create(
-            Arc::clone(pool),
-            self.engine,
-            &self.sized_parameters(),
-            self.transactions,
-            self.clock.clone(),
-        )?;
-        held.tell(attached.opening_mut());
-        attached.end_epochs()?;
-        Ok(Arc::new(attached))
+        let parameters = self.sized_parameters();
+        Ok(Arc::new(Attached::<M, K>::create(pool, self.engine, &parameters, terms)?))
     }
 }
 
@@ -470,60 +463,45 @@ impl OpenOptions {
         start: Instant,
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
         let (medium, keeps) = (media.region().medium(), media.durability());
-        let held = |format: &Format| {
-            let ground = Ground::new(registry::engine_of(format)?, medium, keeps);
+        let terms = |engine, format: &Format| {
+            let ground = Ground::new(engine, medium, keeps);
             let mode = ground.of_opening(choice_of(format)?, self.durability, !self.read_only)?;
-            Ok(Held::of(ground, mode))
+            Ok(self.terms(ground, mode))
         };
-        self.open_as(media, start, held, None)
+        self.open_as(media, start, terms, None)
     }
 
-    /// The same, with what holds of durability in a pool of a format, and a file that stays locked
+    /// The terms on which a store on this ground is opened, to promise what the mode says.
+    pub(crate) fn terms(&self, ground: Ground, mode: DurabilityMode) -> Terms {
+        terms(ground, mode, !self.read_only, self.transactions, &self.clock)
+    }
+
+    /// The same, with the terms for a pool of an engine and a format, and a file that stays locked
     /// until the store is closed.
     pub(crate) fn open_as<M: Media>(
         &self,
         media: M,
         start: Instant,
-        held: impl Fn(&Format) -> Result<Held, Error>,
+        terms: impl FnOnce(Engine, &Format) -> Result<Terms, Error>,
         lock: Option<File>,
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
-        let (pool, opened) = Pool::open_if(media, |format| {
-            registry::check_format(format)?;
-            held(format).map(drop)
+        let (pool, opened, (engine, terms)) = Pool::open_if(media, |format| {
+            let engine = registry::check_format(format)?;
+            Ok::<_, Error>((engine, terms(engine, format)?))
         })?;
-        let held = held(pool.format())?;
-        let store = match pool.format().key_type {
+        let backend: Arc<dyn Backend> = match pool.format().key_type {
             KeyType::U64 => {
-                self.attach::<M, U64Keys>(Arc::clone(&pool), &opened, held, start, lock)?
+                Arc::new(Attached::<M, U64Keys>::open(&pool, &opened, engine, terms, start, lock)?)
             }
-            KeyType::Bytes => {
-                self.attach::<M, BytesKeys>(Arc::clone(&pool), &opened, held, start, lock)?
-            }
+            KeyType::Bytes => Arc::new(Attached::<M, BytesKeys>::open(
+                &pool, &opened, engine, terms, start, lock,
+            )?),
         };
-        Ok((store, pool))
-    }
-
-    fn attach<M: Media, K: StoreKey>(
-        &self,
-        pool: Arc<Pool<M>>,
-        opened: &Opened,
-        held: Held,
-        start: Instant,
-        lock: Option<File>,
-    ) -> Result<Store, Error> {
-        let mut attached =
-            Attached::<M, K>::open(pool, opened, self.transactions, self.clock.clone())?;
-        lock.into_iter().for_each(|file| attached.keep_locked(file));
-        let opening = attached.opening_mut();
-        opening.writable = !self.read_only;
-        held.tell(opening);
-        opening.recovery = start.elapsed();
-        attached.end_epochs()?;
-        let store = Store::over(Arc::new(attached));
+        let store = Store::over(backend);
         if !self.read_only {
             store.finish_drops()?;
         }
-        Ok(store)
+        Ok((store, pool))
     }
 }
 

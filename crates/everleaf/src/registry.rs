@@ -142,8 +142,19 @@ pub fn open_index_with<K: StoreKey, M: Media>(
         return Err(Error::WrongKeyType { expected: format.key_type });
     }
     let engine = engine_of(format)?;
-    let index = engine.open(pool, opening).map_err(|error| of_pool(error, format))?;
-    Ok((index, engine))
+    Ok((open_engine(pool, engine, opening)?, engine))
+}
+
+/// Opens the index in a pool, whose engine and kind of keys are known.
+///
+/// # Errors
+/// [`Error::ParameterOfPool`], or damage.
+pub(crate) fn open_engine<K: StoreKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    engine: Engine,
+    opening: Opening,
+) -> Result<Box<dyn Index<K>>, Error> {
+    engine.open(pool, opening).map_err(|error| of_pool(error, pool.format()))
 }
 
 /// The engine of a pool.
@@ -152,12 +163,12 @@ pub(crate) fn engine_of(format: &Format) -> Result<Engine, Error> {
     engine.map_err(|_| Error::EngineOfPool { name: format.engine.clone() })
 }
 
-/// Whether there is code for a pool of this format: asked before anything is written to it.
-pub(crate) fn check_format(format: &Format) -> Result<(), Error> {
+/// The engine of a pool, if there is code for its format: asked before anything is written to it.
+pub(crate) fn check_format(format: &Format) -> Result<Engine, Error> {
     let engine = engine_of(format)?;
     engine.check_keys(format.key_type)?;
     let sizes = engine.unpack(format.parameters);
-    sizes.map(drop).map_err(|error| of_pool(error, format))
+    sizes.map(|_| engine).map_err(|error| of_pool(error, format))
 }
 
 /// What is wrong with the parameters of a pool is no mistake of the caller, who has given none.
@@ -171,7 +182,6 @@ fn of_pool(error: EngineError, format: &Format) -> Error {
 }
 
 /// The sizes that a pool was laid out with, as [`pool_format`] takes them.
-pub fn parameters_of(format: &Format) -> EngineParameters {
-    let engine = format.engine.parse::<Engine>();
-    engine.and_then(|engine| engine.unpack(format.parameters)).unwrap_or_default()
+pub fn parameters_of(engine: Engine, format: &Format) -> EngineParameters {
+    engine.unpack(format.parameters).unwrap_or_default()
 }

@@ -112,14 +112,10 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
     let media = Hardware::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
     let (pool, opened, complaints) = Pool::open_damaged(media)?;
     let key_type = pool.format().key_type;
-    let engine = pool
-        .format()
-        .engine
-        .parse()
-        .ok()
-        .filter(|engine: &Engine| engine.is_available())
-        .unwrap_or_default();
-    let parameters = registry::parameters_of(pool.format());
+    let engine = pool.format().engine.parse().ok().filter(|engine: &Engine| engine.is_available());
+    let sizes = |engine| registry::parameters_of(engine, pool.format());
+    let (engine, parameters) =
+        engine.map_or_else(Default::default, |engine| (engine, sizes(engine)));
     let options = CreateOptions::new()
         .engine(engine)
         .key_type(key_type)

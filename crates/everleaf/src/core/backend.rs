@@ -47,16 +47,40 @@ pub struct Written {
 /// What a scan calls for each entry: the key and its value; `Break` ends the scan.
 pub type Visit<'v> = dyn FnMut(Key<'_>, Found<'_>) -> ControlFlow<()> + 'v;
 
-/// A store on some media, with some kind of keys and some engine. The methods mean what those of
-/// the same name in [`Store`](crate::Store) mean.
+/// Reading keys and ranges.
 #[allow(missing_docs, clippy::missing_errors_doc)]
-pub trait Backend: Send + Sync {
-    fn engine(&self) -> Engine;
-    fn key_type(&self) -> KeyType;
-    /// The sizes of the engine's nodes.
-    fn parameters(&self) -> EngineParameters;
-    /// The time that values expire by, in milliseconds since 1970.
-    fn now_ms(&self) -> u64;
+pub trait Reading: Send + Sync {
+    /// Shows the value where it lies, or a copy; returns whether there is one.
+    fn get_with(
+        &self,
+        life: &Life,
+        key: Key<'_>,
+        show: &mut dyn FnMut(Found<'_>),
+    ) -> Result<bool, Error>;
+    /// Shows the values of those keys that are present, with their positions.
+    fn get_many(
+        &self,
+        life: &Life,
+        keys: &[Key<'_>],
+        show: &mut dyn FnMut(usize, Found<'_>),
+    ) -> Result<(), Error>;
+    /// Visits entries from `from` on in `direction`, expired ones too if that is wanted. `visit`
+    /// must not call the store.
+    fn scan(
+        &self,
+        life: &Life,
+        from: Bound<Key<'_>>,
+        direction: Direction,
+        expired: bool,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), Error>;
+    /// Keys of one tree, or of all, whose values have not expired.
+    fn keys_in(&self, life: &Life, space: Option<Space>) -> Result<u64, Error>;
+}
+
+/// Writing a key, and writing many together.
+#[allow(missing_docs, clippy::missing_errors_doc)]
+pub trait Writing: Send + Sync {
     /// Stores a value, or removes the key, if the condition holds.
     fn write(
         &self,
@@ -67,6 +91,11 @@ pub trait Backend: Send + Sync {
     ) -> Result<Written, Error>;
     /// All of the writes or none; what became of each.
     fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error>;
+}
+
+/// What a transaction asks for.
+#[allow(missing_docs, clippy::missing_errors_doc)]
+pub trait Transacting: Send + Sync {
     /// Nothing read yet, at this moment.
     fn begin_reads(&self) -> Result<Reads, Error>;
     /// Reads a key, at the moment of what was read so far.
@@ -86,32 +115,18 @@ pub trait Backend: Send + Sync {
     fn run_alone(&self, patience: Duration) -> Option<Turn<'_>>;
     /// All of the writes, if everything that was read is still so; else none.
     fn commit(&self, reads: &Reads, writes: &[Write]) -> Result<(), Error>;
-    /// Shows the value where it lies, or a copy; returns whether there is one.
-    fn get_with(
-        &self,
-        life: &Life,
-        key: Key<'_>,
-        show: &mut dyn FnMut(Found<'_>),
-    ) -> Result<bool, Error>;
-    /// Shows the values of those keys that are present, with their positions.
-    fn get_many(
-        &self,
-        life: &Life,
-        keys: &[Key<'_>],
-        show: &mut dyn FnMut(usize, Found<'_>),
-    ) -> Result<(), Error>;
-    /// Keys of one tree, or of all, whose values have not expired.
-    fn keys_in(&self, life: &Life, space: Option<Space>) -> Result<u64, Error>;
-    /// Visits entries from `from` on in `direction`, expired ones too if that is wanted. `visit`
-    /// must not call the store.
-    fn scan(
-        &self,
-        life: &Life,
-        from: Bound<Key<'_>>,
-        direction: Direction,
-        expired: bool,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), Error>;
+}
+
+/// A store on some media, with some kind of keys and some engine. The methods mean what those of
+/// the same name in [`Store`](crate::Store) mean.
+#[allow(missing_docs, clippy::missing_errors_doc)]
+pub trait Backend: Reading + Writing + Transacting {
+    fn engine(&self) -> Engine;
+    fn key_type(&self) -> KeyType;
+    /// The sizes of the engine's nodes.
+    fn parameters(&self) -> EngineParameters;
+    /// The time that values expire by, in milliseconds since 1970.
+    fn now_ms(&self) -> u64;
     /// Returns when all operations that had begun have ended.
     fn wait_for_others(&self) -> Result<(), Error>;
     /// Begins to keep the values that writes replace, so that the state of this moment can be read.

@@ -305,7 +305,7 @@ fn a_choice_in_the_header_is_kept_apart_from_the_parameters_of_the_engine() {
         let mut options = tiny(KeyType::U64);
         options.durability = chosen;
         let (store, pool) = create_on(&options, media()).unwrap();
-        let parameters = everleaf::internal::registry::parameters_of(pool.format());
+        let parameters = everleaf::internal::registry::parameters_of(options.engine, pool.format());
         assert_eq!(parameters, tiny(KeyType::U64).parameters);
         assert_eq!(store.capabilities().durability, Durability::None);
         assert_eq!(pool.format().parameters[7] != 0, chosen.is_some());

@@ -82,7 +82,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         if !M::DURABLE_LATER {
             return None;
         }
-        let point = match self.opening.mode {
+        let point = match self.terms.mode {
             DurabilityMode::Immediate => live.pool.media().durable_point(),
             _ => DurablePoint::REACHED,
         };
@@ -93,7 +93,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// behind what it read that nothing under the lock is being written.
     #[inline(always)]
     pub(super) fn pending_of(&self, live: &Live<M, K>, key: K::Ref<'_>) -> Option<Pending<M>> {
-        if !M::DURABLE_LATER || self.opening.mode != DurabilityMode::Immediate {
+        if !M::DURABLE_LATER || self.terms.mode != DurabilityMode::Immediate {
             return None;
         }
         let point = DurablePoint::new(self.stripes.of::<K>(key).load(Ordering::Acquire));
@@ -117,7 +117,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// Everything that was done so far, where readers wait.
     #[inline(always)]
     pub(super) fn pending_to_reader(&self, live: &Live<M, K>) -> Option<Pending<M>> {
-        let waits = M::DURABLE_LATER && self.opening.mode == DurabilityMode::Immediate;
+        let waits = M::DURABLE_LATER && self.terms.mode == DurabilityMode::Immediate;
         if waits { self.pending(live) } else { None }
     }
 }

@@ -12,12 +12,11 @@ mod transaction;
 mod write;
 
 use std::fs::File;
-use std::ops::Bound;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_utils::sync::ShardedLock;
-use everleaf_index::{Contract, Direction, IndexStatistics};
+use everleaf_index::IndexStatistics;
 use everleaf_pmem::{Durability, Media, Medium, Transactions};
 use everleaf_pool::{Audit, KeyType, Opened, Pool, Shutdown};
 use parking_lot::Mutex;
@@ -25,46 +24,45 @@ use parking_lot::Mutex;
 use self::counts::{Counted, Counts};
 use self::durable::{Stripes, wait};
 use crate::clock::Clock;
-use crate::core::backend::{Backend, Condition, Visit, Written};
+use crate::core::backend::Backend;
 use crate::core::check;
-use crate::core::gate::{Gate, Turn};
+use crate::core::gate::Gate;
 use crate::core::images::{Images, Snapshots};
-use crate::core::keyspace::Space;
-use crate::core::life::Life;
 use crate::core::link::Live;
 use crate::core::progress::Watch;
-use crate::core::reads::{Bounds, Reads};
-use crate::core::value::{Found, NewValue};
-use crate::core::write::Write;
 use crate::registry::Opening as IndexOpening;
 use crate::{
-    Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Key, Statistics,
+    Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Statistics,
     StoreKey, registry,
 };
 
-/// What is known of a store when it is opened.
+/// What is decided about a store before there is an index.
 #[derive(Clone, Debug)]
-pub(crate) struct Opening {
+pub(crate) struct Terms {
     pub(crate) writable: bool,
     pub(crate) medium: Medium,
     /// Whether a log beside the pool makes it durable.
     pub(crate) log: bool,
-    pub(crate) parameters: EngineParameters,
-    /// The engine's.
-    pub(crate) contract: Contract,
     pub(crate) durability: Durability,
     pub(crate) mode: DurabilityMode,
-    pub(crate) shutdown: Shutdown,
-    pub(crate) recovery: Duration,
-    pub(crate) recovered_writes: u64,
+    pub(crate) transactions: Transactions,
     pub(crate) clock: Clock,
+}
+
+/// What opening a store has met. Of a new one: nothing.
+struct Met {
+    shutdown: Shutdown,
+    recovery: Duration,
+    recovered_writes: u64,
 }
 
 /// A pool and the index in it. Operations share the lock around both, closing and checking have it
 /// alone; see [`crate::core::link`] for what keeps operations on one key apart.
 pub(crate) struct Attached<M: Media, K: StoreKey> {
     engine: Engine,
-    opening: Opening,
+    parameters: EngineParameters,
+    terms: Terms,
+    met: Met,
     /// Writers come by it before they take any lock.
     gate: Gate,
     snapshots: Snapshots,
@@ -80,84 +78,53 @@ pub(crate) struct Attached<M: Media, K: StoreKey> {
 impl<M: Media, K: StoreKey> Attached<M, K> {
     /// Makes an empty index in a pool that was just laid out.
     pub(crate) fn create(
-        pool: Arc<Pool<M>>,
+        pool: &Arc<Pool<M>>,
         engine: Engine,
         parameters: &EngineParameters,
-        transactions: Transactions,
-        clock: Clock,
+        terms: Terms,
     ) -> Result<Self, Error> {
-        let index = registry::create_for_store::<K, M>(&pool, engine, parameters, transactions)?;
-        let live = Live::new(index, Arc::clone(&pool));
+        let index = registry::create_for_store(pool, engine, parameters, terms.transactions)?;
+        let live = Live::new(index, Arc::clone(pool));
+        let met = Met { shutdown: Shutdown::Clean, recovery: Duration::ZERO, recovered_writes: 0 };
         let counts = Counts::knowing(Counted::default());
-        Ok(Self::over(&pool, engine, live, counts, Shutdown::Clean, 0, clock))
+        Self::over(engine, live, counts, terms, met, None)
     }
 
-    /// Recovers the index, then what links it to values.
+    /// Recovers the index, then what links it to values. Opening began at `start`; `lock` stays
+    /// open, and so locked, until the store is closed.
     pub(crate) fn open(
-        pool: Arc<Pool<M>>,
+        pool: &Arc<Pool<M>>,
         opened: &Opened,
-        transactions: Transactions,
-        clock: Clock,
+        engine: Engine,
+        terms: Terms,
+        start: Instant,
+        lock: Option<File>,
     ) -> Result<Self, Error> {
-        let opening = IndexOpening { transactions, ..IndexOpening::from(opened) };
-        let (index, engine) = registry::open_index_with::<K, M>(&pool, opening)?;
-        let live = Live::new(index, Arc::clone(&pool));
+        let opening =
+            IndexOpening { transactions: terms.transactions, ..IndexOpening::from(opened) };
+        let live = Live::new(registry::open_engine(pool, engine, opening)?, Arc::clone(pool));
         let recovered_writes = live.resolve(opened)?;
-        let counts = kept_counts::take(&pool)?.map_or_else(Counts::default, Counts::knowing);
-        Ok(Self::over(&pool, engine, live, counts, opened.shutdown, recovered_writes, clock))
+        let counts = kept_counts::take(pool)?.map_or_else(Counts::default, Counts::knowing);
+        let met = Met { shutdown: opened.shutdown, recovery: start.elapsed(), recovered_writes };
+        Self::over(engine, live, counts, terms, met, lock)
     }
 
     fn over(
-        pool: &Pool<M>,
         engine: Engine,
-        live: Live<M, K>,
+        mut live: Live<M, K>,
         counts: Counts,
-        shutdown: Shutdown,
-        recovered_writes: u64,
-        clock: Clock,
-    ) -> Self {
-        let medium = pool.media().region().medium();
-        let opening = Opening {
-            writable: true,
-            medium,
-            log: false,
-            parameters: registry::parameters_of(pool.format()),
-            contract: live.index.contract(),
-            durability: Durability::None,
-            mode: DurabilityMode::Process,
-            shutdown,
-            recovery: Duration::ZERO,
-            recovered_writes,
-            clock,
-        };
-        let (snapshots, lock) = (Snapshots::default(), Mutex::default());
-        let stripes = Stripes::for_media::<M>();
-        let live = ShardedLock::new(Some(live));
-        let gate = Gate::default();
-        Self { engine, opening, gate, snapshots, counts, stripes, lock, live }
-    }
-
-    /// Keeps a file open, and so locked, until the store is closed.
-    pub(crate) fn keep_locked(&self, file: File) {
-        *self.lock.lock() = Some(file);
-    }
-
-    /// Filled in by the options that create or open a store.
-    pub(crate) fn opening_mut(&mut self) -> &mut Opening {
-        &mut self.opening
-    }
-
-    /// Ends epochs from now on, where the engine has them and the store is written to.
-    ///
-    /// # Errors
-    /// [`IndexError::Thread`](everleaf_index::IndexError::Thread).
-    pub(crate) fn end_epochs(&self) -> Result<(), Error> {
-        let DurabilityMode::Buffered { interval_ms } = self.opening.mode else { return Ok(()) };
-        let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(live) = live.as_mut().filter(|_| self.opening.writable) {
+        terms: Terms,
+        met: Met,
+        lock: Option<File>,
+    ) -> Result<Self, Error> {
+        if let (DurabilityMode::Buffered { interval_ms }, true) = (terms.mode, terms.writable) {
             live.end_epochs_every(Duration::from_millis(interval_ms.into()))?;
         }
-        Ok(())
+        let parameters = registry::parameters_of(engine, live.pool.format());
+        let (gate, snapshots) = (Gate::default(), Snapshots::default());
+        let (stripes, lock) = (Stripes::for_media::<M>(), Mutex::new(lock));
+        let live = ShardedLock::new(Some(live));
+        Ok(Self { engine, parameters, terms, met, gate, snapshots, counts, stripes, lock, live })
     }
 
     fn read<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {
@@ -180,7 +147,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         &self,
         operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        if !self.opening.writable {
+        if !self.terms.writable {
             return Err(Error::ReadOnly);
         }
         self.gate.pass();
@@ -205,86 +172,11 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     }
 
     fn parameters(&self) -> EngineParameters {
-        self.opening.parameters
+        self.parameters
     }
 
     fn now_ms(&self) -> u64 {
-        self.opening.clock.now_ms()
-    }
-
-    fn write(
-        &self,
-        life: &Life,
-        key: Key<'_>,
-        condition: Condition<'_>,
-        new: Option<NewValue<'_>>,
-    ) -> Result<Written, Error> {
-        self.write_one(life, key, condition, new)
-    }
-
-    fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error> {
-        self.write_together(writes)
-    }
-
-    fn begin_reads(&self) -> Result<Reads, Error> {
-        Attached::begin_reads(self)
-    }
-
-    fn read_into(&self, reads: &mut Reads, life: &Life, key: Key<'_>) -> Result<(), Error> {
-        Attached::read_into(self, reads, life, key)
-    }
-
-    fn scan_into(
-        &self,
-        reads: &mut Reads,
-        life: &Life,
-        range: Bounds,
-        end: Direction,
-        limit: usize,
-    ) -> Result<Option<Bounds>, Error> {
-        Attached::scan_into(self, reads, life, range, end, limit)
-    }
-
-    fn run_alone(&self, patience: Duration) -> Option<Turn<'_>> {
-        // Under the explorer, which schedules, no thread may block; nor need it: see the gate.
-        (!M::SCHEDULED).then(|| self.gate.close(patience))
-    }
-
-    fn commit(&self, reads: &Reads, writes: &[Write]) -> Result<(), Error> {
-        self.commit_reads(reads, writes)
-    }
-
-    fn get_with(
-        &self,
-        life: &Life,
-        key: Key<'_>,
-        show: &mut dyn FnMut(Found<'_>),
-    ) -> Result<bool, Error> {
-        self.read_one(life, key, show)
-    }
-
-    fn get_many(
-        &self,
-        life: &Life,
-        keys: &[Key<'_>],
-        show: &mut dyn FnMut(usize, Found<'_>),
-    ) -> Result<(), Error> {
-        self.read_many(life, keys, show)
-    }
-
-    fn keys_in(&self, life: &Life, space: Option<Space>) -> Result<u64, Error> {
-        self.count_keys(life, space)
-    }
-
-    fn scan(
-        &self,
-        life: &Life,
-        from: Bound<Key<'_>>,
-        direction: Direction,
-        expired: bool,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), Error> {
-        self.read_range(life, from, direction, expired, visit)
+        self.terms.clock.now_ms()
     }
 
     fn wait_for_others(&self) -> Result<(), Error> {
@@ -345,17 +237,17 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             fragmentation: space.free_in_blocks_bytes as f64 / space.free_bytes.max(1) as f64,
             total_bytes: space.total_bytes,
             max_bytes: space.max_bytes,
-            durability: self.opening.durability,
-            durability_mode: self.opening.mode,
-            medium: self.opening.medium,
-            log: self.opening.log,
+            durability: self.terms.durability,
+            durability_mode: self.terms.mode,
+            medium: self.terms.medium,
+            log: self.terms.log,
             flush,
             caches_persist,
             dax_hint,
-            shutdown: self.opening.shutdown,
+            shutdown: self.met.shutdown,
             inner_from,
-            recovery_ms: self.opening.recovery.as_secs_f64() * 1e3,
-            recovered_writes: self.opening.recovered_writes,
+            recovery_ms: self.met.recovery.as_secs_f64() * 1e3,
+            recovered_writes: self.met.recovered_writes,
             concurrency,
             conflicts,
             epochs,
@@ -365,11 +257,11 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            durability: self.opening.durability,
-            durability_mode: self.opening.mode,
-            contract: self.opening.contract,
+            durability: self.terms.durability,
+            durability_mode: self.terms.mode,
+            contract: self.engine.contract(),
             concurrent_writers: self.engine.is_concurrent(),
-            writable: self.opening.writable,
+            writable: self.terms.writable,
         }
     }
 
@@ -377,7 +269,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         // Alone: a write that is under way holds blocks that nothing leads to yet.
         self.alone(|live| {
             // The table of chunks tells of what an epoch did when it has ended.
-            if self.opening.writable {
+            if self.terms.writable {
                 live.index.sync()?;
             }
             let now_ms = self.now_ms();
@@ -400,7 +292,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
 
     fn sync(&self) -> Result<(), Error> {
         self.read(|live| {
-            if !self.opening.writable {
+            if !self.terms.writable {
                 return Ok(());
             }
             live.index.sync()?;
@@ -417,7 +309,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             // The pool stays marked as open, so that opening it recovers.
             return Err(Error::Interrupted);
         }
-        if !self.opening.writable {
+        if !self.terms.writable {
             return Ok(());
         }
         let entries = live.index.len();

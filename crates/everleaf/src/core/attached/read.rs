@@ -8,7 +8,8 @@ use everleaf_pmem::Media;
 
 use super::Attached;
 use super::durable::wait;
-use crate::core::backend::{Backend, Visit};
+use crate::core::backend::{Backend, Reading, Visit};
+use crate::core::keyspace::Space;
 use crate::core::life::Life;
 use crate::core::link::{Live, value_record};
 use crate::core::value::Found;
@@ -46,8 +47,8 @@ pub(super) fn narrow_bound<K: StoreKey>(bound: Bound<Key<'_>>) -> Result<Bound<K
     })
 }
 
-impl<M: Media, K: StoreKey> Attached<M, K> {
-    pub(super) fn read_one(
+impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
+    fn get_with(
         &self,
         life: &Life,
         key: Key<'_>,
@@ -93,7 +94,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         Ok(there)
     }
 
-    pub(super) fn read_many(
+    fn get_many(
         &self,
         life: &Life,
         keys: &[Key<'_>],
@@ -137,7 +138,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         Ok(())
     }
 
-    pub(super) fn read_range(
+    fn scan(
         &self,
         life: &Life,
         from: Bound<Key<'_>>,
@@ -173,5 +174,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             })?;
             failed.map_or(Ok(()), Err)
         })
+    }
+    fn keys_in(&self, life: &Life, space: Option<Space>) -> Result<u64, Error> {
+        self.count_keys(life, space)
     }
 }

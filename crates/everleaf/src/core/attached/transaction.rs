@@ -17,6 +17,7 @@
 //! for long.
 
 use std::ops::{Bound, ControlFlow};
+use std::time::Duration;
 
 use everleaf_index::Direction;
 use everleaf_pmem::Media;
@@ -24,8 +25,9 @@ use everleaf_pmem::Media;
 use super::Attached;
 use super::durable::wait;
 use super::read::narrow_bound;
-use crate::core::backend::{Backend, Visit};
+use crate::core::backend::{Backend, Transacting, Visit};
 use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, borrowed, passes};
+use crate::core::gate::Turn;
 use crate::core::life::Life;
 use crate::core::link::{Live, value_record};
 use crate::core::reads::{Bounds, Reads, Value};
@@ -34,18 +36,12 @@ use crate::core::value_record::KeyBytes;
 use crate::core::write::Write;
 use crate::{Error, Key, OwnedKey, StoreKey};
 
-impl<M: Media, K: StoreKey> Attached<M, K> {
-    pub(super) fn begin_reads(&self) -> Result<Reads, Error> {
+impl<M: Media, K: StoreKey> Transacting for Attached<M, K> {
+    fn begin_reads(&self) -> Result<Reads, Error> {
         self.read(|live| Ok(Reads::new(live.versions(), self.now_ms())))
     }
 
-    /// Reads a key into `reads`.
-    pub(super) fn read_into(
-        &self,
-        reads: &mut Reads,
-        life: &Life,
-        key: Key<'_>,
-    ) -> Result<(), Error> {
+    fn read_into(&self, reads: &mut Reads, life: &Life, key: Key<'_>) -> Result<(), Error> {
         let narrow = K::narrow_checked(key)?;
         let pending = self.read(|live| {
             life.check()?;
@@ -68,7 +64,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// Reads at most so many entries of a range into `reads`, from one end; what is left of it, if
     /// anything is: as long as nobody writes, a step of it. With all locks held everything is read
     /// that is wanted: each further step would look again at all those before it.
-    pub(super) fn scan_into(
+    fn scan_into(
         &self,
         reads: &mut Reads,
         life: &Life,
@@ -103,8 +99,12 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         Ok(Some(left))
     }
 
-    /// Does the writes, if what was read is still so.
-    pub(super) fn commit_reads(&self, reads: &Reads, writes: &[Write]) -> Result<(), Error> {
+    fn run_alone(&self, patience: Duration) -> Option<Turn<'_>> {
+        // Under the explorer, which schedules, no thread may block; nor need it: see the gate.
+        (!M::SCHEDULED).then(|| self.gate.close(patience))
+    }
+
+    fn commit(&self, reads: &Reads, writes: &[Write]) -> Result<(), Error> {
         let keys = writes
             .iter()
             .map(|write| K::narrow_checked(write.key.as_ref()))

@@ -8,7 +8,7 @@ use everleaf_pool::Record;
 use super::Attached;
 use super::counts::Expires;
 use super::read::Now;
-use crate::core::backend::{Backend, Condition, Written};
+use crate::core::backend::{Backend, Condition, Writing, Written};
 use crate::core::life::Life;
 use crate::core::link::{Change, Held, Live, value_record};
 use crate::core::value::{Found, NewValue};
@@ -27,8 +27,8 @@ struct Outcome<'w> {
     new: Option<Option<NewValue<'w>>>,
 }
 
-impl<M: Media, K: StoreKey> Attached<M, K> {
-    pub(super) fn write_one(
+impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
+    fn write(
         &self,
         life: &Life,
         key: Key<'_>,
@@ -82,6 +82,20 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         })
     }
 
+    fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error> {
+        let keys = writes
+            .iter()
+            .map(|write| K::narrow_checked(write.key.as_ref()))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.writing(|live| {
+            writes.iter().try_for_each(|write| write.life.check())?;
+            let mut locks = live.lock_all_to_write(&keys);
+            self.write_locked(live, &mut locks, writes, &keys)
+        })
+    }
+}
+
+impl<M: Media, K: StoreKey> Attached<M, K> {
     /// What was refused for want of room has changed nothing. After any other error the write may
     /// be done or not.
     fn countable(&self, done: Result<(), Error>) -> Result<(), Error> {
@@ -105,19 +119,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         Ok(())
     }
 
-    pub(super) fn write_together(&self, writes: &[Write]) -> Result<Vec<Written>, Error> {
-        let keys = writes
-            .iter()
-            .map(|write| K::narrow_checked(write.key.as_ref()))
-            .collect::<Result<Vec<_>, _>>()?;
-        self.writing(|live| {
-            writes.iter().try_for_each(|write| write.life.check())?;
-            let mut locks = live.lock_all_to_write(&keys);
-            self.write_locked(live, &mut locks, writes, &keys)
-        })
-    }
-
-    /// The same where the caller has the locks of the keys, alone.
+    /// All of the writes or none; what became of each. The caller has the locks of the keys, alone.
     pub(super) fn write_locked<'w>(
         &self,
         live: &Live<M, K>,
