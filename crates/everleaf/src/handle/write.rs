@@ -31,8 +31,10 @@ impl Handle {
 
     /// Stores a value in place of the one that there may be; whether there was one.
     pub(crate) fn put(&self, key: Key<'_>, value: &[u8], expires_ms: Option<u64>) -> Result<bool> {
-        let new = NewValue { value, expires_ms };
-        Ok(self.write(key, Condition::Always, Some(new))?.was_present)
+        check_value(value)?;
+        let (key, new) = (self.space.encode(key)?, NewValue { value, expires_ms });
+        let written = self.backend.write(&self.life, key.as_key(), Condition::Always, Some(new))?;
+        Ok(written.was_present)
     }
 
     /// When what is to live so long from now on expires.
