@@ -196,6 +196,12 @@ pub enum Error {
         /// The limit.
         limit_bytes: u64,
     },
+    /// A closure to which a store shows a value or an entry calls this store.
+    #[error(
+        "a closure that is shown what lies in the store must not call the store; do so when \
+        `get_with` or `scan_with` has returned"
+    )]
+    WithinClosure,
     /// Long work was ended by the callback that watched it. What it was making is not there, but
     /// for what a stream has been given.
     #[error("it was stopped on request")]

@@ -4,7 +4,7 @@
 //! Map of the files, the lowest first: `value` (what is stored) · `life` (of a tree) · `fetched`
 //! (entries that were read) · `value_record` (the bytes of a record) · `keyspace` (many trees in
 //! one index) · `write` · `reads` (of a transaction) · `images` (of a snapshot) · `progress` ·
-//! `gate` (who writes alone) · `check` · `link` (the order of persistence) · `backend` (the seam to
+//! `showing` (to closures of callers) · `gate` (who writes alone) · `check` · `link` (the order of persistence) · `backend` (the seam to
 //! all above) · `attached` (an index and a pool made one store).
 
 pub(crate) mod attached;
@@ -18,6 +18,7 @@ pub(crate) mod life;
 pub(crate) mod link;
 pub(crate) mod progress;
 pub(crate) mod reads;
+pub(crate) mod showing;
 pub(crate) mod value;
 pub(crate) mod value_record;
 pub(crate) mod write;

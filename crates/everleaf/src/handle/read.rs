@@ -9,6 +9,7 @@ use everleaf_index::{Contract, Direction};
 use super::Handle;
 use crate::core::fetched::{BATCH_ENTRIES, Entry, borrowed, passes};
 use crate::core::keyspace::Encoded;
+use crate::core::showing::Showing;
 use crate::core::value::Found;
 use crate::scan::Cursor;
 use crate::{Error, Key, OwnedKey, Range, Result, Scan};
@@ -24,7 +25,11 @@ impl Handle {
         show: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let (mut show, mut result) = (Some(show), None);
-        self.find(key, &mut |found| result = show.take().map(|show| show(found.value)))?;
+        self.find(key, &mut |found| {
+            // What a snapshot shows is a copy, and nothing is held.
+            let _showing = self.images.is_none().then(|| Showing::of(&*self.backend));
+            result = show.take().map(|show| show(found.value));
+        })?;
         Ok(result)
     }
 
@@ -136,7 +141,10 @@ impl Handle {
                 wrong = Some("its keys are out of order");
                 return ControlFlow::Break(());
             }
-            let shown = self.space.show(key, |key| visit(key, found.value));
+            let shown = self.space.show(key, |key| {
+                let _showing = Showing::of(&*self.backend);
+                visit(key, found.value)
+            });
             shown.unwrap_or_else(|| {
                 wrong = Some("a key belongs to no tree");
                 ControlFlow::Break(())

@@ -44,12 +44,13 @@ impl Store {
     }
 
     /// Shows the value of `key` to `show` where it lies, without a copy, and returns what `show`
-    /// returns. Writers do not wait for it; what they free meanwhile is used again afterwards. It
-    /// must not call the store: closing, checking and counting wait until `show` returns, and what
-    /// begins then waits for them. A snapshot shows a copy.
+    /// returns. Writers do not wait for it; what they free meanwhile is used again afterwards.
+    /// Closing, checking and counting wait until `show` returns, and what begins then waits for
+    /// them: so `show` must not call the store. A snapshot shows a copy.
     ///
     /// # Errors
-    /// As [`get`](Store::get).
+    /// As [`get`](Store::get). What `show` calls of this store gives
+    /// [`WithinClosure`](crate::Error::WithinClosure).
     ///
     /// # Examples
     /// ```
@@ -319,7 +320,7 @@ impl Store {
     /// breaks. It costs a third of what an iterator costs, which has to keep what it hands out.
     /// Writers of the keys that are next to the one that is shown wait meanwhile, and so do
     /// batches: `visit` should be quick, and must not call the store, neither to write nor to read:
-    /// it would wait for itself. What is promised beside writers is said at [`Range`]; a batch is
+    /// what it calls gives [`WithinClosure`](crate::Error::WithinClosure). What is promised beside writers is said at [`Range`]; a batch is
     /// seen wholly or not at all by the whole call. Of a snapshot, and on an engine that is durable
     /// at the ends of epochs (`masstree`), entries are copied, and fetched in steps as by an
     /// iterator: no callback keeps an epoch from ending.

@@ -276,3 +276,53 @@ fn a_pool_that_is_locked_damaged_foreign_or_missing_is_refused_by_every_way_to_o
     assert!(std::fs::read(path("foreign.pool")).unwrap().starts_with(b"no pool"));
     assert_eq!(store.get("key").unwrap().as_deref(), Some(&b"value"[..]));
 }
+
+#[test]
+fn a_closure_that_is_shown_something_cannot_call_its_store() {
+    let folder = folder();
+    let store_at = |name: &str| tiny(KeyType::Bytes).create(folder.path().join(name)).unwrap();
+    let (store, other) = (store_at("a.pool"), store_at("other.pool"));
+    store.put("key", b"value").unwrap();
+    store.tree("there").unwrap().put("key", b"of the tree").unwrap();
+    let (key, before) = (OwnedKey::from("key"), content(&store));
+    let call_everything = || {
+        let (removals, reads) = removals_and_reads(store.default_tree(), &key);
+        let whole = vec![
+            ("check", store.check().map(drop)),
+            ("statistics", store.statistics().map(drop)),
+            ("sync", store.sync()),
+            ("snapshot", store.snapshot().map(drop)),
+            ("close", store.clone().close()),
+        ];
+        let scans = ranges(store.default_tree(), &key);
+        let changes = changes_of_the_whole(&store);
+        for outcomes in
+            [writes(store.default_tree(), &key, b"new"), removals, reads, scans, whole, changes]
+        {
+            all_are(outcomes, "a closure", |error| matches!(error, Error::WithinClosure));
+        }
+        other.put("of another store", b"value").unwrap();
+    };
+    assert!(store.get_with("key", |_| call_everything()).unwrap().is_some());
+    let mut shown = 0;
+    let visit = |_: everleaf::Key<'_>, _: &[u8]| {
+        shown += 1;
+        call_everything();
+        ControlFlow::Continue(())
+    };
+    store.scan_with(Scan::all(), visit).unwrap();
+    assert_eq!((shown, other.len().unwrap()), (1, 1));
+    // A closure that panics has ended too; so has one of another store.
+    let panics = || store.get_with("key", |_| panic!("on purpose"));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+    store
+        .get_with("key", |_| other.get_with("of another store", |_| ()))
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    assert!(content(&store) == before && store.check().unwrap().ok);
+    store.put("key", b"new").unwrap();
+    // A snapshot shows copies: nothing is held.
+    let shown = store.snapshot().unwrap().get_with("key", |_| store.put("key", b"newer"));
+    assert!(shown.unwrap().unwrap().unwrap());
+}

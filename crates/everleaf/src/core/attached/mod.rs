@@ -30,6 +30,7 @@ use crate::core::gate::Gate;
 use crate::core::images::{Images, Snapshots};
 use crate::core::link::Live;
 use crate::core::progress::Watch;
+use crate::core::showing;
 use crate::registry::Opening as IndexOpening;
 use crate::{
     Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Statistics,
@@ -128,6 +129,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     }
 
     fn read<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {
+        showing::check(self)?;
         // A panic under the lock, of a caller's closure say, leaves nothing half done: what was
         // left midway is known as interrupted.
         let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
@@ -139,6 +141,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         &self,
         operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        showing::check(self)?;
         let live = self.live.write().unwrap_or_else(PoisonError::into_inner);
         operation(live.as_ref().ok_or(Error::Closed)?)
     }
@@ -150,6 +153,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         if !self.terms.writable {
             return Err(Error::ReadOnly);
         }
+        showing::check(self)?; // Before the gate, at which it could wait.
         self.gate.pass();
         let (result, pending) = self.read(|live| {
             let result = operation(live);
@@ -301,6 +305,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     }
 
     fn close(&self) -> Result<(), Error> {
+        showing::check(self)?;
         let _lock = self.lock.lock().take();
         let Some(live) = self.live.write().unwrap_or_else(PoisonError::into_inner).take() else {
             return Ok(());
