@@ -10,6 +10,9 @@
 //!     Crash: the place is free, whatever its name says.
 //! T2  COMMIT the place leads to the root: an exchange, see worker.rs
 //! ```
+//!
+//! A *mark* says that the pool has something, and takes no memory: a root of its name that leads to
+//! what the root `index` leads to. Of it both steps are stores to one line.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -184,6 +187,56 @@ impl<M: Media> Pool<M> {
     }
 }
 
+impl<M: Media> Pool<M> {
+    /// Gives the pool a mark of this name: a root that takes no memory, because it leads to what
+    /// the root `index` leads to. [`has_root`](Pool::has_root) tells whether it is there; it stays.
+    /// 1 flush and 1 fence, nothing if it is there.
+    ///
+    /// # Errors
+    /// [`PoolError::RootsExhausted`].
+    ///
+    /// # Examples
+    /// ```
+    /// use everleaf_pmem::{Cpu, Hardware, Region};
+    /// use everleaf_pool::{Format, KeyType, Pool, RootName};
+    ///
+    /// const SORTED: RootName = RootName::new("sorted");
+    ///
+    /// let engine = "example".to_owned();
+    /// let format = Format { engine, key_type: KeyType::U64, parameters: [0; 8] };
+    /// let region = Region::anonymous(1 << 20, 1 << 20)?;
+    /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+    /// assert!(!pool.has_root(SORTED));
+    /// pool.set_mark(SORTED)?;
+    /// assert!(pool.has_root(SORTED));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_mark(&self, name: RootName) -> Result<(), PoolError> {
+        let media = self.media();
+        let _one_at_a_time = lock_relaxing(&self.roots().making, media);
+        if self.has_root(name) {
+            return Ok(());
+        }
+        let place = self.free_place()?;
+        let header = self.header()?;
+        // T1, and T2 COMMIT in the same line. Crash in between: the place is free.
+        media.store(&header.roots[2 * place], Sealed::of(name.0));
+        media.order(site!("pool.mark.T1.order"));
+        let pointer = &header.roots[2 * place + 1];
+        media.store(pointer, Sealed::of(INDEX_ROOT_OFFSET));
+        media.flush(site!("pool.mark.T2.place"), pointer);
+        media.fence(site!("pool.mark.T2.fence"));
+        self.roots().set(place, name.0, INDEX_ROOT_OFFSET, CHUNK);
+        Ok(())
+    }
+
+    fn free_place(&self) -> Result<usize, PoolError> {
+        let is_free = |known: &Known| known.name.load(Ordering::Relaxed) == 0;
+        let place = self.roots().known.iter().position(is_free);
+        place.ok_or(PoolError::RootsExhausted { places: MAX_ROOTS })
+    }
+}
+
 impl<M: Media> Worker<M> {
     /// Makes a root of this name for a `T`, all zeros, unless it is there. It is there for good. 5
     /// flushes and one for each line of it, 2 fences. After a crash it is there wholly or not at
@@ -220,9 +273,7 @@ impl<M: Media> Worker<M> {
         if pool.has_root(name) {
             return pool.root::<T>(name).map(|_| ());
         }
-        let is_free = |known: &Known| known.name.load(Ordering::Relaxed) == 0;
-        let place = pool.roots().known.iter().position(is_free);
-        let place = place.ok_or(PoolError::RootsExhausted { places: MAX_ROOTS })?;
+        let place = pool.free_place()?;
         let bytes = (size_of::<T>() as u64).next_multiple_of(LINE as u64);
         let block = self.reserve(Some(NodeKind::ROOT), bytes, LINE as u64)?;
         // T1. Durable with the fence of A1. Crash: the place is free. The name shares a line with

@@ -1,74 +1,32 @@
 //! Giving back the room of what has expired: at once, or by a thread.
 //!
 //! Reading treats an expired value as absent without removing it; writing the key frees it. What
-//! no thread writes any more is found here.
+//! no thread writes any more is removed here, in time proportional to what has expired: the store
+//! knows in which order that happens (`core/attached/expiring.rs`).
 
-use std::ops::{Bound, ControlFlow};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use everleaf_index::Direction;
+use crate::Error;
+use crate::core::backend::{Backend, Swept};
 
-use crate::core::backend::{Backend, Condition};
-use crate::core::fetched::BATCH_ENTRIES;
-use crate::core::life::Life;
-use crate::core::value::is_expired;
-use crate::{Error, OwnedKey};
+/// The longest pause of the sweeper while a store that was opened still looks for old values.
+const SHORT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Entries that are looked at under one hold of the store.
-const LOOKED_AT: usize = 16 * BATCH_ENTRIES;
-
-/// What a sweep did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Swept {
-    /// Entries that it looked at.
-    pub looked_at: u64,
-    /// Entries that had expired and were removed.
-    pub removed: u64,
-}
-
-/// Looks at all entries once, as long as `go_on` says so.
+/// Removes what has expired by now, as far as it is known, as long as `go_on` says so.
 pub(crate) fn sweep(
     backend: &Arc<dyn Backend>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Swept, Error> {
-    if !backend.capabilities().writable {
-        return Err(Error::ReadOnly);
-    }
-    let mut swept = Swept::default();
-    let mut from: Bound<OwnedKey> = Bound::Unbounded;
+    let (by_ms, mut swept) = (backend.now_ms(), Swept::default());
     loop {
-        let (mut last, mut expired, mut looked_at) = (None, Vec::new(), 0);
-        let now_ms = backend.now_ms();
-        backend.scan(
-            &Life::OF_STORE,
-            from.as_ref().map(OwnedKey::as_ref),
-            Direction::Forward,
-            true,
-            &mut |key, found| {
-                looked_at += 1;
-                if is_expired(found.expires_ms, now_ms) {
-                    expired.push(key.to_owned());
-                }
-                if looked_at < LOOKED_AT && expired.len() < BATCH_ENTRIES {
-                    return ControlFlow::Continue(());
-                }
-                last = Some(key.to_owned());
-                ControlFlow::Break(())
-            },
-        )?;
-        swept.looked_at += looked_at as u64;
-        for key in expired {
-            let expired = Condition::Expired;
-            let written = backend.write(&Life::OF_STORE, key.as_ref(), expired, None)?;
-            swept.removed += u64::from(written.done);
-        }
-        match last {
-            Some(last) if go_on() => from = Bound::Excluded(last),
-            _ => return Ok(swept),
+        let some = backend.remove_some_expired(by_ms)?;
+        swept.looked_at += some.looked_at;
+        swept.removed += some.removed;
+        if some.looked_at == 0 || !go_on() {
+            return Ok(swept);
         }
     }
 }
@@ -86,11 +44,15 @@ impl Sweeper {
         let backend = Arc::downgrade(backend);
         let thread = std::thread::spawn(move || {
             let still = || matches!(stopped.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
+            let mut knew = false;
             loop {
-                // What fails here fails for the next writer too, which gets the error.
                 let Some(backend) = Weak::upgrade(&backend) else { return };
+                // Asked first: what is known by then is swept now.
+                knew |= backend.knows_what_expires();
+                // What fails here fails for the next writer too, which gets the error.
                 let _ = sweep(&backend, &mut || still());
                 drop(backend);
+                let pause = if knew { pause } else { pause.min(SHORT_PAUSE) };
                 if !matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
                     return;
                 }

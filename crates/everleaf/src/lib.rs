@@ -90,6 +90,7 @@ mod view;
 
 pub use batch::{Batch, BatchOn};
 pub use clock::Clock;
+pub use core::backend::Swept;
 pub use core::fetched::Entry;
 pub use core::progress::{Progress, Watch};
 pub use dump_files::{restore, restore_with};
@@ -105,7 +106,6 @@ pub use everleaf_pmem::{
 };
 pub use everleaf_pool::{KeyType, PoolError, Shutdown};
 pub use everleaf_trees::{DEFAULT_ENGINE, Engine, EngineError, EngineParameters};
-pub use expiry::Swept;
 pub use key::{AsKey, Key, KeyRange, OwnedKey, key_type_name};
 pub use options::{CreateOptions, DEFAULT_SIZE_BYTES, FlushChoice, OpenOptions};
 pub use salvage::{Salvaged, salvage, salvage_with};

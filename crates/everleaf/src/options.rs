@@ -8,7 +8,7 @@ use std::time::Instant;
 use everleaf_index::{BytesKeys, U64Keys};
 use everleaf_pmem::{Cpu, FlushInstruction, Hardware, Media, Medium, Region, Transactions};
 use everleaf_pool::{
-    DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Pool, PoolError, create_file, lock_file,
+    DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, lock_file,
 };
 
 use crate::core::attached::{Attached, Terms};
@@ -489,13 +489,9 @@ impl OpenOptions {
             let engine = registry::check_format(format)?;
             Ok::<_, Error>((engine, terms(engine, format)?))
         })?;
-        let backend: Arc<dyn Backend> = match pool.format().key_type {
-            KeyType::U64 => {
-                Arc::new(Attached::<M, U64Keys>::open(&pool, &opened, engine, terms, start, lock)?)
-            }
-            KeyType::Bytes => Arc::new(Attached::<M, BytesKeys>::open(
-                &pool, &opened, engine, terms, start, lock,
-            )?),
+        let backend = match pool.format().key_type {
+            KeyType::U64 => attach::<M, U64Keys>(&pool, &opened, engine, terms, start, lock)?,
+            KeyType::Bytes => attach::<M, BytesKeys>(&pool, &opened, engine, terms, start, lock)?,
         };
         let store = Store::over(backend);
         if !self.read_only {
@@ -503,6 +499,19 @@ impl OpenOptions {
         }
         Ok((store, pool))
     }
+}
+
+fn attach<M: Media, K: StoreKey>(
+    pool: &Arc<Pool<M>>,
+    opened: &Opened,
+    engine: Engine,
+    terms: Terms,
+    start: Instant,
+    lock: Option<File>,
+) -> Result<Arc<dyn Backend>, Error> {
+    let attached = Arc::new(Attached::<M, K>::open(pool, opened, engine, terms, start, lock)?);
+    attached.walk_in_background();
+    Ok(attached)
 }
 
 fn hardware(region: Region, flush: FlushChoice) -> Result<Hardware, Error> {

@@ -254,6 +254,7 @@ fn structures_that_share_a_pool_never_reach_each_others_nodes() {
 fn roots_are_found_by_their_names_and_stay() {
     const LOG: RootName = RootName::new("log");
     const IMAGE: RootName = RootName::new("image");
+    const MARK: RootName = RootName::new("mark");
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.pool");
     let pool = create(&path, 64 << 10, 1 << 20).unwrap();
@@ -262,6 +263,9 @@ fn roots_are_found_by_their_names_and_stay() {
     let mut worker = pool.worker().unwrap();
     worker.create_root::<Slots>(LOG).unwrap();
     worker.create_root::<OfOther>(IMAGE).unwrap();
+    assert!(!pool.has_root(MARK));
+    pool.set_mark(MARK).unwrap();
+    pool.set_mark(MARK).expect("it is there");
     pool.media().store(pool.root::<Slots>(LOG).unwrap().records[63].as_word(), 77);
     worker.create_root::<Slots>(LOG).expect("it is there");
     let refused = worker.create_root::<Slots>(IMAGE);
@@ -277,11 +281,14 @@ fn roots_are_found_by_their_names_and_stay() {
     let log = pool.root::<Slots>(LOG).unwrap();
     assert_eq!(pool.media().load(log.records[63].as_word()), 77);
     pool.root::<OfOther>(IMAGE).unwrap();
+    assert!(pool.has_root(MARK));
     clean(&pool);
-    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "abcdef"].map(RootName::new);
+    let names = ["a", "b", "c", "d", "e", "f", "g", "abcdef"].map(RootName::new);
     let mut worker = pool.worker().unwrap();
     names.iter().for_each(|name| worker.create_root::<Small>(*name).unwrap());
     let refused = worker.create_root::<Small>(RootName::new("more"));
+    assert!(matches!(refused, Err(PoolError::RootsExhausted { places: 12 })), "{refused:?}");
+    let refused = pool.set_mark(RootName::new("more"));
     assert!(matches!(refused, Err(PoolError::RootsExhausted { places: 12 })), "{refused:?}");
     clean(&pool);
     drop(worker);

@@ -29,8 +29,8 @@ pub enum Condition<'c> {
     Absent,
     /// Only if it is present.
     Present,
-    /// Only if its value has expired and is still there.
-    Expired,
+    /// Only if its value is still there, and had expired by then.
+    Expired(u64),
     /// If this says so of the value. It runs under the lock of the key and must not call the store.
     If(&'c mut dyn FnMut(Option<&[u8]>) -> bool),
 }
@@ -42,6 +42,30 @@ pub struct Written {
     pub done: bool,
     /// Whether the key was present.
     pub was_present: bool,
+}
+
+impl Condition<'_> {
+    /// The same once more.
+    pub(crate) fn reborrow(&mut self) -> Condition<'_> {
+        match self {
+            Self::Always => Condition::Always,
+            Self::Absent => Condition::Absent,
+            Self::Present => Condition::Present,
+            Self::Expired(by_ms) => Condition::Expired(*by_ms),
+            Self::If(test) => Condition::If(test),
+        }
+    }
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Swept {
+    /// Moments of expiry that had passed: it looked at the keys of these, and at no others. A key
+    /// that was written or removed meanwhile may be among them.
+    pub looked_at: u64,
+    /// Entries that had expired and were removed.
+    pub removed: u64,
 }
 
 /// What a scan calls for each entry: the key and its value; `Break` ends the scan.
@@ -93,6 +117,18 @@ pub trait Writing: Send + Sync {
     fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error>;
 }
 
+/// Removing what has expired.
+#[allow(missing_docs, clippy::missing_errors_doc)]
+pub trait Sweeping: Send + Sync {
+    /// Returns when what expires is known, of all that was there when the store was opened.
+    fn know_what_expires(&self) -> Result<(), Error>;
+    /// Whether that is so now.
+    fn knows_what_expires(&self) -> bool;
+    /// Removes a group of what is known and had expired by then; nothing looked at: there is no
+    /// more.
+    fn remove_some_expired(&self, by_ms: u64) -> Result<Swept, Error>;
+}
+
 /// What a transaction asks for.
 #[allow(missing_docs, clippy::missing_errors_doc)]
 pub trait Transacting: Send + Sync {
@@ -120,7 +156,7 @@ pub trait Transacting: Send + Sync {
 /// A store on some media, with some kind of keys and some engine. The methods mean what those of
 /// the same name in [`Store`](crate::Store) mean.
 #[allow(missing_docs, clippy::missing_errors_doc)]
-pub trait Backend: Reading + Writing + Transacting {
+pub trait Backend: Reading + Writing + Transacting + Sweeping {
     fn engine(&self) -> Engine;
     fn key_type(&self) -> KeyType;
     /// The sizes of the engine's nodes.

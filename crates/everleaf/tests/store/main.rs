@@ -8,6 +8,7 @@ mod counts;
 mod damaged_log;
 mod epochs;
 mod epochs_on_disk;
+mod expiring;
 mod files;
 mod first_lines;
 mod format;

@@ -290,7 +290,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 }
 
 /// The next entries, without their values.
-fn heads<M: Media, K: StoreKey>(
+pub(super) fn heads<M: Media, K: StoreKey>(
     live: &Live<M, K>,
     from: &Bound<OwnedKey>,
 ) -> Result<Vec<Fetched>, Error> {

@@ -2,10 +2,11 @@
 //!
 //! Map of the files: this one (making, opening, closing, what is told of a store) · `read` ·
 //! `write` · `transaction` · `durable` (waiting for the medium) · `counts` `kept_counts` (how many
-//! keys each tree has).
+//! keys each tree has) · `expiring` (what expires, in its order).
 
 mod counts;
 mod durable;
+mod expiring;
 mod kept_counts;
 mod read;
 mod transaction;
@@ -23,6 +24,7 @@ use parking_lot::Mutex;
 
 use self::counts::{Counted, Counts};
 use self::durable::{Stripes, wait};
+use self::expiring::Expiring;
 use crate::clock::Clock;
 use crate::core::backend::Backend;
 use crate::core::check;
@@ -68,6 +70,7 @@ pub(crate) struct Attached<M: Media, K: StoreKey> {
     gate: Gate,
     snapshots: Snapshots,
     counts: Counts,
+    expiring: Expiring,
     stripes: Stripes,
     /// The pool's file, where it is locked and not mapped. None once closed.
     lock: Mutex<Option<File>>,
@@ -123,9 +126,22 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         }
         let parameters = registry::parameters_of(engine, live.pool.format());
         let (gate, snapshots) = (Gate::default(), Snapshots::default());
-        let (stripes, lock) = (Stripes::for_media::<M>(), Mutex::new(lock));
+        let (expiring, stripes) = (Expiring::of(&live.pool), Stripes::for_media::<M>());
+        let lock = Mutex::new(lock);
         let live = ShardedLock::new(Some(live));
-        Ok(Self { engine, parameters, terms, met, gate, snapshots, counts, stripes, lock, live })
+        Ok(Self {
+            engine,
+            parameters,
+            terms,
+            met,
+            gate,
+            snapshots,
+            counts,
+            expiring,
+            stripes,
+            lock,
+            live,
+        })
     }
 
     fn read<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {

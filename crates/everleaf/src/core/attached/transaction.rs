@@ -109,7 +109,7 @@ impl<M: Media, K: StoreKey> Transacting for Attached<M, K> {
             .iter()
             .map(|write| K::narrow_checked(write.key.as_ref()))
             .collect::<Result<Vec<_>, _>>()?;
-        self.writing(|live| {
+        self.writing_with_room(|live| {
             writes.iter().try_for_each(|write| write.life.check())?;
             let mut locks = if reads.ranges.is_empty() {
                 let number =

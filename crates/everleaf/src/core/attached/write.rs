@@ -11,7 +11,7 @@ use super::read::Now;
 use crate::core::backend::{Backend, Condition, Writing, Written};
 use crate::core::life::Life;
 use crate::core::link::{Change, Held, Live, value_record};
-use crate::core::value::{Found, NewValue};
+use crate::core::value::{Found, NewValue, is_expired};
 use crate::core::value_record::KeyBytes;
 use crate::core::write::{Kind, Write};
 use crate::{Error, Key, StoreKey};
@@ -32,54 +32,17 @@ impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
         &self,
         life: &Life,
         key: Key<'_>,
-        condition: Condition<'_>,
+        mut condition: Condition<'_>,
         new: Option<NewValue<'_>>,
     ) -> Result<Written, Error> {
         let narrow = K::narrow_checked(key)?;
-        self.writing(|live| {
-            life.check()?;
-            let mut lock = live.lock_to_write(narrow);
-            let _note = self.note(live, &[narrow]); // Dropped before the lock.
-            if let (Condition::Always, Some(new), true) =
-                (&condition, new, self.snapshots.is_empty())
-            {
-                lock.begin_change();
-                let found = live.link_found(narrow, new).inspect_err(|_| self.counts.doubt())?;
-                if let Some(old) = found {
-                    let (had, has) = (old.map(|old| old.expires_ms), Some(new.expires_ms));
-                    self.counts.changed(live.pool.media(), key, had, has, || self.now_ms());
-                    let was_present = had.is_some_and(|expires| !Now::of(self).is_past(expires));
-                    return Ok(Written { done: true, was_present });
-                }
-            }
-            let linked = live.linked(narrow)?;
-            let expired = linked.is_some_and(|linked| Now::of(self).is_past(linked.expires_ms));
-            let was_present = linked.is_some() && !expired;
-            let old = linked.map_or(PPtr::NULL, |linked| linked.record);
-            let done = match condition {
-                Condition::Always => true,
-                Condition::Absent => !was_present,
-                Condition::Present => was_present,
-                Condition::Expired => expired,
-                Condition::If(test) if was_present => {
-                    let records = live.pin_records();
-                    test(Some(value_record(&records, old.offset(), &KeyBytes::of(key))?.value))
-                }
-                Condition::If(test) => test(None),
-            };
-            if done && !(new.is_none() && old.is_null()) {
-                self.keep_image(live, key, old)?;
-                lock.begin_change();
-                self.countable(match new {
-                    Some(new) => live.replace(narrow, old, new),
-                    None => live.remove(narrow, old),
-                })?;
-                let had = linked.map(|linked| linked.expires_ms);
-                let has = new.map(|new| new.expires_ms);
-                self.counts.changed(live.pool.media(), key, had, has, || self.now_ms());
-            }
-            Ok(Written { done, was_present })
-        })
+        match new {
+            None => self.writing(|live| self.write_in(live, life, narrow, condition, None)),
+            // The condition may be asked several times: each time about what is there.
+            Some(_) => self.writing_with_room(|live| {
+                self.write_in(live, life, narrow, condition.reborrow(), new)
+            }),
+        }
     }
 
     fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error> {
@@ -87,7 +50,7 @@ impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
             .iter()
             .map(|write| K::narrow_checked(write.key.as_ref()))
             .collect::<Result<Vec<_>, _>>()?;
-        self.writing(|live| {
+        self.writing_with_room(|live| {
             writes.iter().try_for_each(|write| write.life.check())?;
             let mut locks = live.lock_all_to_write(&keys);
             self.write_locked(live, &mut locks, writes, &keys)
@@ -96,13 +59,79 @@ impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
 }
 
 impl<M: Media, K: StoreKey> Attached<M, K> {
+    /// One write within an operation.
+    pub(super) fn write_in(
+        &self,
+        live: &Live<M, K>,
+        life: &Life,
+        narrow: K::Ref<'_>,
+        condition: Condition<'_>,
+        new: Option<NewValue<'_>>,
+    ) -> Result<Written, Error> {
+        life.check()?;
+        let key = K::widen(narrow);
+        self.expiring.mark(&live.pool, new.is_some_and(|new| new.expires_ms.is_some()))?;
+        let mut lock = live.lock_to_write(narrow);
+        let _note = self.note(live, &[narrow]); // Dropped before the lock.
+        if let (Condition::Always, Some(new), true) = (&condition, new, self.snapshots.is_empty()) {
+            lock.begin_change();
+            let found = live.link_found(narrow, new).inspect_err(|_| self.doubt())?;
+            if let Some(old) = found {
+                let (had, has) = (old.map(|old| old.expires_ms), Some(new.expires_ms));
+                self.changed(live, key, had, has);
+                let was_present = had.is_some_and(|expires| !Now::of(self).is_past(expires));
+                return Ok(Written { done: true, was_present });
+            }
+        }
+        let linked = live.linked(narrow)?;
+        let expired = linked.is_some_and(|linked| Now::of(self).is_past(linked.expires_ms));
+        let was_present = linked.is_some() && !expired;
+        let old = linked.map_or(PPtr::NULL, |linked| linked.record);
+        let done = match condition {
+            Condition::Always => true,
+            Condition::Absent => !was_present,
+            Condition::Present => was_present,
+            Condition::Expired(by_ms) => {
+                linked.is_some_and(|linked| is_expired(linked.expires_ms, by_ms))
+            }
+            Condition::If(test) if was_present => {
+                let records = live.pin_records();
+                test(Some(value_record(&records, old.offset(), &KeyBytes::of(key))?.value))
+            }
+            Condition::If(test) => test(None),
+        };
+        if done && !(new.is_none() && old.is_null()) {
+            self.keep_image(live, key, old)?;
+            lock.begin_change();
+            self.countable(match new {
+                Some(new) => live.replace(narrow, old, new),
+                None => live.remove(narrow, old),
+            })?;
+            let had = linked.map(|linked| linked.expires_ms);
+            let has = new.map(|new| new.expires_ms);
+            self.changed(live, key, had, has);
+        }
+        Ok(Written { done, was_present })
+    }
+
     /// What was refused for want of room has changed nothing. After any other error the write may
     /// be done or not.
     fn countable(&self, done: Result<(), Error>) -> Result<(), Error> {
         if done.as_ref().is_err_and(|error| !error.is_full()) {
-            self.counts.doubt();
+            self.doubt();
         }
         done
+    }
+
+    pub(super) fn doubt(&self) {
+        self.counts.doubt();
+        self.expiring.doubt();
+    }
+
+    /// A key had this value, or none, and has that one, or none. The caller has the key's lock.
+    fn changed(&self, live: &Live<M, K>, key: Key<'_>, had: Option<Expires>, has: Option<Expires>) {
+        self.counts.changed(live.pool.media(), key, had, has, || self.now_ms());
+        self.expiring.changed(key, had, has);
     }
 
     /// For the snapshots that there are: what the key is before it changes.
@@ -152,12 +181,15 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         if !changes.is_empty() {
             Held::begin_change(locks);
         }
+        let expires =
+            changes.iter().any(|change| change.new.is_some_and(|new| new.expires_ms.is_some()));
+        self.expiring.mark(&live.pool, expires)?;
         self.countable(live.exchange_all(&changes))?;
         for change in &changes {
             let had = outcomes.get(&change.key).and_then(|outcome| outcome.had);
             let has = change.new.map(|new| new.expires_ms);
             let key = K::widen(change.key);
-            self.counts.changed(live.pool.media(), key, had, has, || self.now_ms());
+            self.changed(live, key, had, has);
         }
         Ok(written)
     }

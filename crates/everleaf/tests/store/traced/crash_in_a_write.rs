@@ -3,10 +3,11 @@
 //! all of them; this is the store's own quick look.)
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::common::{key, tiny, value};
 use everleaf::internal::{create_on, open_on};
-use everleaf::{KeyType, OpenOptions, OwnedKey, Store};
+use everleaf::{Clock, KeyType, OpenOptions, OwnedKey, Store};
 use everleaf_crash::{Event, Traced};
 
 const POOL_BYTES: u64 = 192 << 10;
@@ -81,7 +82,8 @@ fn content(store: &Store) -> Content {
 /// Recovers `image` and compares; then writes go on.
 fn recovers_to_either(image: &[u64], before: &Content, after: &Content, spare: &OwnedKey) {
     let media = Traced::from_image(image, POOL_BYTES, GARBAGE_SEED).unwrap();
-    let (store, _pool) = open_on(&OpenOptions::new(), media).unwrap();
+    let clock = Clock::manual(0);
+    let (store, _pool) = open_on(&OpenOptions::new().clock(clock.clone()), media).unwrap();
     let found = content(&store);
     assert!(
         found == *before || found == *after,
@@ -98,6 +100,11 @@ fn recovers_to_either(image: &[u64], before: &Content, after: &Content, spare: &
     }
     let outcome = store.check().unwrap();
     assert!(outcome.ok, "after another write: {outcome:?}");
+    // What expires is known, and nothing else goes.
+    clock.advance(Duration::from_millis(u64::MAX / 2));
+    let (stays, entries) = (store.len().unwrap(), store.statistics().unwrap().entries);
+    assert_eq!(store.remove_expired().unwrap().removed, entries - stays);
+    assert_eq!((store.len().unwrap(), store.statistics().unwrap().entries), (stays, stays));
 }
 
 fn explore(key_type: KeyType, prepare: impl Fn(&Store), write: impl Fn(&Store)) {
@@ -147,6 +154,30 @@ fn crash_in_an_insertion_leaves_all_or_nothing() {
                     assert!(!store.put(key(key_type, 9), value(9, bytes)).unwrap())
                 });
             }
+        }
+    }
+}
+
+/// The pool has no mark before that.
+#[test]
+fn crash_in_the_first_value_that_expires_leaves_it_to_be_found_or_not_there() {
+    const LIFE: Duration = Duration::from_secs(3600);
+    for key_type in [KeyType::U64, KeyType::Bytes] {
+        for present in [0, 4] {
+            let prepare = |store: &Store| {
+                for n in 0..present {
+                    store.put(key(key_type, n), value(n, 20)).unwrap();
+                }
+            };
+            explore(key_type, prepare, |store| {
+                assert!(!store.put_for(key(key_type, 9), value(9, 300), LIFE).unwrap());
+            });
+            explore(key_type, prepare, |store| {
+                let mut batch = store.batch();
+                batch.put_for(key(key_type, 9), value(9, 20), LIFE).unwrap();
+                batch.put(key(key_type, 10), value(10, 20)).unwrap();
+                batch.commit().unwrap();
+            });
         }
     }
 }

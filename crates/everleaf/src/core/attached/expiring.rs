@@ -1,0 +1,422 @@
+//! What will expire, in the order in which it will: so what has expired is found without a look at
+//! anything else. It is kept in DRAM, by who writes.
+//!
+//! * X1. Of each value that expires there is an entry, its moment and its key, once the old values
+//!   are known (X4) and no write of the key is under way: a writer takes the entry of the old value
+//!   out and enters that of the new one, before it gives the key's lock back.
+//! * X2. There may be entries of no value. They are harmless: a key is removed under its lock, and
+//!   only if the value that it has then had expired by the time that was asked for.
+//! * X3. What is taken out to be removed has expired by a time. Whoever writes the same moment anew
+//!   meanwhile changes nothing here, and the removal finds it; so does one that comes when the clock
+//!   has gone back. What could not be removed is entered again.
+//! * X4. What stood in the pool before it was opened is found by a walk over the index beside
+//!   writers. A key that no writer has touched is there all the time, so the walk meets it. One that
+//!   was written since has entered itself (X1), and what the walk has read of it before makes an
+//!   entry of no value (X2).
+//! * X5. A pool in which no value ever expired has no mark, and is not walked. The mark is durable
+//!   before the first value that expires is written:
+//!
+//! ```text
+//! M1  the mark                              1 flush, 1 fence     Pool::set_mark
+//!     Crash: no value expires; a walk finds nothing.
+//! M2  the first value that expires          the link, as always
+//! ```
+//! * X6. A write that fails midway may be done or not: then there is another walk, when somebody
+//!   asks for what has expired.
+
+use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use crossbeam_utils::CachePadded;
+use everleaf_pmem::Media;
+use everleaf_pool::{Pool, RootName};
+use parking_lot::Mutex;
+use rustc_hash::FxHasher;
+
+use super::Attached;
+use super::counts::{Expires, heads};
+use crate::core::backend::{Backend, Condition, Sweeping, Swept};
+use crate::core::fetched::BATCH_ENTRIES;
+use crate::core::life::Life;
+use crate::core::link::Live;
+use crate::{Error, Key, OwnedKey, StoreKey};
+
+/// That a value in the pool expires, or did.
+const MARK: RootName = RootName::new("expiry");
+/// Parts of the order: writers of several keys seldom want the same.
+const PARTS: usize = 64;
+/// Keys that are removed under one hold of the store.
+const GROUP: usize = 64;
+/// Keys that are removed for a write that is refused: so many at first, twice as many each time
+/// after, and no more than these at once.
+const FIRST_ROOM: usize = GROUP;
+const MOST_ROOM: usize = GROUP << 11;
+
+type Part = BTreeSet<(u64, OwnedKey)>;
+
+pub(super) struct Expiring {
+    parts: Box<[CachePadded<Mutex<Part>>]>,
+    /// Whether the pool has the mark.
+    marked: AtomicBool,
+    /// Walks that were needed, and those of them that have ended.
+    wanted: AtomicU64,
+    walked: AtomicU64,
+    /// Held by who walks.
+    walking: Mutex<()>,
+}
+
+impl Expiring {
+    pub(super) fn of<M: Media>(pool: &Pool<M>) -> Self {
+        let marked = pool.has_root(MARK);
+        Self {
+            parts: (0..PARTS).map(|_| CachePadded::default()).collect(),
+            marked: AtomicBool::new(marked),
+            wanted: AtomicU64::new(marked.into()),
+            walked: AtomicU64::new(0),
+            walking: Mutex::default(),
+        }
+    }
+
+    /// M1: to be called before values are written of which some expire.
+    pub(super) fn mark<M: Media>(&self, pool: &Pool<M>, expires: bool) -> Result<(), Error> {
+        if expires && !self.marked.load(Ordering::Acquire) {
+            pool.set_mark(MARK)?;
+            self.marked.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// A key had this value, or none, and has that one, or none. The caller has the key's lock.
+    pub(super) fn changed(&self, key: Key<'_>, had: Option<Expires>, has: Option<Expires>) {
+        let (had, has) = (had.flatten(), has.flatten());
+        if had == has {
+            return;
+        }
+        let mut entry = (had.unwrap_or(0), key.to_owned());
+        let mut part = self.part(key).lock();
+        if had.is_some() {
+            part.remove(&entry);
+        }
+        if let Some(expires_ms) = has {
+            entry.0 = expires_ms;
+            part.insert(entry);
+        }
+    }
+
+    fn enter(&self, expires_ms: u64, key: OwnedKey) {
+        let part = self.part(key.as_ref());
+        part.lock().insert((expires_ms, key));
+    }
+
+    fn part(&self, key: Key<'_>) -> &Mutex<Part> {
+        let mut hasher = FxHasher::default();
+        key.hash(&mut hasher);
+        &self.parts[(hasher.finish() >> 32) as usize % PARTS]
+    }
+
+    /// Takes out at most so many of those that have expired by then.
+    fn take(&self, by_ms: u64, most: usize) -> Vec<(u64, OwnedKey)> {
+        let mut taken = Vec::new();
+        for part in &self.parts {
+            let mut part = part.lock();
+            while taken.len() < most && part.first().is_some_and(|first| first.0 <= by_ms) {
+                taken.extend(part.pop_first());
+            }
+        }
+        taken
+    }
+
+    /// X6.
+    pub(super) fn doubt(&self) {
+        self.wanted.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether everything that was there has been entered.
+    fn is_known(&self) -> bool {
+        self.walked.load(Ordering::Acquire) == self.wanted.load(Ordering::Acquire)
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.lock().len()).sum()
+    }
+}
+
+impl<M: Media, K: StoreKey> Sweeping for Attached<M, K> {
+    fn knows_what_expires(&self) -> bool {
+        self.expiring.is_known()
+    }
+
+    /// Returns when all that was there is known: waits for who walks, or walks.
+    fn know_what_expires(&self) -> Result<(), Error> {
+        if !self.terms.writable {
+            return Err(Error::ReadOnly);
+        }
+        if self.expiring.is_known() {
+            return Ok(());
+        }
+        let _walking = self.expiring.walking.lock();
+        let wanted = self.expiring.wanted.load(Ordering::Acquire);
+        if self.expiring.walked.load(Ordering::Acquire) != wanted {
+            self.walk()?;
+            self.expiring.walked.store(wanted, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Removes at most [`GROUP`] of what had expired by then. An error only where nothing was
+    /// removed.
+    fn remove_some_expired(&self, by_ms: u64) -> Result<Swept, Error> {
+        self.writing(|live| {
+            let mut swept = Swept::default();
+            let mut taken = self.expiring.take(by_ms, GROUP).into_iter();
+            while let Some((expires_ms, key)) = taken.next() {
+                let (life, expired) = (Life::OF_STORE, Condition::Expired(by_ms));
+                let written = K::narrow_checked(key.as_ref())
+                    .and_then(|key| self.write_in(live, &life, key, expired, None));
+                match written {
+                    Ok(written) => {
+                        swept.looked_at += 1;
+                        swept.removed += u64::from(written.done);
+                        live.pool.media().end_operation();
+                    }
+                    Err(error) => {
+                        self.expiring.enter(expires_ms, key);
+                        taken.for_each(|(expires_ms, key)| self.expiring.enter(expires_ms, key));
+                        return if swept.removed > 0 { Ok(swept) } else { Err(error) };
+                    }
+                }
+            }
+            Ok(swept)
+        })
+    }
+}
+
+impl<M: Media, K: StoreKey> Attached<M, K> {
+    /// X4.
+    fn walk(&self) -> Result<(), Error> {
+        let mut from: Bound<OwnedKey> = Bound::Unbounded;
+        loop {
+            let found = self.read(|live| heads(live, &from))?;
+            let more = found.len() >= BATCH_ENTRIES;
+            let last = found.last().filter(|_| more).map(|entry| entry.key.clone());
+            for entry in found {
+                if let Some(expires_ms) = entry.expires_ms {
+                    self.expiring.enter(expires_ms, entry.key);
+                }
+            }
+            let Some(last) = last else { return Ok(()) };
+            from = Bound::Excluded(last);
+        }
+    }
+
+    /// Begins the walk on a thread for which nobody waits; whether there is one. It ends when the
+    /// store is closed, and keeps nothing of it but DRAM. Where runs must repeat, as under the
+    /// explorer, who asks walks.
+    pub(crate) fn walk_in_background(self: &Arc<Self>) -> bool {
+        let repeats = self.read(|live| Ok(live.pool.media().is_repeatable())).unwrap_or(true);
+        if repeats || !self.terms.writable || self.expiring.is_known() {
+            return false;
+        }
+        let attached = Arc::downgrade(self);
+        let walk = move || {
+            // What fails here fails for who asks too, who gets the error.
+            let _ = attached.upgrade().map(|attached| attached.know_what_expires());
+        };
+        // Where no thread can be had, who asks walks.
+        thread::Builder::new().name("everleaf-expiry".to_owned()).spawn(walk).is_ok()
+    }
+
+    /// As [`writing`](Self::writing). A write that is refused for want of room is tried again as
+    /// long as the room of expired values comes back, a bounded number of times.
+    ///
+    /// In between this holds nothing: no lock, no pin, no worker and no guard of an epoch. It has
+    /// come by the gate, and does so again; a turn of its own is no obstacle. So whatever the
+    /// removals wait for does not wait for this.
+    pub(super) fn writing_with_room<R>(
+        &self,
+        mut operation: impl FnMut(&Live<M, K>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let mut most = FIRST_ROOM;
+        loop {
+            match self.writing(&mut operation) {
+                Err(error) if error.is_full() && most <= MOST_ROOM && self.make_room(most) => {
+                    most *= 2;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Removes about so many expired values; whether any.
+    #[cold]
+    fn make_room(&self, most: usize) -> bool {
+        let by_ms = self.now_ms();
+        let remove = || {
+            let mut removed = 0;
+            while removed < most as u64
+                && let Ok(swept) = self.remove_some_expired(by_ms)
+                && swept.looked_at > 0
+            {
+                removed += swept.removed;
+            }
+            removed > 0
+        };
+        // Old values may be the only ones. Under the explorer no thread may wait for another one.
+        let known = M::SCHEDULED || self.knows_what_expires();
+        remove() || !known && self.know_what_expires().is_ok() && remove()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Instant;
+
+    use everleaf_index::BytesKeys;
+    use everleaf_pmem::{Cpu, Durability, Hardware, Medium, Transactions};
+    use everleaf_pool::{OpenMode, create_file, open_file};
+
+    use super::super::Terms;
+    use super::*;
+    use crate::core::backend::Writing;
+    use crate::core::value::NewValue;
+    use crate::core::write::{Kind, Write};
+    use crate::{Clock, DurabilityMode, Engine, EngineParameters, KeyType, registry};
+
+    type Store = Arc<Attached<Hardware, BytesKeys>>;
+
+    const ENGINE: Engine = Engine::FpTree;
+
+    fn terms(clock: &Clock) -> Terms {
+        Terms {
+            writable: true,
+            medium: Medium::PageCache,
+            log: false,
+            durability: Durability::ProcessCrash,
+            mode: DurabilityMode::Process,
+            transactions: Transactions::Off,
+            clock: clock.clone(),
+        }
+    }
+
+    fn create(path: &Path, clock: &Clock) -> Store {
+        let parameters = EngineParameters::default();
+        let format = registry::store_format(ENGINE, KeyType::Bytes, &parameters).unwrap();
+        let pool = create_file(path, 1 << 20, 1 << 20, |region| {
+            Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format)
+        });
+        let attached = Attached::create(&pool.unwrap(), ENGINE, &parameters, terms(clock));
+        Arc::new(attached.unwrap())
+    }
+
+    fn open(path: &Path, clock: &Clock) -> Store {
+        let region = open_file(path, OpenMode::ReadWrite).unwrap();
+        let media = Hardware::new(region, &Cpu::detect()).unwrap();
+        let (pool, opened) = Pool::open(media).unwrap();
+        let (start, terms) = (Instant::now(), terms(clock));
+        Arc::new(Attached::open(&pool, &opened, ENGINE, terms, start, None).unwrap())
+    }
+
+    fn put(store: &Store, key: &str, expires_ms: Option<u64>) {
+        let new = NewValue { value: b"value", expires_ms };
+        let key = Key::Bytes(key.as_bytes());
+        store.write(&Life::OF_STORE, key, Condition::Always, Some(new)).unwrap();
+    }
+
+    fn remove(store: &Store, key: &str) {
+        let key = Key::Bytes(key.as_bytes());
+        store.write(&Life::OF_STORE, key, Condition::Always, None).unwrap();
+    }
+
+    fn write(kind: Kind, key: &str, expires_ms: Option<u64>) -> Write {
+        let (life, key) = (Life::OF_STORE, OwnedKey::Bytes(key.as_bytes().into()));
+        Write { life, key, kind, value: b"together".as_slice().into(), expires_ms }
+    }
+
+    #[test]
+    fn values_that_were_replaced_or_removed_leave_no_entries() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Clock::manual(100);
+        let store = create(&folder.path().join("a.pool"), &clock);
+        put(&store, "a", Some(200));
+        put(&store, "a", Some(200));
+        put(&store, "a", Some(300));
+        assert_eq!(store.expiring.len(), 1);
+        put(&store, "a", None);
+        assert_eq!(store.expiring.len(), 0);
+        put(&store, "a", Some(200));
+        put(&store, "b", Some(200));
+        remove(&store, "a");
+        assert_eq!(store.expiring.len(), 1);
+        let writes = [
+            write(Kind::Put, "a", Some(150)),
+            write(Kind::Put, "b", None),
+            write(Kind::Put, "c", Some(150)),
+            write(Kind::Insert, "c", Some(400)),
+        ];
+        store.apply(&writes).unwrap();
+        assert_eq!(store.expiring.len(), 2);
+        store.apply(&[write(Kind::Delete, "c", None), write(Kind::Put, "d", None)]).unwrap();
+        assert_eq!(store.remove_some_expired(149).unwrap(), Swept::default());
+        let one = Swept { looked_at: 1, removed: 1 };
+        assert_eq!(store.remove_some_expired(150).unwrap(), one);
+        assert_eq!(store.expiring.len(), 0);
+    }
+
+    /// An entry was taken out when the clock was at 200, and then the clock went back.
+    #[test]
+    fn a_clock_that_goes_back_loses_no_entry() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Clock::manual(100);
+        let store = create(&folder.path().join("a.pool"), &clock);
+        put(&store, "a", Some(200));
+        let taken = store.expiring.take(200, GROUP);
+        put(&store, "a", Some(200)); // Of the same moment: it enters nothing.
+        let [(200, key)] = &taken[..] else { panic!("{taken:?}") };
+        let expired = Condition::Expired(200);
+        assert!(store.write(&Life::OF_STORE, key.as_ref(), expired, None).unwrap().done);
+        // Of another moment: it is entered, and the removal leaves it.
+        put(&store, "a", Some(200));
+        let taken = store.expiring.take(200, GROUP);
+        put(&store, "a", Some(201));
+        let expired = Condition::Expired(200);
+        assert!(!store.write(&Life::OF_STORE, key.as_ref(), expired, None).unwrap().done);
+        assert_eq!((taken.len(), store.expiring.len()), (1, 1));
+    }
+
+    #[test]
+    fn only_a_pool_in_which_a_value_ever_expired_has_a_mark_and_is_walked() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, clock) = (folder.path().join("a.pool"), Clock::manual(100));
+        let has_mark = |store: &Store| store.read(|live| Ok(live.pool.has_root(MARK))).unwrap();
+        let store = create(&path, &clock);
+        put(&store, "a", None);
+        assert!(!has_mark(&store) && store.knows_what_expires());
+        store.close().unwrap();
+        let store = open(&path, &clock);
+        assert!(!store.walk_in_background());
+        put(&store, "b", Some(200));
+        assert!(has_mark(&store) && store.knows_what_expires());
+        drop(store); // A crash: it is not closed.
+        let store = open(&path, &clock);
+        assert!(has_mark(&store) && !store.knows_what_expires());
+        assert_eq!(store.expiring.len(), 0);
+        assert!(store.walk_in_background());
+        store.know_what_expires().unwrap();
+        assert!(store.knows_what_expires() && !store.walk_in_background());
+        assert_eq!(store.expiring.len(), 1);
+        // A write that may be done or not.
+        store.doubt();
+        store.know_what_expires().unwrap();
+        assert_eq!(store.expiring.len(), 1);
+        store.close().unwrap();
+        let store = open(&path, &clock);
+        store.close().unwrap();
+        assert!(matches!(store.know_what_expires(), Err(Error::Closed)));
+    }
+}

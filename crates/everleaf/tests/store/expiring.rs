@@ -1,0 +1,254 @@
+//! The room of expired values is found without a look at anything else, and taken when it is
+//! needed.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::common::{folder, key, value};
+use everleaf::{Clock, CreateOptions, Engine, KeyType, OpenOptions, Result, Store, Tree};
+
+const LIFE: Duration = Duration::from_secs(1);
+
+fn engines() -> impl Iterator<Item = (Engine, KeyType)> {
+    let kinds = |engine: Engine| {
+        let kinds = [KeyType::U64, KeyType::Bytes].into_iter();
+        kinds.filter(move |of| engine.has_keys(*of)).map(move |of| (engine, of))
+    };
+    Engine::available().flat_map(kinds)
+}
+
+fn create(path: &Path, (engine, key_type): (Engine, KeyType), clock: &Clock) -> Store {
+    let options = CreateOptions::new().engine(engine).key_type(key_type).clock(clock.clone());
+    options.size_bytes(2 << 20).max_size_bytes(2 << 20).create(path).unwrap()
+}
+
+fn open(path: &Path, clock: &Clock) -> Store {
+    OpenOptions::new().clock(clock.clone()).open(path).unwrap()
+}
+
+/// What a sweep has looked at, and what it has removed.
+fn swept(store: &Store) -> (u64, u64) {
+    let swept = store.remove_expired().unwrap();
+    (swept.looked_at, swept.removed)
+}
+
+fn entries(store: &Store) -> u64 {
+    store.statistics().unwrap().entries
+}
+
+#[test]
+fn a_sweep_looks_at_what_has_expired_and_at_nothing_else() {
+    let folder = folder();
+    for (engine, key_type) in engines() {
+        let clock = Clock::manual(1000);
+        let path = folder.path().join(format!("{engine}-{key_type:?}.pool"));
+        let store = create(&path, (engine, key_type), &clock);
+        let key = |n| key(key_type, n);
+        (0..1000).for_each(|n| _ = store.put(key(n), value(n, 20)).unwrap());
+        (1000..1010).for_each(|n| _ = store.put_for(key(n), value(n, 20), LIFE).unwrap());
+        (1010..1020).for_each(|n| _ = store.put_for(key(n), value(n, 20), 2 * LIFE).unwrap());
+        assert_eq!(swept(&store), (0, 0), "{engine}");
+        clock.advance(LIFE);
+        // Of these none has expired.
+        store.put(key(1000), "stays").unwrap();
+        store.put_for(key(1001), "longer", 2 * LIFE).unwrap();
+        store.delete(key(1002)).unwrap();
+        assert_eq!(swept(&store), (7, 7), "{engine}");
+        assert_eq!(swept(&store), (0, 0), "{engine}");
+        clock.advance(LIFE);
+        assert_eq!(swept(&store), (10, 10), "{engine}");
+        assert_eq!((entries(&store), store.len().unwrap()), (1002, 1002));
+        assert!(store.check().unwrap().ok);
+    }
+}
+
+/// The same values by all ways, in the store's own tree and in others.
+fn write_by_all_ways(store: &Store, trees: &[Tree]) -> Result<u64> {
+    let mut written = 0;
+    for tree in trees {
+        let key = |n| key(tree.key_type(), n);
+        tree.put_for(key(0), "alone", LIFE)?;
+        let mut batch = tree.batch();
+        batch.put_for(key(1), "together", LIFE)?.put(key(2), "stays")?;
+        batch.commit()?;
+        store.transaction(|tx| -> Result<()> {
+            tx.on(tree)?.put_for(key(3), "in a transaction", LIFE)
+        })?;
+        tree.put_for(key(4), "replaced", LIFE)?;
+        tree.put(key(4), "stays")?;
+        written += 3;
+    }
+    Ok(written)
+}
+
+#[test]
+fn values_of_all_trees_are_found_after_a_close_and_after_a_crash() -> Result<()> {
+    let folder = folder();
+    for (engine, key_type) in engines() {
+        let clock = Clock::manual(1000);
+        let path = folder.path().join(format!("{engine}-{key_type:?}.pool"));
+        let mut store = create(&path, (engine, key_type), &clock);
+        for crash in [false, true] {
+            let mut trees = vec![store.default_tree().clone()];
+            if key_type == KeyType::Bytes {
+                trees.extend([store.tree("names")?, store.tree_with("numbers", KeyType::U64)?]);
+                let dropped = store.tree("dropped")?;
+                write_by_all_ways(&store, &[dropped])?;
+                store.drop_tree("dropped")?;
+            }
+            let expire = write_by_all_ways(&store, &trees)?;
+            drop(trees);
+            if crash {
+                store.sync()?;
+                let image = folder.path().join("image.pool");
+                std::fs::copy(&path, &image).unwrap();
+                drop(store);
+                std::fs::rename(&image, &path).unwrap();
+            } else {
+                store.close()?;
+            }
+            store = open(&path, &clock);
+            assert_eq!(swept(&store), (0, 0), "nothing has expired yet");
+            let before = entries(&store);
+            clock.advance(LIFE);
+            assert_eq!(swept(&store), (expire, expire), "{engine}, {key_type:?}, crash: {crash}");
+            assert_eq!(entries(&store), before - expire);
+            assert!(store.check()?.ok);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_sweeper_of_a_store_that_was_opened_finds_old_values_before_its_first_long_pause() {
+    let folder = folder();
+    let (path, clock) = (folder.path().join("a.pool"), Clock::manual(1000));
+    let store = create(&path, (Engine::FpTree, KeyType::U64), &clock);
+    (0..5000).for_each(|n| _ = store.put_for(n, "", LIFE).unwrap());
+    store.close().unwrap();
+    clock.advance(LIFE);
+    let store = open(&path, &clock);
+    store.sweep_every(Some(Duration::from_secs(3600))).unwrap();
+    while entries(&store) > 0 {
+        std::thread::yield_now();
+    }
+}
+
+/// Puts until one is refused; how many were done.
+fn fill(put: impl Fn(u64) -> Result<bool>) -> u64 {
+    for n in 0.. {
+        if let Err(error) = put(n) {
+            assert!(error.is_full(), "{error}");
+            return n;
+        }
+    }
+    unreachable!("a pool is full some time");
+}
+
+#[test]
+fn a_full_pool_of_expired_values_takes_new_ones() {
+    let folder = folder();
+    for (engine, key_type) in engines() {
+        for reopened in [false, true] {
+            let clock = Clock::manual(1000);
+            let path = folder.path().join(format!("{engine}-{key_type:?}-{reopened}.pool"));
+            let mut store = create(&path, (engine, key_type), &clock);
+            store.put(key(key_type, u64::MAX / 2), "stays").unwrap();
+            let put = |store: &Store, n| store.put_for(key(key_type, n), value(n, 300), LIFE);
+            let fitted = fill(|n| put(&store, n));
+            if reopened {
+                store.close().unwrap();
+                store = open(&path, &clock);
+            }
+            clock.advance(LIFE);
+            for n in 0..3 * fitted {
+                let done = put(&store, fitted + n);
+                assert!(done.is_ok(), "{engine}, {key_type:?}, {n} of {fitted}: {done:?}");
+                if n % 100 == 0 {
+                    clock.advance(LIFE);
+                }
+            }
+            let mut batch = store.batch();
+            clock.advance(LIFE);
+            for n in 0..50 {
+                batch.put(key(key_type, 10 * fitted + n), value(n, 300)).unwrap();
+            }
+            batch.commit().unwrap();
+            assert!(store.len().unwrap() >= 51);
+            assert!(store.check().unwrap().ok);
+        }
+    }
+}
+
+#[test]
+fn a_full_pool_of_values_that_have_not_expired_refuses_and_loses_none() {
+    let folder = folder();
+    let (path, clock) = (folder.path().join("a.pool"), Clock::manual(1000));
+    let store = create(&path, (Engine::FpTree, KeyType::Bytes), &clock);
+    let fitted = fill(|n| store.put_for(format!("{n}"), value(n, 300), LIFE));
+    let snapshot = store.snapshot().unwrap();
+    assert!(store.put("more", value(0, 3000)).unwrap_err().is_full());
+    assert_eq!(store.len().unwrap(), fitted);
+    clock.advance(LIFE);
+    store.put("more", value(0, 3000)).unwrap();
+    assert_eq!(snapshot.len().unwrap(), fitted, "they have not expired for it");
+    assert!(snapshot.get("0").unwrap().is_some());
+}
+
+#[test]
+fn threads_write_while_others_sweep_and_a_store_is_opened_again_and_again() {
+    let folder = folder();
+    for (engine, key_type) in
+        [(Engine::FpTreeConcurrent, KeyType::Bytes), (Engine::Masstree, KeyType::Bytes)]
+    {
+        let clock = Clock::manual(1000);
+        let path = folder.path().join(format!("{engine}.pool"));
+        let mut store = create(&path, (engine, key_type), &clock);
+        for round in 0..10 {
+            let done = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let writers: Vec<_> = (0..3)
+                    .map(|writer| {
+                        let (store, clock) = (&store, &clock);
+                        scope.spawn(move || {
+                            for n in 0..1500_u64 {
+                                let key = format!("{:03}", (n * 7919 + writer * 31 + round) % 500);
+                                match n % 5 {
+                                    0 => store.put_for(&key, "short", LIFE / 1000),
+                                    1 => store.put_for(&key, "long", 1000 * LIFE),
+                                    2 => store.put(&key, "stays"),
+                                    3 => store.delete(&key),
+                                    _ => store.put_for(&key, "gone", Duration::ZERO),
+                                }
+                                .unwrap();
+                                if n % 50 == 0 {
+                                    clock.advance(LIFE / 1000);
+                                }
+                            }
+                        })
+                    })
+                    .collect();
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        while !done.load(Ordering::Relaxed) {
+                            store.remove_expired().unwrap();
+                        }
+                    });
+                }
+                writers.into_iter().for_each(|writer| writer.join().unwrap());
+                done.store(true, Ordering::Relaxed);
+            });
+            clock.advance(LIFE);
+            store.remove_expired().unwrap();
+            assert_eq!(entries(&store), store.len().unwrap(), "none is forgotten");
+            assert!(store.check().unwrap().ok);
+            store.close().unwrap();
+            store = open(&path, &clock);
+        }
+        clock.advance(1000 * LIFE);
+        store.remove_expired().unwrap();
+        let stays = store.iter().all(|entry| entry.unwrap().1 == b"stays");
+        assert!(stays && entries(&store) == store.len().unwrap());
+    }
+}
