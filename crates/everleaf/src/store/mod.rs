@@ -254,9 +254,9 @@ impl Store {
         expiry::sweep(self.backend(), &mut || true)
     }
 
-    /// Does [`remove_expired`](Store::remove_expired) again and again on a thread of its own, without
-    /// waiting for what is not known yet, with a pause after each time, until the store is closed or this is called with another pause.
-    /// None: no more.
+    /// Does [`remove_expired`](Store::remove_expired) again and again on a thread of its own, with
+    /// a pause after each time, until the store is closed or this is called with another pause.
+    /// None: no more. It does not wait for what is not known yet, but comes back soon.
     ///
     /// # Errors
     /// [`Error::ReadOnly`].

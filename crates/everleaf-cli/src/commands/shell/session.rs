@@ -279,7 +279,7 @@ impl<'s> Session<'s> {
         match *words {
             ["sweep"] => {
                 let swept = self.store.remove_expired().map_err(say)?;
-                line(output, &format!("{} of {} entries removed", swept.removed, swept.looked_at));
+                line(output, &format!("{} expired entries removed", swept.removed));
             }
             ["copy", file] => {
                 let copied = self.store.copy_with(file, |_| self.ending()).map_err(say)?;

@@ -6,13 +6,14 @@
 //!   out and enters that of the new one, before it gives the key's lock back.
 //! * X2. There may be entries of no value. They are harmless: a key is removed under its lock, and
 //!   only if the value that it has then had expired by the time that was asked for.
-//! * X3. What is taken out to be removed has expired by a time. Whoever writes the same moment anew
-//!   meanwhile changes nothing here, and the removal finds it; so does one that comes when the clock
-//!   has gone back. What could not be removed is entered again.
+//! * X3. What is taken out to be removed had expired by a time, and that time decides whether it is
+//!   removed: not the clock, which may have gone back since. So a value of the same moment, which
+//!   changes nothing here when it is written meanwhile, is removed too. What could not be removed is
+//!   entered again.
 //! * X4. What stood in the pool before it was opened is found by a walk over the index beside
-//!   writers. A key that no writer has touched is there all the time, so the walk meets it. One that
-//!   was written since has entered itself (X1), and what the walk has read of it before makes an
-//!   entry of no value (X2).
+//!   writers. A key that no writer has touched is there all the time, and so is one whose new value
+//!   has the moment of the old one: the walk meets it. Any other one that was written since has
+//!   entered itself (X1), and what the walk has read of it before makes an entry of no value (X2).
 //! * X5. A pool in which no value ever expired has no mark, and is not walked. The mark is durable
 //!   before the first value that expires is written:
 //!
