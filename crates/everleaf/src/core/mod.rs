@@ -4,8 +4,9 @@
 //! Map of the files, the lowest first: `value` (what is stored) · `life` (of a tree) · `fetched`
 //! (entries that were read) · `value_record` (the bytes of a record) · `keyspace` (many trees in
 //! one index) · `write` · `reads` (of a transaction) · `images` (of a snapshot) · `progress` ·
-//! `showing` (to closures of callers) · `gate` (who writes alone) · `check` · `link` (the order of persistence) · `backend` (the seam to
-//! all above) · `attached` (an index and a pool made one store).
+//! `showing` (to closures of callers) · `gate` (who writes alone) · `check` · `link` (the order of
+//! persistence) · `backend` (the seam to all above) · `attached` (an index and a pool made one
+//! store).
 
 pub(crate) mod attached;
 pub mod backend;

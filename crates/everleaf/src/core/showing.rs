@@ -1,5 +1,5 @@
-//! Closures of callers that run while their store is read: what they would call of it could wait for
-//! the very thread that they run in, and is refused.
+//! Closures of callers that run while their store is read: what they would call of it could wait
+//! for the very thread that they run in, and is refused.
 
 use std::cell::Cell;
 

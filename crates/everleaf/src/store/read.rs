@@ -320,10 +320,10 @@ impl Store {
     /// breaks. It costs a third of what an iterator costs, which has to keep what it hands out.
     /// Writers of the keys that are next to the one that is shown wait meanwhile, and so do
     /// batches: `visit` should be quick, and must not call the store, neither to write nor to read:
-    /// what it calls gives [`WithinClosure`](crate::Error::WithinClosure). What is promised beside writers is said at [`Range`]; a batch is
-    /// seen wholly or not at all by the whole call. Of a snapshot, and on an engine that is durable
-    /// at the ends of epochs (`masstree`), entries are copied, and fetched in steps as by an
-    /// iterator: no callback keeps an epoch from ending.
+    /// what it calls gives [`WithinClosure`](crate::Error::WithinClosure). What is promised beside
+    /// writers is said at [`Range`]; a batch is seen wholly or not at all by the whole call. Of a
+    /// snapshot, and on an engine that is durable at the ends of epochs (`masstree`), entries are
+    /// copied, and fetched in steps as by an iterator: no callback keeps an epoch from ending.
     ///
     /// # Errors
     /// As [`first`](Store::first), [`WrongKeyType`](crate::Error::WrongKeyType).

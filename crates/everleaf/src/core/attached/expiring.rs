@@ -8,8 +8,8 @@
 //!   only if the value that it has then had expired by the time that was asked for.
 //! * X3. What is taken out to be removed had expired by a time, and that time decides whether it is
 //!   removed: not the clock, which may have gone back since. So a value of the same moment, which
-//!   changes nothing here when it is written meanwhile, is removed too. What could not be removed is
-//!   entered again.
+//!   changes nothing here when it is written meanwhile, is removed too. What could not be removed
+//!   is entered again.
 //! * X4. What stood in the pool before it was opened is found by a walk over the index beside
 //!   writers. A key that no writer has touched is there all the time, and so is one whose new value
 //!   has the moment of the old one: the walk meets it. Any other one that was written since has
