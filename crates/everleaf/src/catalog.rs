@@ -7,6 +7,7 @@ use everleaf_pool::KeyType;
 
 use crate::core::keyspace::{CatalogEntry, Space};
 use crate::core::life::Life;
+use crate::core::showing;
 use crate::handle::Handle;
 use crate::{Error, Key, OrderedKey, Result, Scan, Store, Tree};
 
@@ -86,6 +87,7 @@ impl Store {
     /// The tree of that name, made if there is none; none as its kind of keys: whichever it has.
     fn tree_of(&self, name: &[u8], wanted: Option<KeyType>) -> Result<Tree> {
         let catalog = self.catalog()?;
+        showing::check(&**self.backend())?;
         let mut lives = self.lives().lock();
         let entry = match catalog.get(name)?.map(|bytes| read_entry(&bytes)).transpose()? {
             Some(entry) if !entry.dropping => entry,
@@ -125,6 +127,7 @@ impl Store {
     /// ```
     pub fn existing_tree(&self, name: impl AsRef<[u8]>) -> Result<Option<Tree>> {
         let Ok(catalog) = self.catalog() else { return Ok(None) };
+        showing::check(&**self.backend())?;
         let mut lives = self.lives().lock();
         let entry = catalog.get(name.as_ref())?.map(|bytes| read_entry(&bytes)).transpose()?;
         let Some(entry) = entry.filter(|entry| !entry.dropping) else { return Ok(None) };
@@ -183,6 +186,7 @@ impl Store {
         let Some(catalog) = self.catalog().ok().filter(|_| self.capabilities().writable) else {
             return if self.capabilities().writable { Ok(false) } else { Err(Error::ReadOnly) };
         };
+        showing::check(&**self.backend())?;
         let mut lives = self.lives().lock();
         let Some(bytes) = catalog.get(name)? else { return Ok(false) };
         let entry = CatalogEntry { dropping: true, ..read_entry(&bytes)? };

@@ -196,7 +196,8 @@ pub enum Error {
         /// The limit.
         limit_bytes: u64,
     },
-    /// A closure to which a store shows a value or an entry calls this store.
+    /// A closure to which a store shows a value or an entry calls this store, from no closure of
+    /// another store.
     #[error(
         "a closure that is shown what lies in the store must not call the store; do so when \
         `get_with` or `scan_with` has returned"

@@ -48,7 +48,11 @@ impl Sweeper {
             loop {
                 let Some(backend) = Weak::upgrade(&backend) else { return };
                 // Asked first: what is known by then is swept now.
-                knew |= backend.knows_what_expires();
+                let knows = backend.knows_what_expires();
+                knew |= knows;
+                if !knows {
+                    Arc::clone(&backend).walk_in_background(); // One is enough: others end.
+                }
                 // What fails here fails for the next writer too, which gets the error.
                 let _ = sweep(&backend, &mut || still());
                 drop(backend);

@@ -509,8 +509,9 @@ fn attach<M: Media, K: StoreKey>(
     start: Instant,
     lock: Option<File>,
 ) -> Result<Arc<dyn Backend>, Error> {
-    let attached = Arc::new(Attached::<M, K>::open(pool, opened, engine, terms, start, lock)?);
-    attached.walk_in_background();
+    let attached = Attached::<M, K>::open(pool, opened, engine, terms, start, lock)?;
+    let attached: Arc<dyn Backend> = Arc::new(attached);
+    Arc::clone(&attached).walk_in_background();
     Ok(attached)
 }
 

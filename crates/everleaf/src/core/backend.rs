@@ -124,6 +124,8 @@ pub trait Sweeping: Send + Sync {
     fn know_what_expires(&self) -> Result<(), Error>;
     /// Whether that is so now.
     fn knows_what_expires(&self) -> bool;
+    /// Makes it so, unless it is, by a thread for which nobody waits; whether there is one.
+    fn walk_in_background(self: Arc<Self>) -> bool;
     /// Removes a group of what is known and had expired by then; nothing looked at: there is no
     /// more.
     fn remove_some_expired(&self, by_ms: u64) -> Result<Swept, Error>;

@@ -28,7 +28,8 @@ impl Drop for Showing {
     }
 }
 
-/// Asked by each operation before it waits for anything.
+/// Asked by each operation before it waits for anything. Of what is not shown where it lies, as the
+/// copies of a snapshot or of an engine of epochs, nothing is asked.
 ///
 /// # Errors
 /// [`Error::WithinClosure`].

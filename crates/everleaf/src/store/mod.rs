@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use crate::core::backend::{Backend, Swept};
 use crate::core::keyspace::Space;
 use crate::core::life::Life;
+use crate::core::showing;
 use crate::expiry::{self, Sweeper};
 use crate::handle::Handle;
 use crate::snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
@@ -276,6 +277,7 @@ impl Store {
         if !self.capabilities().writable {
             return Err(Error::ReadOnly);
         }
+        showing::check(&**self.backend())?;
         *self.shared.sweeper.lock() = pause.map(|pause| Sweeper::start(self.backend(), pause));
         Ok(())
     }
@@ -401,6 +403,7 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn close(self) -> Result<()> {
+        showing::check(&**self.backend())?;
         *self.shared.sweeper.lock() = None;
         self.backend().close()
     }
@@ -410,8 +413,18 @@ impl Drop for Shared {
     /// Closes cleanly where possible. What goes wrong is found when the pool is opened the next
     /// time.
     fn drop(&mut self) {
-        *self.sweeper.lock() = None;
-        let _ = self.tree.handle().backend().close();
+        let (sweeper, backend) = (self.sweeper.lock().take(), self.tree.handle().backend());
+        let within_closure = showing::check(&**backend).is_err();
+        let backend = Arc::clone(backend);
+        let close = move || {
+            drop(sweeper);
+            let _ = backend.close();
+        };
+        if within_closure {
+            std::thread::spawn(close); // It has to wait until the closure has ended.
+        } else {
+            close();
+        }
     }
 }
 

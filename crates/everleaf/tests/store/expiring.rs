@@ -252,3 +252,29 @@ fn threads_write_while_others_sweep_and_a_store_is_opened_again_and_again() {
         assert!(stays && entries(&store) == store.len().unwrap());
     }
 }
+
+#[test]
+fn threads_take_the_room_of_what_has_expired_and_none_is_refused() {
+    let folder = folder();
+    for engine in [Engine::FpTreeConcurrent, Engine::Masstree] {
+        let clock = Clock::manual(1000);
+        let path = folder.path().join(format!("{engine}.pool"));
+        let store = create(&path, (engine, KeyType::Bytes), &clock);
+        let fitted = fill(|n| store.put_for(format!("old {n}"), value(n, 300), LIFE));
+        clock.advance(LIFE);
+        // Together they take half of the room; what others are about to remove is waited for.
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let store = &store;
+                scope.spawn(move || {
+                    for n in 0..fitted / 8 {
+                        let done = store.put(format!("new {thread} {n}"), value(n, 300));
+                        assert!(done.is_ok(), "{engine}, {n} of {fitted}: {done:?}");
+                    }
+                });
+            }
+        });
+        assert_eq!(store.len().unwrap(), 4 * (fitted / 8), "{engine}");
+        assert!(store.check().unwrap().ok);
+    }
+}

@@ -292,6 +292,9 @@ fn a_closure_that_is_shown_something_cannot_call_its_store() {
             ("statistics", store.statistics().map(drop)),
             ("sync", store.sync()),
             ("snapshot", store.snapshot().map(drop)),
+            ("len", store.len().map(drop)),
+            ("existing_tree", store.existing_tree("there").map(drop)),
+            ("sweep_every", store.sweep_every(Some(Duration::from_secs(1)))),
             ("close", store.clone().close()),
         ];
         let scans = ranges(store.default_tree(), &key);
@@ -325,4 +328,25 @@ fn a_closure_that_is_shown_something_cannot_call_its_store() {
     // A snapshot shows copies: nothing is held.
     let shown = store.snapshot().unwrap().get_with("key", |_| store.put("key", b"newer"));
     assert!(shown.unwrap().unwrap().unwrap());
+}
+
+#[test]
+fn a_store_that_is_dropped_in_its_own_closure_is_closed_when_that_has_ended() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    let store = tiny(KeyType::Bytes).create(&path).unwrap();
+    store.put("key", b"value").unwrap();
+    store.sweep_every(Some(Duration::from_millis(1))).unwrap();
+    let tree = store.default_tree().clone();
+    tree.get_with("key", move |_| drop(store)).unwrap().unwrap();
+    let opened = (0..10_000).find_map(|_| match Store::open(&path) {
+        Err(Error::Pool(PoolError::Locked { .. })) => {
+            std::thread::sleep(Duration::from_millis(1));
+            None
+        }
+        opened => Some(opened.unwrap()),
+    });
+    let store = opened.expect("the pool is locked for ten seconds");
+    assert_eq!(store.statistics().unwrap().shutdown, everleaf::Shutdown::Clean);
+    assert!(matches!(tree.get("key"), Err(Error::Closed)));
 }

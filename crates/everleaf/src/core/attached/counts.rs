@@ -32,6 +32,7 @@ use crate::core::images::Images;
 use crate::core::keyspace::Space;
 use crate::core::life::Life;
 use crate::core::link::{Live, foreign_record};
+use crate::core::showing;
 use crate::core::value::is_expired;
 use crate::core::value_record::{KeyBytes, ValueRecord};
 use crate::{Error, Key, KeyType, OwnedKey, StoreKey};
@@ -252,6 +253,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 
     /// Counts everything, unless that was done.
     fn count_once(&self) -> Result<(), Error> {
+        showing::check(self)?;
         let mut known = self.counts.known.lock();
         if *known && !self.counts.doubtful.load(Ordering::Acquire) {
             return Ok(());
@@ -272,7 +274,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         let mut counts: BTreeMap<Space, Count> = BTreeMap::new();
         let mut from: Bound<OwnedKey> = Bound::Unbounded;
         loop {
-            let mut found = self.read(|live| heads(live, &from))?;
+            let mut found = self.read(|live| heads(live, &from, false))?;
             let more = found.len() >= BATCH_ENTRIES;
             let last = found.last().filter(|_| more).map(|entry| entry.key.clone());
             let to = last.clone().map_or(Bound::Unbounded, Bound::Included);
@@ -289,10 +291,12 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     }
 }
 
-/// The next entries, without their values.
+/// The next entries, without their values; those whose records cannot be read are an error, or left
+/// out.
 pub(super) fn heads<M: Media, K: StoreKey>(
     live: &Live<M, K>,
     from: &Bound<OwnedKey>,
+    leave_out: bool,
 ) -> Result<Vec<Fetched>, Error> {
     let from = super::read::narrow_bound::<K>(from.as_ref().map(OwnedKey::as_ref))?;
     let (mut found, mut wrong) = (Vec::new(), None);
@@ -306,6 +310,7 @@ pub(super) fn heads<M: Media, K: StoreKey>(
                 let (value, expires_ms) = (Vec::new(), record.expires_ms);
                 found.push(Fetched { key: key.to_owned(), value, expires_ms });
             }
+            _ if leave_out => {}
             Ok(_) => wrong = Some(foreign_record(offset)),
             Err(error) => wrong = Some(error.into()),
         }

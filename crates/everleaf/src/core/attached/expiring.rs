@@ -14,6 +14,8 @@
 //!   writers. A key that no writer has touched is there all the time, and so is one whose new value
 //!   has the moment of the old one: the walk meets it. Any other one that was written since has
 //!   entered itself (X1), and what the walk has read of it before makes an entry of no value (X2).
+//!   The walk is kept out while a batch changes the index, so it sees nothing of one that is taken
+//!   back. What it cannot read it leaves out: `check` reports that.
 //! * X5. A pool in which no value ever expired has no mark, and is not walked. The mark is durable
 //!   before the first value that expires is written:
 //!
@@ -35,7 +37,7 @@ use std::thread;
 use crossbeam_utils::CachePadded;
 use everleaf_pmem::Media;
 use everleaf_pool::{Pool, RootName};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustc_hash::FxHasher;
 
 use super::Attached;
@@ -44,6 +46,7 @@ use crate::core::backend::{Backend, Condition, Sweeping, Swept};
 use crate::core::fetched::BATCH_ENTRIES;
 use crate::core::life::Life;
 use crate::core::link::Live;
+use crate::core::showing;
 use crate::{Error, Key, OwnedKey, StoreKey};
 
 /// That a value in the pool expires, or did.
@@ -56,6 +59,8 @@ const GROUP: usize = 64;
 /// after, and no more than these at once.
 const FIRST_ROOM: usize = GROUP;
 const MOST_ROOM: usize = GROUP << 11;
+/// How often a writer without room looks whether others have removed what they have in hand.
+const PATIENCE: usize = 100_000;
 
 type Part = BTreeSet<(u64, OwnedKey)>;
 
@@ -68,6 +73,9 @@ pub(super) struct Expiring {
     walked: AtomicU64,
     /// Held by who walks.
     walking: Mutex<()>,
+    /// Keys that were removed, by all threads; and those that are taken out to be.
+    removed: AtomicU64,
+    in_hand: AtomicU64,
 }
 
 impl Expiring {
@@ -79,6 +87,8 @@ impl Expiring {
             wanted: AtomicU64::new(marked.into()),
             walked: AtomicU64::new(0),
             walking: Mutex::default(),
+            removed: AtomicU64::new(0),
+            in_hand: AtomicU64::new(0),
         }
     }
 
@@ -126,6 +136,7 @@ impl Expiring {
             let mut part = part.lock();
             while taken.len() < most && part.first().is_some_and(|first| first.0 <= by_ms) {
                 taken.extend(part.pop_first());
+                self.in_hand.fetch_add(1, Ordering::AcqRel);
             }
         }
         taken
@@ -157,10 +168,65 @@ impl<M: Media, K: StoreKey> Sweeping for Attached<M, K> {
         if !self.terms.writable {
             return Err(Error::ReadOnly);
         }
+        showing::check(self)?;
         if self.expiring.is_known() {
             return Ok(());
         }
-        let _walking = self.expiring.walking.lock();
+        let walking = self.expiring.walking.lock();
+        self.walk_if_wanted(walking)
+    }
+
+    /// Begins the walk on a thread for which nobody waits; whether there is one. It ends when the
+    /// store is closed, and keeps nothing of it but DRAM. Where runs must repeat, as under the
+    /// explorer, who asks walks.
+    fn walk_in_background(self: Arc<Self>) -> bool {
+        let repeats = self.read(|live| Ok(live.pool.media().is_repeatable())).unwrap_or(true);
+        if repeats || !self.terms.writable || self.expiring.is_known() {
+            return false;
+        }
+        let attached = Arc::downgrade(&self);
+        let walk = move || {
+            let Some(attached) = attached.upgrade() else { return };
+            // What fails here fails for who asks too, who gets the error.
+            if let Some(walking) = attached.expiring.walking.try_lock() {
+                let _ = attached.walk_if_wanted(walking);
+            }
+        };
+        // Where no thread can be had, who asks walks.
+        thread::Builder::new().name("everleaf-expiry".to_owned()).spawn(walk).is_ok()
+    }
+
+    /// Removes at most [`GROUP`] of what had expired by then. An error only where it could do
+    /// nothing.
+    fn remove_some_expired(&self, by_ms: u64) -> Result<Swept, Error> {
+        self.writing(|live| {
+            let (mut swept, mut failed) = (Swept::default(), None);
+            for (expires_ms, key) in self.expiring.take(by_ms, GROUP) {
+                let (life, expired) = (Life::OF_STORE, Condition::Expired(by_ms));
+                let written = K::narrow_checked(key.as_ref())
+                    .and_then(|key| self.write_in(live, &life, key, expired, None));
+                match written {
+                    Ok(written) => {
+                        swept.looked_at += 1;
+                        swept.removed += u64::from(written.done);
+                        self.expiring.removed.fetch_add(written.done.into(), Ordering::AcqRel);
+                        live.pool.media().end_operation();
+                    }
+                    Err(error) => {
+                        // One that is damaged does not keep the others.
+                        self.expiring.enter(expires_ms, key);
+                        failed = Some(error);
+                    }
+                }
+                self.expiring.in_hand.fetch_sub(1, Ordering::AcqRel);
+            }
+            failed.filter(|_| swept.looked_at == 0).map_or(Ok(swept), Err)
+        })
+    }
+}
+
+impl<M: Media, K: StoreKey> Attached<M, K> {
+    fn walk_if_wanted(&self, _walking: MutexGuard<'_, ()>) -> Result<(), Error> {
         let wanted = self.expiring.wanted.load(Ordering::Acquire);
         if self.expiring.walked.load(Ordering::Acquire) != wanted {
             self.walk()?;
@@ -169,40 +235,14 @@ impl<M: Media, K: StoreKey> Sweeping for Attached<M, K> {
         Ok(())
     }
 
-    /// Removes at most [`GROUP`] of what had expired by then. An error only where nothing was
-    /// removed.
-    fn remove_some_expired(&self, by_ms: u64) -> Result<Swept, Error> {
-        self.writing(|live| {
-            let mut swept = Swept::default();
-            let mut taken = self.expiring.take(by_ms, GROUP).into_iter();
-            while let Some((expires_ms, key)) = taken.next() {
-                let (life, expired) = (Life::OF_STORE, Condition::Expired(by_ms));
-                let written = K::narrow_checked(key.as_ref())
-                    .and_then(|key| self.write_in(live, &life, key, expired, None));
-                match written {
-                    Ok(written) => {
-                        swept.looked_at += 1;
-                        swept.removed += u64::from(written.done);
-                        live.pool.media().end_operation();
-                    }
-                    Err(error) => {
-                        self.expiring.enter(expires_ms, key);
-                        taken.for_each(|(expires_ms, key)| self.expiring.enter(expires_ms, key));
-                        return if swept.removed > 0 { Ok(swept) } else { Err(error) };
-                    }
-                }
-            }
-            Ok(swept)
-        })
-    }
-}
-
-impl<M: Media, K: StoreKey> Attached<M, K> {
     /// X4.
     fn walk(&self) -> Result<(), Error> {
         let mut from: Bound<OwnedKey> = Bound::Unbounded;
         loop {
-            let found = self.read(|live| heads(live, &from))?;
+            let found = self.read(|live| {
+                let _batches = live.lock_batches_out();
+                heads(live, &from, true)
+            })?;
             let more = found.len() >= BATCH_ENTRIES;
             let last = found.last().filter(|_| more).map(|entry| entry.key.clone());
             for entry in found {
@@ -213,23 +253,6 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             let Some(last) = last else { return Ok(()) };
             from = Bound::Excluded(last);
         }
-    }
-
-    /// Begins the walk on a thread for which nobody waits; whether there is one. It ends when the
-    /// store is closed, and keeps nothing of it but DRAM. Where runs must repeat, as under the
-    /// explorer, who asks walks.
-    pub(crate) fn walk_in_background(self: &Arc<Self>) -> bool {
-        let repeats = self.read(|live| Ok(live.pool.media().is_repeatable())).unwrap_or(true);
-        if repeats || !self.terms.writable || self.expiring.is_known() {
-            return false;
-        }
-        let attached = Arc::downgrade(self);
-        let walk = move || {
-            // What fails here fails for who asks too, who gets the error.
-            let _ = attached.upgrade().map(|attached| attached.know_what_expires());
-        };
-        // Where no thread can be had, who asks walks.
-        thread::Builder::new().name("everleaf-expiry".to_owned()).spawn(walk).is_ok()
     }
 
     /// As [`writing`](Self::writing). A write that is refused for want of room is tried again as
@@ -244,18 +267,22 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     ) -> Result<R, Error> {
         let mut most = FIRST_ROOM;
         loop {
-            match self.writing(&mut operation) {
-                Err(error) if error.is_full() && most <= MOST_ROOM && self.make_room(most) => {
-                    most *= 2;
-                }
-                done => return done,
+            let removed = self.expiring.removed.load(Ordering::Acquire);
+            // Not by what waiting for the medium says: then the operation is done.
+            let mut refused = false;
+            let done =
+                self.writing(|live| operation(live).inspect_err(|error| refused = error.is_full()));
+            if !refused || most > MOST_ROOM || !self.make_room(most, removed) {
+                return done;
             }
+            most *= 2;
         }
     }
 
-    /// Removes about so many expired values; whether any.
+    /// Removes about so many expired values; whether any has gone since that number of them was
+    /// read.
     #[cold]
-    fn make_room(&self, most: usize) -> bool {
+    fn make_room(&self, most: usize, before: u64) -> bool {
         let by_ms = self.now_ms();
         let remove = || {
             let mut removed = 0;
@@ -269,7 +296,25 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         };
         // Old values may be the only ones. Under the explorer no thread may wait for another one.
         let known = M::SCHEDULED || self.knows_what_expires();
-        remove() || !known && self.know_what_expires().is_ok() && remove()
+        remove()
+            || self.others_make_room(before)
+            || !known && self.know_what_expires().is_ok() && remove()
+    }
+
+    /// Whether other threads have removed something since, or do while this waits a little.
+    fn others_make_room(&self, before: u64) -> bool {
+        for _ in 0..PATIENCE {
+            // In this order: who has nothing in hand any more has counted it.
+            let in_hand = self.expiring.in_hand.load(Ordering::Acquire);
+            if self.expiring.removed.load(Ordering::Acquire) != before {
+                return true;
+            }
+            if in_hand == 0 || M::SCHEDULED {
+                return false;
+            }
+            thread::yield_now();
+        }
+        false
     }
 }
 
@@ -400,16 +445,16 @@ mod tests {
         assert!(!has_mark(&store) && store.knows_what_expires());
         store.close().unwrap();
         let store = open(&path, &clock);
-        assert!(!store.walk_in_background());
+        assert!(!Arc::clone(&store).walk_in_background());
         put(&store, "b", Some(200));
         assert!(has_mark(&store) && store.knows_what_expires());
         drop(store); // A crash: it is not closed.
         let store = open(&path, &clock);
         assert!(has_mark(&store) && !store.knows_what_expires());
         assert_eq!(store.expiring.len(), 0);
-        assert!(store.walk_in_background());
+        assert!(Arc::clone(&store).walk_in_background());
         store.know_what_expires().unwrap();
-        assert!(store.knows_what_expires() && !store.walk_in_background());
+        assert!(store.knows_what_expires() && !Arc::clone(&store).walk_in_background());
         assert_eq!(store.expiring.len(), 1);
         // A write that may be done or not.
         store.doubt();

@@ -50,11 +50,14 @@ impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
             .iter()
             .map(|write| K::narrow_checked(write.key.as_ref()))
             .collect::<Result<Vec<_>, _>>()?;
-        self.writing_with_room(|live| {
+        let apply = |live: &Live<M, K>| {
             writes.iter().try_for_each(|write| write.life.check())?;
             let mut locks = live.lock_all_to_write(&keys);
             self.write_locked(live, &mut locks, writes, &keys)
-        })
+        };
+        // Removals do not wait for what has expired: see `Handle::remove_all`.
+        let removals = writes.iter().all(|write| write.kind == Kind::Delete);
+        if removals { self.writing(apply) } else { self.writing_with_room(apply) }
     }
 }
 
