@@ -129,8 +129,9 @@ impl Subject for AllocatorSubject {
 
     fn sites(&self) -> Vec<Site> {
         // Batches are explored with the store, seals with the engines that have any, epochs by the
-        // pool's own tests.
+        // pool's own tests, and the mark of values that expire by the store's.
         let elsewhere = [
+            "pool.mark.",
             "pool.batch.",
             "pool.recover.batch.",
             "pool.close.C3.",

@@ -14,8 +14,8 @@ const RECORDS: &[&str] = &["pool.record."];
 /// Only where leaves come in groups.
 const GROUPS: &[&str] = &["pool.run."];
 /// Only where another medium comes into it: explored with the allocator, and by the pool's own
-/// tests.
-const POOL: &[&str] = &["pool.rescue."];
+/// tests. And only where values expire: explored by the store's crash test of the mark.
+const POOL: &[&str] = &["pool.rescue.", "pool.mark."];
 /// Only where inner nodes have an image: it has a root, and the close a seal.
 const IMAGES: &[&str] = &["pool.root.", "pool.close.C3."];
 /// Only below a store.
