@@ -44,19 +44,20 @@ impl Sweeper {
         let backend = Arc::downgrade(backend);
         let thread = std::thread::spawn(move || {
             let still = || matches!(stopped.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
-            let mut knew = false;
+            let mut soon = SHORT_PAUSE;
             loop {
                 let Some(backend) = Weak::upgrade(&backend) else { return };
                 // Asked first: what is known by then is swept now.
                 let knows = backend.knows_what_expires();
-                knew |= knows;
                 if !knows {
                     Arc::clone(&backend).walk_in_background(); // One is enough: others end.
                 }
                 // What fails here fails for the next writer too, which gets the error.
                 let _ = sweep(&backend, &mut || still());
                 drop(backend);
-                let pause = if knew { pause } else { pause.min(SHORT_PAUSE) };
+                // What cannot be known, of a damaged pool, is asked for ever more seldom.
+                let pause = if knows { pause } else { pause.min(soon) };
+                soon = if knows { SHORT_PAUSE } else { soon.saturating_mul(2) };
                 if !matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
                     return;
                 }
