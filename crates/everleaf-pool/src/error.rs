@@ -151,6 +151,17 @@ pub enum PoolError {
         /// Bytes asked for.
         requested_bytes: u64,
     },
+    /// What was replaced or removed cannot be used again, because a thread may still be reading it,
+    /// and there is no other room.
+    #[error(
+        "no room: {bytes} bytes of replaced or removed records wait for a reader that began before \
+        that and has not ended; let the closure of `get_with` or `scan_with`, or the guard, end, \
+        and write again"
+    )]
+    Held {
+        /// Bytes that wait.
+        bytes: u64,
+    },
     /// A request larger than any pool serves.
     #[error("{bytes} bytes are too many: a record has at most {max_bytes}")]
     TooLarge {
@@ -253,7 +264,7 @@ impl PoolError {
     /// Whether the pool has no room and gets no more: it has its greatest size, or the disk is
     /// full, or the system refuses to lengthen it. What needs no room may still be done.
     pub const fn is_full(&self) -> bool {
-        matches!(self, Self::PoolFull { .. } | Self::Map(_))
+        matches!(self, Self::PoolFull { .. } | Self::Held { .. } | Self::Map(_))
     }
 
     pub(crate) const fn corrupt(offset: u64, what: Corruption) -> Self {

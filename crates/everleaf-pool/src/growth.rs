@@ -43,6 +43,8 @@ const LARGE_PORTION: u64 = (8 << 20) / CHUNK;
 const LEAST_GROWTH: u64 = (256 << 10) / CHUNK;
 /// How often threads that read records are waited for in a full pool.
 pub(crate) const READERS_TURNS: usize = 1000;
+/// The pool does not grow while more than this, and than half of the pool, may still be read.
+const LIMBO_BYTES: u64 = 16 << 20;
 /// Chunks of a huge page. What is larger ends at the end of one: what lies in part of one would
 /// stay in small pages.
 const HUGE_PAGE: u64 = (2 << 20) / CHUNK;
@@ -123,12 +125,20 @@ impl<M: Media> Pool<M> {
         }
     }
 
-    /// As [`grow`](Pool::grow). Where the pool can't grow, and records are in limbo, threads that
-    /// read them are given some time: one may have lost its processor in the middle of that.
+    /// As [`grow`](Pool::grow). Where the pool can't grow, or what may still be read is as much as
+    /// the pool may grow by for its sake, the threads that read are given some time: one may have
+    /// lost its processor in the middle of that.
     pub(crate) fn grow_or_wait(&self, run: u64, before: u64) -> Result<(), PoolError> {
-        let Err(error) = self.grow(run, before) else { return Ok(()) };
+        let most = LIMBO_BYTES.max(before * CHUNK / 2);
+        let refused = match self.chunks().bytes_in_limbo() {
+            bytes if bytes > most => None,
+            _ => match self.grow(run, before) {
+                Ok(()) => return Ok(()),
+                Err(error) => Some(error),
+            },
+        };
         for _ in 0..READERS_TURNS {
-            if !self.chunks().has_limbo() {
+            if self.chunks().bytes_in_limbo() == 0 {
                 break;
             }
             self.media().relax();
@@ -137,7 +147,10 @@ impl<M: Media> Pool<M> {
                 return Ok(()); // The caller looks again.
             }
         }
-        Err(error)
+        match self.chunks().bytes_in_limbo() {
+            0 => refused.map_or(Ok(()), Err),
+            bytes => Err(PoolError::Held { bytes }),
+        }
     }
 
     fn lengthen_last(&self, last: Extent, run: u64, left: u64) -> Result<(), PoolError> {

@@ -1,7 +1,10 @@
 //! Records: byte strings that never change once published, checked whenever they are read.
 
+use std::ops::Range;
+
 use everleaf_pmem::{LINE, Media, PCell, PPtr, WORD, persistent, site};
 
+use crate::classes::Class;
 use crate::layout::CHUNK;
 use crate::{Corruption, Pool, PoolError};
 
@@ -157,41 +160,35 @@ impl<M: Media> Pool<M> {
     /// The bytes of a record, after a check of its place, its length and its checksum. Only for
     /// [`RecordGuard`](crate::RecordGuard), which bounds how long they are lent.
     pub(crate) fn lend_record(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
-        let bytes = self.lend_record_unverified(pointer)?;
-        let cells = self
-            .media()
-            .region()
-            .cells(pointer.offset(), 1)
-            .ok_or_else(|| PoolError::corrupt(pointer.offset(), Corruption::Pointer))?;
-        if !is_intact(self.media().load(&cells[0]), bytes) {
+        let (bytes, cells) = self.record_cells(pointer)?;
+        let content = self.lend_part(pointer, 0..bytes)?;
+        if !is_intact(self.media().load(&cells[0]), content) {
             return Err(PoolError::corrupt(pointer.offset(), Corruption::Record));
         }
-        Ok(bytes)
+        Ok(content)
     }
 
     /// Like [`lend_record`](Pool::lend_record) without the checksum.
     #[inline]
     pub(crate) fn lend_record_unverified(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
-        self.lend_front(pointer, usize::MAX)
+        self.lend_part(pointer, 0..self.record_cells(pointer)?.0)
     }
 
-    /// The first bytes of a record, at most so many; without the checksum.
+    /// A part of a record's bytes, which the caller knows to lie within it; without the checksum.
     #[inline]
-    pub(crate) fn lend_front(
+    pub(crate) fn lend_part(
         &self,
         pointer: PPtr<Record>,
-        most_bytes: usize,
+        part: Range<usize>,
     ) -> Result<&[u8], PoolError> {
-        let offset = pointer.offset();
-        let bytes = self.record_cells(pointer)?.0.min(most_bytes);
+        let start = pointer.offset() + RECORD_HEADER_BYTES + part.start as u64;
         // SAFETY: the bytes lie within one block (or run) of a record chunk; cells are never
         // written there but by `write_record`, before the block is published. The caller is a
         // `RecordGuard`, so no block that was published when it was made is used again before the
         // slice is gone (`chunks/limbo.rs`).
-        let content = unsafe { self.media().region().bytes(offset + RECORD_HEADER_BYTES, bytes) };
-        let content = content.ok_or_else(|| PoolError::corrupt(offset, Corruption::Record))?;
-        self.note_record_read(offset, bytes as u64);
-        Ok(content)
+        let content = unsafe { self.media().region().bytes(start, part.len()) };
+        self.note_record_read(pointer.offset(), part.end as u64);
+        content.ok_or_else(|| PoolError::corrupt(pointer.offset(), Corruption::Record))
     }
 
     /// The words of a record, loaded one by one: its length in bytes, and its cells.
@@ -287,6 +284,17 @@ impl<M: Media> Pool<M> {
         if is_intact(header, &content) { Ok((Owner::of(header), content)) } else { Err(damaged()) }
     }
 
+    /// Prefetches what tells the allocator of the block of a record: for who is about to replace
+    /// the record. Of any other offset it may prefetch something else, or nothing.
+    #[inline]
+    pub fn prefetch_block(&self, record: PPtr<Record>) {
+        if !M::COUNTS_READS
+            && let Ok(line) = self.chunks().line(self.media(), record.offset() / CHUNK)
+        {
+            self.media().prefetch(line);
+        }
+    }
+
     /// Lets counting and tracing media know of the lines behind a lent slice.
     #[inline(always)]
     fn note_record_read(&self, offset: u64, bytes: u64) {
@@ -303,16 +311,8 @@ impl<M: Media> Pool<M> {
     fn record_block_bytes(&self, offset: u64) -> Result<u64, PoolError> {
         let class = self.chunks().record_class(self.media(), offset)?;
         match class {
-            Some(class) => {
-                let within = offset % CHUNK;
-                let fits = within.is_multiple_of(class.block_bytes())
-                    && within / class.block_bytes() < class.blocks() as u64;
-                if fits {
-                    Ok(class.block_bytes())
-                } else {
-                    Err(PoolError::corrupt(offset, Corruption::Pointer))
-                }
-            }
+            Some(class) if Class::begins_at(class.index() as u8, offset) => Ok(class.block_bytes()),
+            Some(_) => Err(PoolError::corrupt(offset, Corruption::Pointer)),
             None => self.chunks().record_run_bytes(self.media(), offset),
         }
     }

@@ -116,9 +116,7 @@ impl<M: Media> Pool<M> {
     /// [`RecordGuard`](crate::RecordGuard), which bounds how long it is lent.
     #[inline]
     pub(crate) fn lend_key_unverified(&self, pointer: PPtr<Record>) -> Result<&[u8], PoolError> {
-        let (key, _) = self.key_of(pointer)?;
-        let content = self.lend_front(pointer, key.end)?;
-        content.get(key).ok_or_else(|| PoolError::corrupt(pointer.offset(), Corruption::Record))
+        self.lend_part(pointer, self.key_of(pointer)?.0)
     }
 }
 

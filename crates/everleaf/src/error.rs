@@ -305,6 +305,7 @@ impl Error {
             }
             Self::Pool(
                 PoolError::PoolFull { .. }
+                | PoolError::Held { .. }
                 | PoolError::Map(
                     MapError::DiskFull { .. }
                     | MapError::NoRoom { .. }

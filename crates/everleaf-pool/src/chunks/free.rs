@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use everleaf_pmem::{Media, site};
 
 use super::{Block, Chunks, Free, LISTED, OWNED, line_at, lock_relaxing, shadow, shadow_byte};
-use crate::classes::Usage;
+use crate::classes::{Class, Usage};
 use crate::layout::{CHUNK, WORKER_SLOTS};
 use crate::pins::Pin;
 use crate::{Corruption, PoolError};
@@ -259,7 +259,7 @@ impl Chunks {
     /// free, or puts it into limbo while it may still be read.
     pub fn freed<M: Media>(&self, media: &M, slot: usize, block: Block) -> Result<(), PoolError> {
         if self.is_of_records(block) && self.limbo.is_needed() {
-            let look = self.limbo.hold(media, slot, block);
+            let look = self.limbo.hold(media, slot, block, self.bytes_of(block));
             self.freeing.end(slot);
             return if look { self.reclaim(media, slot).map(|_| ()) } else { Ok(()) };
         }
@@ -295,9 +295,20 @@ impl Chunks {
         Ok(!unread.is_empty())
     }
 
-    /// Whether anything that was freed is not to be had yet because it may still be read.
-    pub fn has_limbo(&self) -> bool {
-        !self.limbo.is_empty()
+    /// Bytes that were freed and are not to be had yet because they may still be read.
+    pub fn bytes_in_limbo(&self) -> u64 {
+        self.limbo.bytes()
+    }
+
+    /// Bytes of a block, or of a run, of records.
+    fn bytes_of(&self, block: Block) -> u64 {
+        let class = || self.shadow_of(block.offset / CHUNK).checked_sub(shadow::RECORD_CLASS);
+        match block.run {
+            Some(run) => run.chunks() * CHUNK,
+            None => class()
+                .and_then(|index| Class::from_index(u64::from(index)))
+                .map_or(0, Class::block_bytes),
+        }
     }
 
     /// Pins a thread that reads records. `first`: the slot that it tries first.
@@ -385,7 +396,7 @@ impl Chunks {
         let needed = self.limbo.is_needed();
         let is_held = |block: Block| needed && freed(block) && self.is_of_records(block);
         for block in blocks.iter().filter(|block| is_held(**block)) {
-            self.limbo.hold(media, slot, *block);
+            self.limbo.hold(media, slot, *block, self.bytes_of(*block));
         }
         let mut free = lock_relaxing(&self.free, media);
         self.freeing.let_go(blocks.iter().map(|block| block.offset));

@@ -8,8 +8,8 @@
 //! All of this is in DRAM: after a crash nothing is pinned. Where no thread is pinned, freeing
 //! costs a look at the slots that were ever used.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use everleaf_pmem::Media;
@@ -32,11 +32,12 @@ pub(super) struct Limbo {
     pub pins: Pins,
     /// How many are in each chunk.
     by_chunk: Box<[AtomicU16]>,
-    /// Which, by parts that follow from the chunk.
-    offsets: [Mutex<BTreeSet<u64>>; PARTS],
+    /// Which, and how many bytes each has, by parts that follow from the chunk.
+    held: [Mutex<BTreeMap<u64, u64>>; PARTS],
     /// What each worker has freed, the oldest first, with the epoch in which that was.
     freed: [FreedByWorker; WORKER_SLOTS],
     count: AtomicUsize,
+    bytes: AtomicU64,
 }
 
 impl Limbo {
@@ -44,14 +45,15 @@ impl Limbo {
         Self {
             pins: Pins::default(),
             by_chunk: super::zeroed_counts(chunks),
-            offsets: [const { Mutex::new(BTreeSet::new()) }; PARTS],
+            held: [const { Mutex::new(BTreeMap::new()) }; PARTS],
             freed: [const { CachePadded::new(Mutex::new(VecDeque::new())) }; WORKER_SLOTS],
             count: AtomicUsize::new(0),
+            bytes: AtomicU64::new(0),
         }
     }
 
-    fn part(&self, chunk: u64) -> &Mutex<BTreeSet<u64>> {
-        &self.offsets[chunk as usize % PARTS]
+    fn part(&self, chunk: u64) -> &Mutex<BTreeMap<u64, u64>> {
+        &self.held[chunk as usize % PARTS]
     }
 
     /// Whether a thread may still read a record that was unlinked before this call.
@@ -59,10 +61,12 @@ impl Limbo {
         self.pins.oldest().is_some()
     }
 
-    /// Puts a record into limbo; returns whether it is time to look what can leave it.
-    pub fn hold<M: Media>(&self, media: &M, slot: usize, block: Block) -> bool {
+    /// Puts a record that takes so many bytes into limbo; returns whether it is time to look what
+    /// can leave it.
+    pub fn hold<M: Media>(&self, media: &M, slot: usize, block: Block, bytes: u64) -> bool {
         let chunk = block.offset / CHUNK;
-        lock_relaxing(self.part(chunk), media).insert(block.offset);
+        lock_relaxing(self.part(chunk), media).insert(block.offset, bytes);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.by_chunk[chunk as usize].fetch_add(1, Ordering::SeqCst);
         self.count.fetch_add(1, Ordering::Relaxed);
         let mut freed = lock_relaxing(&self.freed[slot], media);
@@ -85,7 +89,8 @@ impl Limbo {
     /// The block is any worker's again.
     pub fn let_go<M: Media>(&self, media: &M, block: Block) {
         let chunk = block.offset / CHUNK;
-        lock_relaxing(self.part(chunk), media).remove(&block.offset);
+        let bytes = lock_relaxing(self.part(chunk), media).remove(&block.offset);
+        self.bytes.fetch_sub(bytes.unwrap_or(0), Ordering::Relaxed);
         self.by_chunk[chunk as usize].fetch_sub(1, Ordering::SeqCst);
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
@@ -95,11 +100,16 @@ impl Limbo {
         self.count.load(Ordering::Relaxed) == 0
     }
 
+    /// Bytes of the pool that are in limbo.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     /// Whether the record at `offset` is in limbo. Asked after its bit was seen to be clear, and
     /// after it was seen that no worker is just freeing it.
     #[inline]
     pub fn has(&self, offset: u64) -> bool {
-        self.has_in(offset / CHUNK) && self.part(offset / CHUNK).lock().contains(&offset)
+        self.has_in(offset / CHUNK) && self.part(offset / CHUNK).lock().contains_key(&offset)
     }
 
     /// Whether a record of `chunk` is in limbo.

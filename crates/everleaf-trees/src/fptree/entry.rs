@@ -2,7 +2,7 @@
 //! ([`Shape::one_record`]).
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PCell};
+use everleaf_pmem::{Media, PCell, PPtr};
 use everleaf_pool::{Pool, RecordGuard};
 
 use super::layout::Shape;
@@ -79,5 +79,18 @@ pub(super) fn prefetch_record<K: TreeKey, M: Media, S: Shape>(
 ) {
     if K::RECORDS {
         K::prefetch(media, media.load(record_cell(leaf, slot)));
+    }
+}
+
+/// Prefetches what the allocator has of the block of a slot's record, for who is about to replace
+/// the record. What it reads may be changing.
+#[inline(always)]
+pub(super) fn prefetch_block<K: TreeKey, M: Media, S: Shape>(
+    pool: &Pool<M>,
+    leaf: Leaf<'_, S>,
+    slot: usize,
+) {
+    if K::RECORDS && leaf.shape().one_record() && !M::COUNTS_READS {
+        pool.prefetch_block(PPtr::at(pool.media().load(&leaf.value(slot)[0])));
     }
 }

@@ -61,3 +61,44 @@ fn a_full_pool_loses_nothing_and_takes_writes_after_removals() {
         }
     }
 }
+
+/// A closure that does not end holds what others replace. The pool grows for that up to a bound;
+/// then writes are refused with a sentence, whether it could grow further or not, until the closure
+/// has ended.
+#[test]
+fn a_reader_that_does_not_end_is_named_and_what_it_holds_is_bounded() {
+    let folder = folder();
+    for (name, max_bytes) in [("grows", 1 << 30), ("full", 4 << 20)] {
+        let path = folder.path().join(name);
+        let store = tiny(KeyType::U64).max_size_bytes(max_bytes).create(&path).unwrap();
+        store.put(1_u64, b"shown").unwrap();
+        store.put(2_u64, &[0; 4000]).unwrap();
+        let (entered, is_entered) = std::sync::mpsc::channel();
+        let (end, is_ended) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let store = &store;
+            scope.spawn(move || {
+                let there = store.get_with(1_u64, |shown| {
+                    entered.send(()).unwrap();
+                    is_ended.recv().unwrap();
+                    assert_eq!(shown, b"shown");
+                });
+                assert!(there.unwrap().is_some());
+            });
+            is_entered.recv().unwrap();
+            store.put(1_u64, b"other").unwrap();
+            let refused = (0..20_000_u32)
+                .find_map(|n| store.put(2_u64, &[n as u8; 4000]).err().map(|error| (n, error)));
+            let (last, error) = refused.expect("what is held is bounded");
+            assert!(error.is_full() && error.to_string().contains("a reader"), "{error}");
+            assert_eq!(store.get(2_u64).unwrap().unwrap(), [(last.wrapping_sub(1)) as u8; 4000]);
+            assert!(std::fs::metadata(&path).unwrap().len() <= 64 << 20);
+            store.delete(1_u64).unwrap();
+            end.send(()).unwrap();
+        });
+        for n in 0..20_000_u32 {
+            store.put(2_u64, &[n as u8; 4000]).unwrap();
+        }
+        assert!(store.check().unwrap().ok);
+    }
+}

@@ -5,7 +5,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 
 use super::ConcurrentFpTree;
-use crate::fptree::entry::prefetch_record;
+use crate::fptree::entry::{prefetch_block, prefetch_record};
 use crate::fptree::layout::{MAX_VALUE_WORDS, Shape, SlotSet};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::search::{candidates, probe};
@@ -159,7 +159,12 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         hash: KeyHash,
         skip: SkipIf,
     ) -> Option<Result<Found<'t, S>, IndexError>> {
-        let found = self.search(leaf, key, hash);
+        let (live, candidates) = candidates(self.pool.media(), leaf, hash);
+        // The block of the record that is about to be replaced is known to the allocator: a miss
+        // beside that of the record, whose key is compared now.
+        candidates.for_each(|slot| prefetch_block::<K, M, S>(&self.pool, leaf, slot));
+        let found = probe::<K, M, S>(&self.pool, leaf, candidates, key, hash);
+        let found = found.map(|slot| (live, slot));
         let idle = match &found {
             Ok((_, Some(_))) => skip == SkipIf::Present,
             Ok((_, None)) => skip == SkipIf::Absent,
@@ -174,18 +179,6 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             Some(slot) => Found::Present(locked, slot),
             None => Found::Absent(locked),
         }))
-    }
-
-    /// The live slots of a leaf, and the slot of `key` if it is there.
-    #[inline(always)]
-    pub(super) fn search(
-        &self,
-        leaf: Leaf<'_, S>,
-        key: K::Ref<'_>,
-        hash: KeyHash,
-    ) -> Result<(SlotSet, Option<usize>), IndexError> {
-        let (live, candidates) = candidates(self.pool.media(), leaf, hash);
-        Ok((live, probe::<K, M, S>(&self.pool, leaf, candidates, key, hash)?))
     }
 
     /// Copies the value of `key` to `value`; none if others are in the way, or something is the
@@ -229,7 +222,8 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         hash: KeyHash,
         value: &mut [u64],
     ) -> Option<Result<bool, IndexError>> {
-        let found = self.search(leaf, key, hash).map(|(_, slot)| {
+        let (_, candidates) = candidates(self.pool.media(), leaf, hash);
+        let found = probe::<K, M, S>(&self.pool, leaf, candidates, key, hash).map(|slot| {
             if let Some(slot) = slot {
                 leaf.read_value(self.pool.media(), slot, value);
             }
