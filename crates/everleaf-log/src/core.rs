@@ -41,20 +41,6 @@ struct Buffer {
     captures: [Vec<Capture>; 2],
 }
 
-/// What a log has done since its pool was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LogCounts {
-    /// Times that the log was synced.
-    pub syncs: u64,
-    /// Bytes that were appended to it.
-    pub log_bytes: u64,
-    /// Checkpoints.
-    pub checkpoints: u64,
-    /// Bytes that they have written to the file of the pool.
-    pub base_bytes: u64,
-}
-
 /// What the threads share.
 pub(crate) struct Core {
     pub(crate) hardware: Hardware,

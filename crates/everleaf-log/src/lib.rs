@@ -53,7 +53,6 @@ mod thread;
 mod weak;
 mod writer;
 
-pub use self::core::LogCounts;
 pub use self::disk::{Disk, DiskFile};
 pub use self::error::{Damage, LogError};
 pub use self::folder::{Folder, NewFolder, base_file};

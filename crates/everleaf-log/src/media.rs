@@ -1,19 +1,19 @@
 //! The media: memory whose flushes go to a log.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use everleaf_pmem::{
-    Durability, DurablePoint, LINE, Line, LineAtomicity, MapError, Media, MediaError, PCell,
-    Persistent, Region, Rtm, SimdLevel, Site, Word,
+    Durability, DurablePoint, LINE, Line, LineAtomicity, LogCounts, MapError, Media, MediaError,
+    PCell, Persistent, Region, Rtm, SimdLevel, Site, Word,
 };
 
 use parking_lot::Mutex;
 
 use crate::LogError;
-use crate::core::{Core, LogCounts, media_error};
+use crate::core::{Core, media_error};
 use crate::disk::Disk;
 use crate::recover::{self, Base};
 use crate::thread::Background;
@@ -102,16 +102,6 @@ impl Logged {
         self.core.checkpoint()
     }
 
-    /// What the log has done since the pool was opened.
-    pub fn log_counts(&self) -> LogCounts {
-        LogCounts {
-            syncs: self.core.syncs.load(Relaxed),
-            log_bytes: self.core.appended_bytes.load(Relaxed),
-            checkpoints: self.core.checkpoints.load(Relaxed),
-            base_bytes: self.core.base_bytes.load(Relaxed),
-        }
-    }
-
     /// Drops it as a killed process does: no last checkpoint.
     pub fn kill(self) {
         self.closes.store(false, Relaxed);
@@ -133,6 +123,18 @@ impl Drop for Logged {
 }
 
 impl Media for Logged {
+    fn log_counts(&self) -> Option<LogCounts> {
+        let load = |count: &AtomicU64| count.load(Relaxed);
+        let (core, zero_bytes) = (&self.core, self.core.log.lock().zero_bytes);
+        Some(LogCounts::new([
+            load(&core.syncs),
+            load(&core.appended_bytes),
+            zero_bytes,
+            load(&core.checkpoints),
+            load(&core.base_bytes),
+        ]))
+    }
+
     const DURABLE_LATER: bool = true;
 
     fn region(&self) -> &Region {

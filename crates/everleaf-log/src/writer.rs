@@ -36,6 +36,8 @@ pub(crate) struct Writer {
     spare: Option<Arc<dyn DiskFile>>,
     /// Bytes that were appended, ever.
     pub(crate) appended_bytes: u64,
+    /// Bytes of zeros that segments were made of.
+    pub(crate) zero_bytes: u64,
     pub(crate) weak: Weakness,
     buffer: Vec<u8>,
 }
@@ -57,6 +59,7 @@ impl Writer {
             unsynced: Vec::new(),
             spare: None,
             appended_bytes: 0,
+            zero_bytes: 0,
             weak: Weakness::default(),
             buffer: Vec::new(),
         }
@@ -125,6 +128,7 @@ impl Writer {
         let (file, name) = match spare {
             Some(file) => (file, SPARE),
             None => {
+                self.zero_bytes += bytes;
                 (make(&*self.disk, UNFINISHED, (self.uuid, bytes), self.weak)?, UNFINISHED) // S1
             }
         };
@@ -167,6 +171,7 @@ impl Writer {
     }
 
     pub(crate) fn put_spare(&mut self, file: Arc<dyn DiskFile>) {
+        self.zero_bytes += self.segment_bytes;
         self.spare = Some(file);
     }
 

@@ -115,6 +115,29 @@ impl SyncLatch {
     }
 }
 
+/// What the log beside a pool has done since the pool was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogCounts {
+    /// Times that the log was synced: each made durable what all waiters had written.
+    pub syncs: u64,
+    /// Bytes that were appended to it.
+    pub log_bytes: u64,
+    /// Bytes of zeros that were written ahead of that.
+    pub zero_bytes: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Bytes that they have written to the file of the pool.
+    pub base_bytes: u64,
+}
+
+impl LogCounts {
+    /// With these numbers, in the order of the fields.
+    pub const fn new([syncs, log_bytes, zero_bytes, checkpoints, base_bytes]: [u64; 5]) -> Self {
+        Self { syncs, log_bytes, zero_bytes, checkpoints, base_bytes }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

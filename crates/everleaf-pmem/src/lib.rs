@@ -47,7 +47,7 @@ pub use cell::{Line, PCell, Persistent, Word};
 pub use counter::Counter;
 pub use cpu::{Cpu, FlushInstruction, LineWriteMethod, Rtm, SimdLevel};
 pub use dram_arena::{DramArena, DramSource, SpareArenas};
-pub use durability::{DurablePoint, MediaError, SyncLatch};
+pub use durability::{DurablePoint, LogCounts, MediaError, SyncLatch};
 pub use hardware::Hardware;
 pub use instructions::timestamp;
 pub use layout::{Field, Layout};

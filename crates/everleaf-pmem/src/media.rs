@@ -1,8 +1,8 @@
 //! The operations on persistent memory.
 
 use crate::{
-    Counter, DramSource, Durability, DurablePoint, FlushInstruction, Line, MapError, MediaError,
-    PCell, Persistent, Region, Rtm, SimdLevel, Site, Word,
+    Counter, DramSource, Durability, DurablePoint, FlushInstruction, Line, LogCounts, MapError,
+    MediaError, PCell, Persistent, Region, Rtm, SimdLevel, Site, Word,
 };
 
 /// What a write of a whole line leaves if power fails before the next fence.
@@ -213,6 +213,11 @@ pub trait Media: Send + Sync + 'static {
     /// As [`Region::grow`].
     fn grow(&self, new_len: u64) -> Result<(), MapError> {
         self.region().grow(new_len)
+    }
+
+    /// What the log of this media has done; none if it has no log.
+    fn log_counts(&self) -> Option<LogCounts> {
+        None
     }
 
     /// Adds `n` to a counter; nothing unless this media counts.

@@ -102,7 +102,7 @@ pub use everleaf_index::{
 };
 pub use everleaf_log::{Damage, LogError};
 pub use everleaf_pmem::{
-    DaxHint, Durability, FlushInstruction, Medium, TransactionCounts, Transactions,
+    DaxHint, Durability, FlushInstruction, LogCounts, Medium, TransactionCounts, Transactions,
 };
 pub use everleaf_pool::{KeyType, PoolError, Shutdown};
 pub use everleaf_trees::{DEFAULT_ENGINE, Engine, EngineError, EngineParameters};

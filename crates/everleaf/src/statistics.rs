@@ -1,7 +1,7 @@
 //! What a store tells about itself.
 
 use everleaf_index::{Concurrency, Conflicts, Contract, EpochStatistics, InnerFrom};
-use everleaf_pmem::{DaxHint, Durability, FlushInstruction, Medium};
+use everleaf_pmem::{DaxHint, Durability, FlushInstruction, LogCounts, Medium};
 use everleaf_pool::{KeyType, Shutdown};
 
 use crate::{DurabilityMode, Engine};
@@ -52,6 +52,8 @@ pub struct Statistics {
     pub medium: Medium,
     /// Whether a log beside the pool makes writes durable, on an ordinary file.
     pub log: bool,
+    /// What that log has done since the pool was opened.
+    pub log_counts: Option<LogCounts>,
     /// The instruction that flushes lines; none where none is needed.
     pub flush: FlushInstruction,
     /// Whether the processor's caches are inside the persistence domain of the pool's device

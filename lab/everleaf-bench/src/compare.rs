@@ -5,17 +5,20 @@ use everleaf_pmem::Durability;
 use serde::Serialize;
 
 use crate::contention::Contention;
-use crate::options::{CompareOptions, MicroOptions};
+use crate::log_work::{LogOfOperation, LogWork};
+use crate::options::{Acknowledged, CompareOptions, MicroOptions};
 use crate::place::{Need, Place};
 use crate::plan::{MOST, MOST_ROUNDS, Sharing, need_epochs, within};
 use crate::session::{ProgressTracker, Session};
-use crate::turns::Contender;
+use crate::turns::{Contender, Ended};
 use crate::{BenchError, Phase, Progress};
 
 /// Operations of a turn of indexes, which do a million and more in a second.
 const INDEX_TURN: u64 = 48_000;
 /// Operations of a turn where stores of bytes are among the engines.
 const STORE_TURN: u64 = 4_800;
+/// Calls that a thread makes in a turn of stores that wait for a disk.
+const DISK_TURN: u64 = 200;
 /// How many other operations a scan counts for.
 const OPERATIONS_PER_SCAN: u64 = 10;
 
@@ -70,6 +73,8 @@ pub struct Comparison {
     /// Nodes copied to a log before they were changed, in all rounds together; none of an engine
     /// without epochs.
     pub nodes_logged: Option<u64>,
+    /// What was written to a log beside the pool, an operation; none without one.
+    pub log: Option<LogOfOperation>,
 }
 
 /// Measures engines in turns. In each round all of them are made and filled first, and stay. Each
@@ -153,7 +158,9 @@ pub(crate) fn plan_compare(options: &CompareOptions) -> Result<(Vec<About>, u64)
         let has_words = session.plan.subject.has_words();
         about.push(About { name: engine.clone(), value_bytes, durability, has_words });
     }
-    Place::find(need, &options.micro.pool)?;
+    let waits = options.micro.acknowledged != Acknowledged::Process;
+    let find = if waits { Place::find_on_disk } else { Place::find };
+    find(need, &options.micro.pool)?;
     Ok((about, operations))
 }
 
@@ -179,12 +186,17 @@ impl Round<'_> {
     /// Turns into which the phase is cut: as many for each engine.
     fn turns(&self, about: &[About]) -> usize {
         let usual = if about.iter().all(|of| of.has_words) { INDEX_TURN } else { STORE_TURN };
+        let micro = &self.options.micro;
+        // What waits for a disk does less in the same time, and more of it together.
+        let usual = match micro.acknowledged {
+            Acknowledged::Immediate => u64::from(micro.threads * micro.batch) * DISK_TURN,
+            _ => usual,
+        };
         let turn = self.options.turn.unwrap_or(usual);
         let turn = match self.phase {
             Phase::Scan => (turn / OPERATIONS_PER_SCAN).max(1),
             _ => turn,
         };
-        let micro = &self.options.micro;
         let operations = micro.operations(self.phase);
         // Each thread has an operation in each turn, also where each has an index with its part.
         operations.div_ceil(turn).clamp(1, (operations / u64::from(micro.threads)).max(1)) as usize
@@ -211,7 +223,10 @@ impl Round<'_> {
         }
         for (engine, contender) in contenders.iter_mut().enumerate() {
             let sum = &mut measured.contention[engine][self.place];
-            let (met, logged) = contender.end();
+            let Ended { contention: met, nodes_logged: logged, log } = contender.end();
+            if let Some(log) = log {
+                measured.log[engine][self.place].get_or_insert_default().add(log);
+            }
             *sum = Some(sum.map_or(met, |sum: Contention| sum.and(met)));
             if let Some(logged) = logged {
                 *measured.nodes_logged[engine][self.place].get_or_insert_default() += logged;
@@ -230,6 +245,8 @@ struct Measured {
     contention: Vec<Vec<Option<Contention>>>,
     /// The same.
     nodes_logged: Vec<Vec<Option<u64>>>,
+    /// The same.
+    log: Vec<Vec<Option<LogWork>>>,
 }
 
 impl Measured {
@@ -240,6 +257,7 @@ impl Measured {
             rates: vec![vec![Vec::new(); phases]; engines],
             contention: vec![vec![None; phases]; engines],
             nodes_logged: vec![vec![None; phases]; engines],
+            log: vec![vec![None; phases]; engines],
         }
     }
 
@@ -275,6 +293,9 @@ impl Measured {
                 durability: about.durability.to_string(),
                 contention: self.contention[engine][place].unwrap_or_default(),
                 nodes_logged: self.nodes_logged[engine][place],
+                log: self.log[engine][place].map(|log| {
+                    log.of_operations(options.micro.operations(*phase) * u64::from(options.rounds))
+                }),
             }
         };
         phases

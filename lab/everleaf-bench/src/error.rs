@@ -187,6 +187,15 @@ pub enum BenchError {
         /// What was given.
         engine: Subject,
     },
+    /// An index where a store is asked for.
+    #[error(
+        "--durability and --batch are for stores, which {engine} is not: choose store, or a peer \
+        such as lmdb"
+    )]
+    NotAStore {
+        /// What was given.
+        engine: Subject,
+    },
     /// Nothing has epochs.
     #[error(
         "--epoch-ops ends epochs, and no engine here has any: choose masstree or masstree-logging, \
@@ -325,6 +334,7 @@ impl BenchError {
             | Self::NothingToRecover
             | Self::NothingPersists { .. }
             | Self::NotAnIndex { .. }
+            | Self::NotAStore { .. }
             | Self::NoEpochs
             | Self::NoPool { .. }
             | Self::Index(IndexError::Parameter { .. })

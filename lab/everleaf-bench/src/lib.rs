@@ -25,6 +25,7 @@ pub mod figure;
 mod growth;
 mod key;
 mod keys;
+mod log_work;
 mod measure;
 mod micro;
 pub mod model;
@@ -33,6 +34,7 @@ pub mod page;
 mod peers;
 mod place;
 mod plan;
+mod raw_log;
 mod recovery;
 mod report;
 mod scratch;
@@ -51,7 +53,7 @@ pub use error::BenchError;
 pub use growth::{Growth, GrowthOptions, Pause, run_growth_with_progress};
 pub use micro::{run_micro, run_micro_with_progress};
 pub use options::{
-    BenchKeyType, CompareOptions, Flush, MULTIGET_KEYS, MicroOptions, Order, Phase,
+    Acknowledged, BenchKeyType, CompareOptions, Flush, MULTIGET_KEYS, MicroOptions, Order, Phase,
     RecoveryOptions, SCAN_RECORDS,
 };
 pub use peers::PeerError;

@@ -127,7 +127,7 @@ impl Session {
                 self.count::<K, _>(
                     steps,
                     &pool,
-                    ByteTarget::new(Everleaf(store), self.plan.value_bytes()),
+                    ByteTarget::new(Everleaf::new(store), self.plan.value_bytes(), 1),
                 )
             }
             Subject::Peer(_) => Ok(Vec::new()),

@@ -1,6 +1,6 @@
 //! What is asked for.
 
-use everleaf::{DEFAULT_ENGINE, Transactions};
+use everleaf::{DEFAULT_ENGINE, DurabilityMode, Transactions};
 use everleaf_pmem::{Cpu, FlushInstruction, MapError};
 use serde::Serialize;
 
@@ -157,6 +157,39 @@ impl Flush {
     }
 }
 
+/// What a write of a store waits for before it returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acknowledged {
+    /// It outlives the process: the store has no log, peers do not sync.
+    #[default]
+    Process,
+    /// The same; what is lost with the machine is bounded by an interval where the store offers
+    /// that.
+    Buffered,
+    /// It outlives the machine: synced, alone or with others.
+    Immediate,
+}
+
+impl Acknowledged {
+    /// The name on the command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Buffered => "buffered",
+            Self::Immediate => "immediate",
+        }
+    }
+
+    /// The same as the store calls it.
+    pub(crate) const fn mode(self) -> DurabilityMode {
+        match self {
+            Self::Process => DurabilityMode::Process,
+            Self::Buffered => DurabilityMode::buffered(),
+            Self::Immediate => DurabilityMode::Immediate,
+        }
+    }
+}
+
 /// What `bench micro` measures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MicroOptions {
@@ -214,6 +247,11 @@ pub struct MicroOptions {
     pub fence_ns: u64,
     /// Nanoseconds added to each read of persistent memory that misses a modelled cache.
     pub read_ns: u64,
+    /// What a write of a store or a peer waits for. Stores wait on a disk only.
+    pub acknowledged: Acknowledged,
+    /// Keys that are inserted or replaced by one call, all or none of them; an operation is a key.
+    /// Of stores and peers.
+    pub batch: u32,
     /// Decides all that is random.
     pub seed: u64,
     /// Where the pool is made (and removed); none is /dev/shm, or the temporary folder if there is
@@ -256,6 +294,8 @@ impl Default for MicroOptions {
             flush_ns: 0,
             fence_ns: 0,
             read_ns: 0,
+            acknowledged: Acknowledged::default(),
+            batch: 1,
             seed: 1,
             pool: Scratch::default(),
         }

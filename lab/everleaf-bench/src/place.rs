@@ -225,6 +225,13 @@ impl Place {
         Ok(Self { at, scratch: scratch.clone() })
     }
 
+    /// The same for what waits for a disk: not where a sync does nothing.
+    pub fn find_on_disk(need: Need, scratch: &Scratch) -> Result<Self, BenchError> {
+        let memory = available_memory().unwrap_or(u64::MAX);
+        let at = At::find_among(need, scratch.named(), &[std::env::temp_dir()], memory)?;
+        Ok(Self { at, scratch: scratch.clone() })
+    }
+
     /// Makes an empty folder for a peer's files, which goes with them when it is dropped.
     pub fn create_folder(&self) -> Result<Made, BenchError> {
         match &self.at {

@@ -3,7 +3,7 @@
 use crate::Phase;
 use crate::keys::{KeySequence, MOST_DEVIATION};
 use crate::options::MicroOptions;
-use crate::{BenchError, Subject};
+use crate::{Acknowledged, BenchError, Subject};
 
 /// Which threads work on which index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,8 @@ pub(crate) fn need_epochs<'n>(
 pub(crate) const MOST_REPLACED: u64 = 4 << 20;
 /// Rounds that are still worth their time.
 pub(crate) const MOST_ROUNDS: u64 = 1000;
+/// Keys that are put together.
+const MOST_BATCH: u64 = 10_000;
 /// Operations and keys beyond which arithmetic would overflow; far beyond what a machine holds.
 pub(crate) const MOST: u64 = 1 << 40;
 /// As many as a pool has workers.
@@ -143,6 +145,7 @@ impl Plan {
         within("warm", options.warm, 0, MOST)?;
         within("scans", options.operations(Phase::Scan), 1, MOST)?;
         within_threads(options.threads)?;
+        within("batch", options.batch.into(), 1, MOST_BATCH)?;
         within("mixed-inserts", options.mixed_inserts.into(), 0, 100)?;
         within("value-words", options.value_words.into(), 1, 14)?;
         within("key-bits", options.key_bits.into(), 1, 64)?;
@@ -162,6 +165,10 @@ impl Plan {
             return Err(BenchError::SeparateAlone { name: options.engine.clone() });
         }
         let subject: Subject = options.engine.parse()?;
+        let plain = options.acknowledged == Acknowledged::Process && options.batch == 1;
+        if subject.has_words() && !plain {
+            return Err(BenchError::NotAStore { engine: subject });
+        }
         if options.threads > 1 && !subject.is_concurrent() {
             return Err(BenchError::SerialEngine { engine: subject, threads: options.threads });
         }

@@ -4,8 +4,9 @@
 use serde::Serialize;
 
 use crate::compare::{Comparison, run_compare_with_progress};
-use crate::options::{BenchKeyType, CompareOptions, MicroOptions};
+use crate::options::{Acknowledged, BenchKeyType, CompareOptions, MicroOptions};
 use crate::plan::{MOST_ROUNDS, within};
+use crate::raw_log::{Awake, appends_per_second};
 use crate::session::Session;
 use crate::{BenchError, Phase, Progress, Subject};
 
@@ -55,6 +56,13 @@ pub struct StoresRow {
     pub medium: String,
     /// How it is run, and what makes a write survive.
     pub settings: String,
+    /// What a write waits for: `immediate`, `buffered` or `process`.
+    pub acknowledged: &'static str,
+    /// Keys that are put together.
+    pub batch: u32,
+    /// Appends and syncs a second of a loop that does nothing else, before and after, where writes
+    /// wait for a disk.
+    pub raw_appends_per_second: Option<f64>,
 }
 
 /// Puts, gets, replaces and scans of all stores in turn, with each number of threads.
@@ -101,9 +109,12 @@ pub fn run_stores_with_progress(
         }
         subjects.push(engine.parse::<Subject>()?);
     }
+    let waits = options.micro.acknowledged != Acknowledged::Process;
+    let _awake = waits.then(Awake::start);
     let mut rows = Vec::new();
     for (turn, threads) in options.threads.iter().enumerate() {
         let turns = options.threads.len() as u64;
+        let before = raw(&options.micro)?;
         let compared = run_compare_with_progress(&of_threads(*threads), &mut |at| {
             progress(Progress {
                 done: at.done + at.total * turn as u64,
@@ -111,6 +122,7 @@ pub fn run_stores_with_progress(
                 doing: at.doing,
             });
         })?;
+        let raw = before.zip(raw(&options.micro)?).map(|(before, after)| (before + after) / 2.0);
         for of_phase in compared.chunks(subjects.len()) {
             let median = |place: usize| of_phase[place].median_ops_per_second;
             for (place, (measured, subject)) in of_phase.iter().zip(&subjects).enumerate() {
@@ -122,7 +134,10 @@ pub fn run_stores_with_progress(
                     measured: measured.clone(),
                     to_best_other: best.map(|best| median(place) / best),
                     medium: medium.clone(),
-                    settings: subject.settings().into(),
+                    settings: subject.settings(options.micro.acknowledged).into(),
+                    acknowledged: options.micro.acknowledged.name(),
+                    batch: options.micro.batch,
+                    raw_appends_per_second: raw,
                 });
             }
         }
@@ -130,13 +145,27 @@ pub fn run_stores_with_progress(
     Ok(rows)
 }
 
+/// What the disk can do, where writes wait for it.
+fn raw(micro: &MicroOptions) -> Result<Option<f64>, BenchError> {
+    if micro.acknowledged != Acknowledged::Immediate {
+        return Ok(None);
+    }
+    let folder = Session::shared(micro)?.folder()?;
+    appends_per_second(folder.path()).map(Some)
+}
+
 impl StoresRow {
     /// The heading of the table for people, whose rows [`table_row`](Self::table_row) gives.
     pub fn table_heading() -> String {
         format!(
-            "threads {} {:>10} {:<12} settings",
+            "threads {} {:>10} {:>7} {:>9} {:>9} {:>9} {:>9} {:<12} settings",
             Comparison::table_heading(),
             "best other",
+            "to raw",
+            "syncs/op",
+            "log B/op",
+            "zero B/op",
+            "file B/op",
             "medium"
         )
     }
@@ -145,8 +174,17 @@ impl StoresRow {
     pub fn table_row(&self) -> String {
         let best = self.to_best_other.map_or("-".into(), |ratio| format!("{ratio:.2}"));
         let Self { measured, medium, settings, .. } = self;
+        let to_raw = self.raw_appends_per_second.map(|raw| measured.median_ops_per_second / raw);
+        let to_raw = to_raw.map_or("-".into(), |ratio| format!("{ratio:.2}"));
+        let log =
+            measured.log.map_or(format!("{:>9} {:>9} {:>9} {:>9}", "-", "-", "-", "-"), |of| {
+                format!(
+                    "{:>9.4} {:>9.0} {:>9.0} {:>9.0}",
+                    of.syncs, of.log_bytes, of.zero_bytes, of.base_bytes
+                )
+            });
         format!(
-            "{:>7} {} {best:>10} {medium:<12} {settings}",
+            "{:>7} {} {best:>10} {to_raw:>7} {log} {medium:<12} {settings}",
             measured.threads,
             measured.table_row()
         )

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use everleaf::{Contract, DEFAULT_ENGINE, Engine};
 
-use crate::BenchError;
+use crate::{Acknowledged, BenchError};
 
 /// What a benchmark runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,7 +75,24 @@ impl Peer {
     }
 
     /// What it is run with, and what an acknowledged write survives by that.
-    pub const fn settings(self) -> &'static str {
+    pub const fn settings(self, acknowledged: Acknowledged) -> &'static str {
+        match acknowledged {
+            Acknowledged::Process => self.settings_without_sync(),
+            Acknowledged::Buffered => match self {
+                Peer::Redb => "Durability::None: what is committed is lost with the process",
+                _ => self.settings_without_sync(),
+            },
+            Acknowledged::Immediate => match self {
+                Peer::SkipMap => self.settings_without_sync(),
+                Peer::Lmdb => "its defaults: each commit is synced",
+                Peer::Redb => "Durability::Immediate: each commit is synced",
+                Peer::Fjall => "each write is followed by persist(SyncData); no compression",
+                Peer::RocksDb => "each write syncs the log; no compression",
+            },
+        }
+    }
+
+    const fn settings_without_sync(self) -> &'static str {
         match self {
             Peer::SkipMap => "in memory, a lock for each value: nothing survives",
             Peer::Lmdb => {
@@ -133,11 +150,14 @@ impl Subject {
     }
 
     /// What it is run with, and what an acknowledged write survives by that.
-    pub const fn settings(self) -> &'static str {
+    pub const fn settings(self, acknowledged: Acknowledged) -> &'static str {
         match self {
-            Subject::Peer(peer) => peer.settings(),
+            Subject::Peer(peer) => peer.settings(acknowledged),
             Subject::Index(engine) if engine.is_map() || engine.is_volatile_twin() => {
                 "in memory: nothing survives"
+            }
+            Subject::Store(_) if !matches!(acknowledged, Acknowledged::Process) => {
+                "a log beside the pool, one sync for all who wait"
             }
             Subject::Index(_) | Subject::Store(_) => {
                 "the flushes and fences that the medium needs, on tmpfs none"

@@ -2,9 +2,11 @@
 //! operations of a phase before the next does the same.
 
 use everleaf_index::IndexStatistics;
+use everleaf_pmem::LogCounts;
 
 use crate::contention::{Contention, nodes_logged};
 use crate::key::{BenchKey, String16};
+use crate::log_work::LogWork;
 use crate::measure::{Unobserved, lanes, measure};
 use crate::options::BenchKeyType;
 use crate::session::{Driver, ProgressTracker, Session, verify};
@@ -27,12 +29,21 @@ pub trait Contender {
     /// [`BenchError`], among them a wrong answer.
     fn turn(&mut self, turn: usize, turns: usize) -> Result<f64, BenchError>;
 
-    /// What its threads met in the phase, which is over, and the nodes that were copied to a log in
-    /// it; none without epochs.
-    fn end(&mut self) -> (Contention, Option<u64>);
+    /// What there is to tell of the phase, which is over.
+    fn end(&mut self) -> Ended;
 
     /// Operations of the phase.
     fn operations(&self) -> u64;
+}
+
+/// What is told of a phase besides its rates.
+pub struct Ended {
+    /// What its threads met.
+    pub contention: Contention,
+    /// Nodes that were copied to a log in it; none without epochs.
+    pub nodes_logged: Option<u64>,
+    /// What was written to a log beside the pool; none without one.
+    pub log: Option<LogWork>,
 }
 
 impl Session {
@@ -61,6 +72,7 @@ impl Session {
             phases: 0,
             drawn: Vec::new(),
             before: Vec::new(),
+            log_before: Vec::new(),
         }
     }
 }
@@ -96,6 +108,13 @@ struct Running<'s, K, T> {
     drawn: Vec<Drawn<K>>,
     /// What each target had counted before the phase.
     before: Vec<Option<IndexStatistics>>,
+    log_before: Vec<Option<LogCounts>>,
+}
+
+impl<K, T: Target<K>> Running<'_, K, T> {
+    fn log_counts(&self) -> Vec<Option<LogCounts>> {
+        self.targets.iter().map(Target::log_counts).collect()
+    }
 }
 
 impl<K: BenchKey, T: Target<K>> Contender for Running<'_, K, T> {
@@ -105,6 +124,7 @@ impl<K: BenchKey, T: Target<K>> Contender for Running<'_, K, T> {
         self.drawn = self.workloads.iter_mut().map(|of| of.operations(phase)).collect();
         self.targets.iter().try_for_each(Target::end_epoch)?;
         self.before = self.targets.iter().map(Target::statistics).collect();
+        self.log_before = self.log_counts();
         Ok(())
     }
 
@@ -119,12 +139,14 @@ impl<K: BenchKey, T: Target<K>> Contender for Running<'_, K, T> {
         Ok(operations as f64 / measured.elapsed.as_secs_f64().max(1e-9))
     }
 
-    fn end(&mut self) -> (Contention, Option<u64>) {
+    fn end(&mut self) -> Ended {
         self.drawn = Vec::new();
         let after: Vec<_> = self.targets.iter().map(Target::statistics).collect();
         let has_epochs = self.session.plan.subject.has_epochs();
-        let logged = has_epochs.then(|| nodes_logged(&self.before, &after)).flatten();
-        (Contention::between(&self.before, after.into_iter()), logged)
+        let nodes_logged = has_epochs.then(|| nodes_logged(&self.before, &after)).flatten();
+        let contention = Contention::between(&self.before, after.into_iter());
+        let log = LogWork::between(&self.log_before, &self.log_counts());
+        Ended { contention, nodes_logged, log }
     }
 
     fn operations(&self) -> u64 {
@@ -174,7 +196,7 @@ mod tests {
                     // Wrong answers are errors.
                     assert!(running.turn(turn, turns).unwrap() > 0.0, "{phase} {turn}");
                 }
-                let (contention, logged) = running.end();
+                let Ended { contention, nodes_logged: logged, .. } = running.end();
                 assert_eq!((contention.restarts, logged), (Some(0), None));
                 left.push(running.targets[0].len());
             }

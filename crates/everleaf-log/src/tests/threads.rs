@@ -102,7 +102,7 @@ fn a_real_folder_keeps_what_threads_were_told_is_durable() {
         }
         stop.store(true, Relaxed);
     });
-    let counts = media.log_counts();
+    let counts = media.log_counts().unwrap();
     let waited: u64 = acknowledged.iter().map(|n| n.load(Relaxed)).sum();
     assert!(counts.syncs < waited + counts.checkpoints * 4 + 4, "{counts:?}, {waited} waits");
     media.kill();

@@ -176,7 +176,7 @@ fn explore(engine: Engine, writes: u32, stride: usize) {
     let first = whole.operations();
     Promise::of_new().run(&store, 0, writes).unwrap();
     let operations = whole.operations() - first;
-    let (statistics, counts) = (store.statistics().unwrap(), pool.media().log_counts());
+    let (statistics, counts) = (store.statistics().unwrap(), pool.media().log_counts().unwrap());
     assert!(statistics.height > 1, "{statistics:?}");
     assert!(counts.checkpoints > 1 && counts.syncs > counts.checkpoints, "{counts:?}");
     let mut seen = 0;

@@ -80,6 +80,13 @@ pub fn perform<K: BenchKey, O: Operations<K>, C: Clock>(
 ) -> Result<Answers, O::Failure> {
     let (keys, mut answers) = (part.keys, Answers::default());
     match phase {
+        Phase::Insert | Phase::Update if target.batch() > 1 => {
+            for keys in keys.chunks(target.batch()) {
+                let values: Vec<u64> = keys.iter().map(|key| value_of(key, generation)).collect();
+                clock.time(keys.len(), || target.put_all(keys, &values))?;
+                answers.right += keys.len() as u64;
+            }
+        }
         Phase::Insert => {
             for key in keys {
                 answers.right +=

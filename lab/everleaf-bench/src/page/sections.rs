@@ -210,10 +210,9 @@ fn stores(
         operation is a transaction of its own.".to_owned(),
     ];
     text.extend(
-        Peer::ALL
-            .into_iter()
-            .filter(|peer| peer.is_built())
-            .map(|peer| format!("{}: {}.", peer.name(), peer.settings())),
+        Peer::ALL.into_iter().filter(|peer| peer.is_built()).map(|peer| {
+            format!("{}: {}.", peer.name(), peer.settings(crate::Acknowledged::Process))
+        }),
     );
     text.extend(Peer::ALL.into_iter().filter_map(|peer| {
         let feature = peer.missing_feature()?;

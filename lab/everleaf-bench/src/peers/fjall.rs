@@ -4,19 +4,20 @@
 use std::ops::Bound;
 use std::path::Path;
 
-use ::fjall::{Database, Keyspace, KeyspaceCreateOptions};
+use ::fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
 use super::{CACHE_BYTES, PeerError, bytes_of_folder};
 use crate::key::BenchKey;
 use crate::subject::Peer;
 use crate::target::bytes::{ByteStore, Show, ShowEntry};
-use crate::{BenchError, Made};
+use crate::{Acknowledged, BenchError, Made};
 
 /// A database with one keyspace.
 pub struct Fjall {
     keyspace: Keyspace,
-    _database: Database,
+    database: Database,
     folder: Made,
+    acknowledged: Acknowledged,
 }
 
 fn failed(error: ::fjall::Error) -> BenchError {
@@ -25,7 +26,7 @@ fn failed(error: ::fjall::Error) -> BenchError {
 
 impl Fjall {
     /// An empty one.
-    pub fn create(folder: Made) -> Result<Self, BenchError> {
+    pub fn create(folder: Made, acknowledged: Acknowledged) -> Result<Self, BenchError> {
         let make = |path: &Path| {
             let database =
                 Database::builder(path.join("database")).cache_size(CACHE_BYTES).open()?;
@@ -33,7 +34,16 @@ impl Fjall {
             Ok((database, keyspace))
         };
         let (database, keyspace) = folder.fill(make).map_err(failed)?;
-        Ok(Self { keyspace, _database: database, folder })
+        Ok(Self { keyspace, database, folder, acknowledged })
+    }
+
+    /// Syncs what was written, where that is waited for.
+    fn written(&self, written: Result<(), ::fjall::Error>) -> Result<(), BenchError> {
+        written.map_err(failed)?;
+        match self.acknowledged {
+            Acknowledged::Immediate => self.database.persist(PersistMode::SyncData).map_err(failed),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -42,13 +52,20 @@ impl<K: BenchKey> ByteStore<K> for Fjall {
         Ok(self.keyspace.get(key.bytes()).map_err(failed)?.map(|value| show(&value)).is_some())
     }
     fn insert(&self, key: &K, value: &[u8]) -> Result<bool, BenchError> {
-        self.keyspace.insert(key.bytes().as_ref(), value).map(|()| true).map_err(failed)
+        self.written(self.keyspace.insert(key.bytes().as_ref(), value)).map(|()| true)
     }
     fn put(&self, key: &K, value: &[u8]) -> Result<(), BenchError> {
-        self.keyspace.insert(key.bytes().as_ref(), value).map_err(failed)
+        self.written(self.keyspace.insert(key.bytes().as_ref(), value))
+    }
+    fn put_all(&self, keys: &[K], values: &[Vec<u8>]) -> Result<(), BenchError> {
+        let mut batch = self.database.batch();
+        for (key, value) in keys.iter().zip(values) {
+            batch.insert(&self.keyspace, key.bytes().as_ref(), &value[..]);
+        }
+        self.written(batch.commit())
     }
     fn delete(&self, key: &K) -> Result<(), BenchError> {
-        self.keyspace.remove(key.bytes().as_ref()).map_err(failed)
+        self.written(self.keyspace.remove(key.bytes().as_ref()))
     }
     fn scan(&self, key: &K, records: usize, show: &mut ShowEntry<'_>) -> Result<(), BenchError> {
         let range = (Bound::Included(key.bytes()), Bound::Unbounded);

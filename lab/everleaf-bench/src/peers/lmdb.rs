@@ -1,5 +1,5 @@
-//! LMDB. The map is written in place and nothing is synced: what is committed lies in pages that
-//! the system shares, so it outlives the process.
+//! LMDB. Where it is enough that a write outlives the process, the map is written in place and
+//! nothing is synced: what is committed lies in pages that the system shares. Else its defaults.
 
 use std::ops::Bound;
 
@@ -10,7 +10,7 @@ use super::{PeerError, bytes_of_folder};
 use crate::key::BenchKey;
 use crate::subject::Peer;
 use crate::target::bytes::{ByteStore, Show, ShowEntry, ShowPlace};
-use crate::{BenchError, Made};
+use crate::{Acknowledged, BenchError, Made};
 
 /// An environment with one database.
 pub struct Lmdb {
@@ -37,25 +37,29 @@ fn failed(error: Error) -> BenchError {
     reason = "a map of a file is sound only while no other program changes the file, and LMDB \
         leaves that to its caller"
 )]
-fn open(folder: &Made, map_bytes: u64) -> Result<Env, Error> {
+fn open(folder: &Made, map_bytes: u64, acknowledged: Acknowledged) -> Result<Env, Error> {
     let mut options = EnvOpenOptions::new();
     options.map_size((map_bytes as usize).next_multiple_of(PAGES)).max_readers(READERS);
+    let flags = match acknowledged {
+        Acknowledged::Immediate => EnvFlags::empty(),
+        _ => EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC,
+    };
     folder.fill(|path| {
         // SAFETY: the folder was made for this environment, no other program has its name, and it
         // is opened once. A map that is written in place could be damaged by stray writes only, and
         // what is not synced is lost with the machine only, which takes the benchmark with it.
-        unsafe {
-            options
-                .flags(EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC)
-                .open(path)
-        }
+        unsafe { options.flags(flags).open(path) }
     })
 }
 
 impl Lmdb {
     /// An empty one, which may grow to `map_bytes`.
-    pub fn create(folder: Made, map_bytes: u64) -> Result<Self, BenchError> {
-        let environment = open(&folder, map_bytes).map_err(failed)?;
+    pub fn create(
+        folder: Made,
+        map_bytes: u64,
+        acknowledged: Acknowledged,
+    ) -> Result<Self, BenchError> {
+        let environment = open(&folder, map_bytes, acknowledged).map_err(failed)?;
         let mut transaction = environment.write_txn().map_err(failed)?;
         let database = environment.create_database(&mut transaction, None).map_err(failed)?;
         transaction.commit().map_err(failed)?;
@@ -98,6 +102,14 @@ impl<K: BenchKey> ByteStore<K> for Lmdb {
     }
     fn put(&self, key: &K, value: &[u8]) -> Result<(), BenchError> {
         self.write(key.bytes().as_ref(), value, PutFlags::empty()).map(drop)
+    }
+    fn put_all(&self, keys: &[K], values: &[Vec<u8>]) -> Result<(), BenchError> {
+        let mut transaction = self.environment.write_txn().map_err(failed)?;
+        for (key, value) in keys.iter().zip(values) {
+            let put = self.database.put(&mut transaction, key.bytes().as_ref(), value);
+            put.map_err(failed)?;
+        }
+        transaction.commit().map_err(failed)
     }
     fn delete(&self, key: &K) -> Result<(), BenchError> {
         let mut transaction = self.environment.write_txn().map_err(failed)?;

@@ -9,7 +9,7 @@ use super::{CACHE_BYTES, PeerError, bytes_of_folder};
 use crate::key::BenchKey;
 use crate::subject::Peer;
 use crate::target::bytes::{ByteStore, Show, ShowEntry, ShowPlace};
-use crate::{BenchError, Made};
+use crate::{Acknowledged, BenchError, Made};
 
 const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("records");
 
@@ -20,6 +20,7 @@ type Table<'t> = ::redb::Table<'t, &'static [u8], &'static [u8]>;
 pub struct Redb {
     database: Database,
     folder: Made,
+    durability: Durability,
 }
 
 fn failed<E: Into<::redb::Error>>(error: E) -> BenchError {
@@ -28,12 +29,15 @@ fn failed<E: Into<::redb::Error>>(error: E) -> BenchError {
 
 impl Redb {
     /// An empty one.
-    pub fn create(folder: Made) -> Result<Self, BenchError> {
+    pub fn create(folder: Made, acknowledged: Acknowledged) -> Result<Self, BenchError> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES as usize);
         let database = folder.fill(|path| builder.create(path.join("database"))).map_err(failed)?;
-        let made = Self { database, folder };
+        let mut made = Self { database, folder, durability: Durability::Immediate };
         made.change(|_| Ok(()))?; // So that the table is there.
+        if acknowledged == Acknowledged::Buffered {
+            made.durability = Durability::None;
+        }
         Ok(made)
     }
 
@@ -43,7 +47,7 @@ impl Redb {
         change: impl FnOnce(&mut Table<'_>) -> Result<R, ::redb::StorageError>,
     ) -> Result<R, BenchError> {
         let mut transaction = self.database.begin_write().map_err(failed)?;
-        transaction.set_durability(Durability::Immediate).map_err(failed)?;
+        transaction.set_durability(self.durability).map_err(failed)?;
         let outcome = {
             let mut table = transaction.open_table(TABLE).map_err(failed)?;
             change(&mut table).map_err(failed)?
@@ -77,6 +81,14 @@ impl<K: BenchKey> ByteStore<K> for Redb {
     }
     fn put(&self, key: &K, value: &[u8]) -> Result<(), BenchError> {
         self.change(|table| table.insert(key.bytes().as_ref(), value).map(drop))
+    }
+    fn put_all(&self, keys: &[K], values: &[Vec<u8>]) -> Result<(), BenchError> {
+        self.change(|table| {
+            let mut all = keys.iter().zip(values);
+            all.try_for_each(|(key, value)| {
+                table.insert(key.bytes().as_ref(), &value[..]).map(drop)
+            })
+        })
     }
     fn delete(&self, key: &K) -> Result<(), BenchError> {
         self.change(|table| table.remove(key.bytes().as_ref()).map(drop))

@@ -3,18 +3,20 @@
 
 use ::rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, Direction, Error, IteratorMode, Options,
+    WriteBatch, WriteOptions,
 };
 
 use super::{CACHE_BYTES, PeerError, bytes_of_folder};
 use crate::key::BenchKey;
 use crate::subject::Peer;
 use crate::target::bytes::{ByteStore, Show, ShowEntry};
-use crate::{BenchError, Made};
+use crate::{Acknowledged, BenchError, Made};
 
 /// A database.
 pub struct RocksDb {
     database: DB,
     folder: Made,
+    writes: WriteOptions,
 }
 
 fn failed(error: Error) -> BenchError {
@@ -23,7 +25,9 @@ fn failed(error: Error) -> BenchError {
 
 impl RocksDb {
     /// An empty one.
-    pub fn create(folder: Made) -> Result<Self, BenchError> {
+    pub fn create(folder: Made, acknowledged: Acknowledged) -> Result<Self, BenchError> {
+        let mut writes = WriteOptions::default();
+        writes.set_sync(acknowledged == Acknowledged::Immediate);
         let (mut options, mut blocks) = (Options::default(), BlockBasedOptions::default());
         blocks.set_block_cache(&Cache::new_lru_cache(CACHE_BYTES as usize));
         options.create_if_missing(true);
@@ -31,7 +35,7 @@ impl RocksDb {
         options.set_block_based_table_factory(&blocks);
         let database =
             folder.fill(|path| DB::open(&options, path.join("database"))).map_err(failed)?;
-        Ok(Self { database, folder })
+        Ok(Self { database, folder, writes })
     }
 }
 
@@ -45,13 +49,18 @@ impl<K: BenchKey> ByteStore<K> for RocksDb {
             .is_some())
     }
     fn insert(&self, key: &K, value: &[u8]) -> Result<bool, BenchError> {
-        self.database.put(key.bytes(), value).map(|()| true).map_err(failed)
+        self.database.put_opt(key.bytes(), value, &self.writes).map(|()| true).map_err(failed)
     }
     fn put(&self, key: &K, value: &[u8]) -> Result<(), BenchError> {
-        self.database.put(key.bytes(), value).map_err(failed)
+        self.database.put_opt(key.bytes(), value, &self.writes).map_err(failed)
+    }
+    fn put_all(&self, keys: &[K], values: &[Vec<u8>]) -> Result<(), BenchError> {
+        let mut batch = WriteBatch::default();
+        keys.iter().zip(values).for_each(|(key, value)| batch.put(key.bytes(), value));
+        self.database.write_opt(&batch, &self.writes).map_err(failed)
     }
     fn delete(&self, key: &K) -> Result<(), BenchError> {
-        self.database.delete(key.bytes()).map_err(failed)
+        self.database.delete_opt(key.bytes(), &self.writes).map_err(failed)
     }
     fn scan(&self, key: &K, records: usize, show: &mut ShowEntry<'_>) -> Result<(), BenchError> {
         let start = key.bytes();

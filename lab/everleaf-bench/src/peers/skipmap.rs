@@ -36,6 +36,9 @@ impl<K: BenchKey> ByteStore<K> for Skip<K> {
         }
         Ok(())
     }
+    fn put_all(&self, keys: &[K], values: &[Vec<u8>]) -> Result<(), BenchError> {
+        keys.iter().zip(values).try_for_each(|(key, value)| self.put(key, value))
+    }
     fn delete(&self, key: &K) -> Result<(), BenchError> {
         self.0.remove(key);
         Ok(())

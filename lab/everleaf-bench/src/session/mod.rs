@@ -18,7 +18,7 @@ use crate::plan::{Plan, Sharing, copy, divide};
 use crate::report::Timed;
 use crate::target::Target;
 use crate::workload::{Drawn, Part, Workload, wholes};
-use crate::{BenchError, Peer, Phase, Progress, Subject};
+use crate::{Acknowledged, BenchError, Made, Peer, Phase, Progress, Subject};
 
 pub(crate) use targets::{Driver, key_type};
 
@@ -166,25 +166,42 @@ impl Session {
         let need = Need::of(&plan);
         let pool_bytes = need.pool_bytes;
         let need = need.times(indexes);
-        let place = Place::find(need, &options.pool)?;
+        let waits = options.acknowledged != Acknowledged::Process;
+        let place = if waits { Place::find_on_disk } else { Place::find };
+        let place = place(need, &options.pool)?;
         Ok(Self { plan, indexes, parameters, place, pool_bytes, need, cpu })
     }
 
     /// What an acknowledged write survives, on this medium and with the settings that are used.
     pub fn durability(&self) -> Result<Durability, BenchError> {
+        let options = &self.plan.options;
         match self.plan.subject {
             Subject::Peer(Peer::SkipMap) => Ok(Durability::None),
             Subject::Index(engine) if engine.is_map() || engine.is_volatile_twin() => {
                 Ok(Durability::None)
+            }
+            Subject::Store(_) if options.acknowledged != Acknowledged::Process => {
+                Ok(Durability::PowerFail)
             }
             Subject::Index(_) | Subject::Store(_) => {
                 let of_medium = self.place.durability()?;
                 let unflushed = self.plan.options.flush == Flush::None;
                 Ok(if unflushed { of_medium.min(Durability::ProcessCrash) } else { of_medium })
             }
+            Subject::Peer(Peer::Redb) if options.acknowledged == Acknowledged::Buffered => {
+                Ok(Durability::None)
+            }
             Subject::Peer(Peer::Redb) if !self.place.is_memory() => Ok(Durability::PowerFail),
+            Subject::Peer(_) if options.acknowledged == Acknowledged::Immediate => {
+                Ok(Durability::PowerFail)
+            }
             Subject::Peer(_) => Ok(Durability::ProcessCrash),
         }
+    }
+
+    /// A folder where the files lie.
+    pub fn folder(&self) -> Result<Made, BenchError> {
+        self.place.create_folder()
     }
 
     /// What the files lie on.

@@ -10,7 +10,7 @@ use everleaf_pool::Pool;
 
 use super::Session;
 use crate::key::BenchKey;
-use crate::options::BenchKeyType;
+use crate::options::{Acknowledged, BenchKeyType};
 use crate::peers::{self, store::Everleaf};
 use crate::target::{ByteStore, ByteTarget, IndexTarget, MapTarget, Target};
 use crate::{BenchError, Peer, Subject};
@@ -53,20 +53,22 @@ impl Session {
                         .1),
                 }
             })?),
-            Subject::Store(engine) => driver.drive(self.of_bytes::<K, _>(|| {
-                match self.added() {
+            Subject::Store(engine) if self.waits() => {
+                driver.drive(self.of_bytes::<K, _>(|| self.waiting_store::<K>(engine))?)
+            }
+            Subject::Store(engine) => {
+                driver.drive(self.of_bytes::<K, _>(|| match self.added() {
                     None => {
-                        Ok(Everleaf(self.store::<K, _>(engine, self.hardware(self.region()?)?)?.0))
+                        let media = self.hardware(self.region()?)?;
+                        Ok(Everleaf::new(self.store::<K, _>(engine, media)?.0))
                     }
-                    Some(added) => Ok(Everleaf(
-                        self.store::<K, _>(
-                            engine,
-                            Instrumented::delaying(self.hardware(self.region()?)?, added),
-                        )?
-                        .0,
-                    )),
-                }
-            })?),
+                    Some(added) => {
+                        let media = self.hardware(self.region()?)?;
+                        let media = Instrumented::delaying(media, added);
+                        Ok(Everleaf::new(self.store::<K, _>(engine, media)?.0))
+                    }
+                })?)
+            }
             Subject::Peer(peer) => self.with_peers::<K, D>(peer, driver),
         }
     }
@@ -79,7 +81,26 @@ impl Session {
         &self,
         make: impl Fn() -> Result<S, BenchError>,
     ) -> Result<Vec<ByteTarget<K>>, BenchError> {
-        self.several(|| Ok(ByteTarget::new(make()?, self.plan.value_bytes())))
+        let (value_bytes, batch) = (self.plan.value_bytes(), self.plan.options.batch as usize);
+        self.several(|| Ok(ByteTarget::new(make()?, value_bytes, batch)))
+    }
+
+    /// Whether a write waits for more than that it outlives the process.
+    fn waits(&self) -> bool {
+        self.plan.options.acknowledged != Acknowledged::Process
+    }
+
+    /// An empty store in a file, as a program would make it.
+    fn waiting_store<K: BenchKey>(&self, engine: Engine) -> Result<Everleaf, BenchError> {
+        let options = self.store_options::<K>(engine);
+        let options = options.durability(self.plan.options.acknowledged.mode());
+        Everleaf::create(self.place.create_folder()?, &options)
+    }
+
+    fn store_options<K: BenchKey>(&self, engine: Engine) -> CreateOptions {
+        let options = CreateOptions::new().engine(engine).key_type(K::Kind::TYPE);
+        let options = options.size_bytes(self.pool_bytes).parameters(self.parameters);
+        options.transactions(self.plan.options.transactions)
     }
 
     /// Latencies that are to be added, if any.
@@ -120,24 +141,26 @@ impl Session {
         peer: Peer,
         driver: D,
     ) -> Result<(), BenchError> {
+        let acknowledged = self.plan.options.acknowledged;
+        let folder = || self.place.create_folder();
         let targets = match peer {
             Peer::SkipMap => self.of_bytes::<K, _>(|| Ok(peers::skipmap::Skip::<K>::new()))?,
             #[cfg(feature = "peers")]
             Peer::Lmdb => self.of_bytes::<K, _>(|| {
-                peers::lmdb::Lmdb::create(self.place.create_folder()?, self.pool_bytes * 2)
+                peers::lmdb::Lmdb::create(folder()?, self.pool_bytes * 2, acknowledged)
             })?,
             #[cfg(feature = "peers")]
             Peer::Redb => {
-                self.of_bytes::<K, _>(|| peers::redb::Redb::create(self.place.create_folder()?))?
+                self.of_bytes::<K, _>(|| peers::redb::Redb::create(folder()?, acknowledged))?
             }
             #[cfg(feature = "peers")]
             Peer::Fjall => {
-                self.of_bytes::<K, _>(|| peers::fjall::Fjall::create(self.place.create_folder()?))?
+                self.of_bytes::<K, _>(|| peers::fjall::Fjall::create(folder()?, acknowledged))?
             }
             #[cfg(feature = "rocksdb")]
-            Peer::RocksDb => self.of_bytes::<K, _>(|| {
-                peers::rocksdb::RocksDb::create(self.place.create_folder()?)
-            })?,
+            Peer::RocksDb => {
+                self.of_bytes::<K, _>(|| peers::rocksdb::RocksDb::create(folder()?, acknowledged))?
+            }
             #[cfg(not(all(feature = "peers", feature = "rocksdb")))]
             _ => {
                 let feature = peer.missing_feature().unwrap_or_default();
@@ -193,9 +216,6 @@ impl Session {
         engine: Engine,
         media: M,
     ) -> Result<(Store, Arc<Pool<M>>), BenchError> {
-        let options = CreateOptions::new().engine(engine).key_type(K::Kind::TYPE);
-        let options = options.size_bytes(self.pool_bytes).parameters(self.parameters);
-        let options = options.transactions(self.plan.options.transactions);
-        Ok(create_on(&options, media)?)
+        Ok(create_on(&self.store_options::<K>(engine), media)?)
     }
 }

@@ -1,6 +1,7 @@
 //! Stores that take and give bytes: the calls that are measured of each, and what measures them.
 
 use everleaf_index::IndexStatistics;
+use everleaf_pmem::LogCounts;
 
 use super::{Operations, Target};
 use crate::BenchError;
@@ -49,6 +50,8 @@ pub trait ByteStore<K>: Send + Sync {
     fn insert(&self, key: &K, value: &[u8]) -> Result<bool, BenchError>;
     /// Replaces the value of a present key.
     fn put(&self, key: &K, value: &[u8]) -> Result<(), BenchError>;
+    /// Inserts or replaces keys together: all or none. A value for each.
+    fn put_all(&self, keys: &[K], values: &[Vec<u8>]) -> Result<(), BenchError>;
     /// Removes a present key.
     fn delete(&self, key: &K) -> Result<(), BenchError>;
     /// Shows up to `records` records from a key on.
@@ -61,18 +64,23 @@ pub trait ByteStore<K>: Send + Sync {
     }
     /// Bytes on the medium.
     fn medium_bytes(&self) -> Option<u64>;
+    /// What its log has done; none if it has none, or does not tell.
+    fn log_counts(&self) -> Option<LogCounts> {
+        None
+    }
 }
 
 /// A store of bytes and the size of its values.
 pub struct ByteTarget<K> {
     store: Box<dyn ByteStore<K>>,
     value_bytes: usize,
+    batch: usize,
 }
 
 impl<K> ByteTarget<K> {
-    /// Of values of `value_bytes`, at least 8.
-    pub fn new(store: impl ByteStore<K> + 'static, value_bytes: usize) -> Self {
-        Self { store: Box::new(store), value_bytes }
+    /// Of values of `value_bytes`, at least 8, of which so many are put together.
+    pub fn new(store: impl ByteStore<K> + 'static, value_bytes: usize, batch: usize) -> Self {
+        Self { store: Box::new(store), value_bytes, batch }
     }
 }
 
@@ -86,6 +94,7 @@ impl<K: BenchKey> Target<K> for ByteTarget<K> {
             store,
             new: vec![FILL; self.value_bytes],
             found: vec![0; self.value_bytes],
+            together: vec![vec![FILL; self.value_bytes]; self.batch],
         };
         (0..threads).map(handle).collect()
     }
@@ -98,6 +107,9 @@ impl<K: BenchKey> Target<K> for ByteTarget<K> {
     fn medium_bytes(&self) -> Option<u64> {
         self.store.medium_bytes()
     }
+    fn log_counts(&self) -> Option<LogCounts> {
+        self.store.log_counts()
+    }
 }
 
 /// A store of bytes as one thread uses it: with a value to give and a buffer to take one.
@@ -105,6 +117,8 @@ pub struct ByteHandle<'t, K> {
     store: &'t dyn ByteStore<K>,
     new: Vec<u8>,
     found: Vec<u8>,
+    /// Values that are put together.
+    together: Vec<Vec<u8>>,
 }
 
 impl<K> ByteHandle<'_, K> {
@@ -150,6 +164,14 @@ impl<K: BenchKey> Operations<K> for ByteHandle<'_, K> {
     fn update(&mut self, key: &K, value: u64) -> Result<Option<u64>, BenchError> {
         let store = self.store;
         store.put(key, self.value(value)).map(|()| Some(0))
+    }
+    fn batch(&self) -> usize {
+        self.together.len()
+    }
+    fn put_all(&mut self, keys: &[K], values: &[u64]) -> Result<(), BenchError> {
+        let together = &mut self.together[..keys.len()];
+        together.iter_mut().zip(values).for_each(|(value, word)| write_first_word(value, *word));
+        self.store.put_all(keys, together)
     }
     #[inline(always)]
     fn remove(&mut self, key: &K) -> Result<Option<u64>, BenchError> {

@@ -20,6 +20,7 @@ pub mod index;
 pub mod map;
 
 use everleaf_index::IndexStatistics;
+use everleaf_pmem::LogCounts;
 
 use crate::BenchError;
 
@@ -49,6 +50,11 @@ pub trait Target<K> {
     /// Bytes that it takes on its medium, where that is known.
     fn medium_bytes(&self) -> Option<u64>;
 
+    /// What its log has done; none if it has none.
+    fn log_counts(&self) -> Option<LogCounts> {
+        None
+    }
+
     /// Ends the epoch of an index that has epochs: what comes next begins in a new one.
     ///
     /// # Errors
@@ -74,6 +80,15 @@ pub trait Operations<K> {
     fn update(&mut self, key: &K, value: u64) -> Result<Option<u64>, Self::Failure>;
     /// Removes a key; its value, or 0 of a target that does not return it.
     fn remove(&mut self, key: &K) -> Result<Option<u64>, Self::Failure>;
+    /// How many keys are inserted or replaced together.
+    fn batch(&self) -> usize {
+        1
+    }
+    /// Inserts or replaces so many keys, or fewer, together: all or none.
+    fn put_all(&mut self, keys: &[K], values: &[u64]) -> Result<(), Self::Failure> {
+        let mut each = keys.iter().zip(values);
+        each.try_for_each(|(key, value)| self.update(key, *value).map(drop))
+    }
     /// Visits `records` records from `key` on; whether the first was that of `key`.
     fn scan(&mut self, key: &K, records: usize) -> Result<bool, Self::Failure>;
 }

@@ -224,9 +224,10 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             let (media, index) = (live.pool.media(), live.index.statistics());
             let region = media.region();
             let memory = (media.flush_instruction(), region.caches_persist(), region.dax_hint());
+            let memory = (memory, media.log_counts());
             Ok((index, live.pool.space()?, memory))
         })?;
-        let (flush, caches_persist, dax_hint) = memory;
+        let ((flush, caches_persist, dax_hint), log_counts) = memory;
         let IndexStatistics {
             keys: entries,
             height,
@@ -261,6 +262,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             durability_mode: self.terms.mode,
             medium: self.terms.medium,
             log: self.terms.log,
+            log_counts,
             flush,
             caches_persist,
             dax_hint,
