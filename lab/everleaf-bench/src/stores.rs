@@ -150,7 +150,8 @@ fn raw(micro: &MicroOptions) -> Result<Option<f64>, BenchError> {
     if micro.acknowledged != Acknowledged::Immediate {
         return Ok(None);
     }
-    let folder = Session::shared(micro)?.folder()?;
+    let micro = MicroOptions { engine: "store".into(), ..micro.clone() };
+    let folder = Session::shared(&micro)?.folder()?;
     appends_per_second(folder.path()).map(Some)
 }
 
