@@ -1,5 +1,6 @@
 //! What the log asks of a disk: few operations, so that another disk can stand in.
 
+use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
@@ -38,6 +39,15 @@ pub trait DiskFile: Send + Sync {
     /// As the system reports. What was not durable before may then be lost although a later sync
     /// succeeds.
     fn sync(&self) -> io::Result<()>;
+
+    /// The same file to be mapped: who maps it sees what is written here. None where it can only be
+    /// read.
+    ///
+    /// # Errors
+    /// As the system reports.
+    fn to_map(&self) -> io::Result<Option<File>> {
+        Ok(None)
+    }
 }
 
 /// A folder of files.

@@ -1,8 +1,9 @@
 //! Making a log, and opening one: what a crash has left, and what is done about it.
 //!
 //! ```text
-//! R1  the newest valid control block; the file of the pool, and over it the groups from the redo
-//!     point on, as far as they are valid, are read into memory
+//! R1  the newest valid control block; the file of the pool is mapped privately: the image. The
+//!     groups from the redo point on, as far as they are valid, are stored into it, and never into
+//!     the file
 //! R2  segments behind the end are removed, the last one first, and the folder is synced after each
 //!     Crash: those that are left follow the end without a gap; they are removed.
 //!     What the groups hold is written into new segments there, under a new session, and synced; so
@@ -28,6 +29,11 @@
 //! A session that was closed is gone on with where it ended: no group follows there, and its stamp
 //! was durable before its control block, so R2 and R5 have nothing to do. Its last segment keeps
 //! its length, whatever that of new ones is.
+//!
+//! A page of the image that was never stored to shows what is written to the file. So the first page
+//! is stored to at once: the file gets stamps there, for which the image has zeros. And replay
+//! stores a word that is there already too: the page cache may have what the disk has not got, and
+//! a page that is not stored to is in no log and in no checkpoint.
 //!
 //! The end of the log is the first invalid group. If a later one of the same session knows that it
 //! was durable, it is damage; otherwise it was never acknowledged. Of a group that was not
@@ -76,27 +82,37 @@ pub(crate) struct Image {
     captured: Vec<u64>,
     /// Whether every group was inside the pool.
     inside: bool,
+    weak: Weakness,
 }
 
 impl Image {
     /// The file of the pool, and the stamp in it.
-    pub(crate) fn read(base: &Base) -> Result<(Self, Stamp), LogError> {
+    pub(crate) fn of(base: &Base, weak: Weakness) -> Result<(Self, Stamp), LogError> {
         let bytes = base.file.length().map_err(LogError::io("reading the pool"))? / BLOCK * BLOCK;
-        let hardware = memory(bytes, base.max_bytes.max(bytes))?;
-        let stamp = read_base(base, &hardware, bytes)?;
+        let max_bytes = base.max_bytes.max(bytes);
+        let hardware = match mapped(base, bytes, max_bytes)? {
+            Some(hardware) => hardware,
+            None => read(base, bytes, max_bytes)?,
+        };
+        let stamp = take_stamp(base, &hardware, weak)?;
         let lines = Lines::new(hardware.region().max_len());
-        Ok((Self { hardware, lines, captured: Vec::new(), inside: true }, stamp))
+        Ok((Self { hardware, lines, captured: Vec::new(), inside: true, weak }, stamp))
     }
 
     /// Sets the words of a group.
     pub(crate) fn apply(&mut self, payload: &[u8]) {
-        let Self { hardware, lines, captured, inside } = self;
+        let Self { hardware, lines, captured, inside, weak } = self;
         *inside &= decode_payload(payload, |capture| {
             let Some(cells) = hardware.region().cells(capture.line * LINE as u64, WORDS) else {
                 *inside = false;
                 return;
             };
-            for word in (0..WORDS).filter(|word| capture.mask & 1 << word != 0) {
+            let equal = |word: &usize| hardware.load(&cells[*word]) == capture.words[*word];
+            let given = (0..WORDS).filter(|word| capture.mask & 1 << word != 0);
+            if weak.is(Weak::EqualIsDone) && given.clone().all(|word| equal(&word)) {
+                return;
+            }
+            for word in given {
                 hardware.store(&cells[word], capture.words[word]);
             }
             lines.add(capture.line, capture.mask);
@@ -136,7 +152,11 @@ pub(crate) fn create(
 ) -> Result<Core, LogError> {
     let making = |source| LogError::io("making the log")(source);
     base.file.allocate(bytes).map_err(LogError::io("allocating the pool"))?;
-    let hardware = memory(bytes, base.max_bytes)?;
+    let hardware = match mapped(base, bytes, base.max_bytes)? {
+        Some(hardware) => hardware,
+        None => memory(bytes, base.max_bytes)?,
+    };
+    take_stamp(base, &hardware, options.weak)?; // The first page is stored to.
     let control_file = disk.create(control::NAME).map_err(making)?;
     let session = random_word();
     let place = Place { segment: 0, offset: 0, number: 1, before: 0 };
@@ -293,7 +313,7 @@ pub(crate) fn replay(base: &Base, disk: &dyn Disk, weak: Weakness) -> Result<Rep
         return Err(LogError::Foreign);
     }
     let mut log = Reader::new(disk, &control, weak)?;
-    let (mut image, stamp) = Image::read(base)?;
+    let (mut image, stamp) = Image::of(base, weak)?;
     let mut reaches_stamp = log.is_at(stamp);
     while log.next()? {
         image.apply(log.payload());
@@ -311,18 +331,21 @@ pub(crate) fn replay(base: &Base, disk: &dyn Disk, weak: Weakness) -> Result<Rep
     if fits { Ok(Replayed { image, end, control, stamp }) } else { Err(LogError::OtherTime) }
 }
 
-/// Reads the file into memory, and returns its stamp, for which the image has zeros.
-fn read_base(base: &Base, hardware: &Hardware, bytes: u64) -> Result<Stamp, LogError> {
+/// The file as private memory; none where it cannot be mapped.
+fn mapped(base: &Base, bytes: u64, max_bytes: u64) -> Result<Option<Hardware>, LogError> {
+    let file = base.file.to_map().map_err(LogError::io("opening the pool"))?;
+    let region = file.and_then(|file| Region::image(file, bytes, max_bytes).ok());
+    Ok(region.map(|region| Hardware::new(region, &Cpu::detect())).transpose()?)
+}
+
+/// The file read into memory whole.
+fn read(base: &Base, bytes: u64, max_bytes: u64) -> Result<Hardware, LogError> {
+    let hardware = memory(bytes, max_bytes)?;
     let mut piece = vec![0; PIECE];
-    let mut stamp = Stamp::default();
     for offset in (0..bytes).step_by(PIECE) {
         let length = (bytes - offset).min(PIECE as u64) as usize;
         let piece = &mut piece[..length];
         base.file.read(offset, piece).map_err(LogError::io("reading the pool"))?;
-        if offset == 0 && length >= BLOCK as usize {
-            stamp = stamp_in(piece, base.stamp_offset);
-            put_stamp(piece, base.stamp_offset, Stamp::default());
-        }
         let cells = hardware.region().cells(offset, length / 8).unwrap_or_default();
         for (cell, word) in cells.iter().zip(piece.as_chunks::<8>().0) {
             if *word != [0; 8] {
@@ -330,7 +353,20 @@ fn read_base(base: &Base, hardware: &Hardware, bytes: u64) -> Result<Stamp, LogE
             }
         }
     }
-    Ok(stamp)
+    Ok(hardware)
+}
+
+/// The stamp of the file, for which the image has zeros from now on.
+fn take_stamp(base: &Base, hardware: &Hardware, weak: Weakness) -> Result<Stamp, LogError> {
+    let Some(cells) = hardware.region().cells(base.stamp_offset, 3) else {
+        return Ok(Stamp::default());
+    };
+    let mut page = [0; BLOCK as usize];
+    base.file.read(0, &mut page).map_err(LogError::io("reading the pool"))?;
+    if !weak.is(Weak::FirstPageUntouched) {
+        cells.iter().for_each(|cell| hardware.store(cell, 0));
+    }
+    Ok(stamp_in(&page, base.stamp_offset))
 }
 
 fn memory(bytes: u64, max_bytes: u64) -> Result<Hardware, LogError> {

@@ -29,7 +29,7 @@ pub fn read_damaged(base: &Base, disk: &dyn Disk) -> Result<(Region, Option<LogE
         Ok(replayed) => return Ok((replayed.image.into_region(), None)),
         Err(why) => why,
     };
-    let (mut image, _) = Image::read(base)?;
+    let (mut image, _) = Image::of(base, Weakness::default())?;
     let takes = matches!(why, LogError::Missing | LogError::Damaged { .. } | LogError::Io { .. });
     if takes && let Some(log) = beginning(disk, base.uuid, &why) {
         take(&mut image, log);

@@ -3,12 +3,17 @@
 //!
 //! A failed sync drops what it could not write: reads still see it, the next sync succeeds without
 //! it, and a power failure may leave it or not.
+//!
+//! A file that is mapped has its page cache in a file of memory: so the mapping is a real one.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::disk::{Disk, DiskFile};
 
@@ -29,13 +34,39 @@ struct Content {
     unsynced: Versions,
     /// The same of those that a failed sync has dropped.
     dropped: Versions,
+    /// What `cached` is for those who have mapped it.
+    mapped: Option<Arc<File>>,
 }
 
 impl Content {
-    fn write(&mut self, offset: usize, bytes: &[u8]) {
+    /// What another process finds.
+    fn unmapped(&self) -> Self {
+        Self { mapped: None, ..self.clone() }
+    }
+
+    fn to_map(&mut self) -> io::Result<File> {
+        if self.mapped.is_none() {
+            let file = File::from(memfd_create("everleaf-simulated", MemfdFlags::CLOEXEC)?);
+            file.write_all_at(&self.cached, 0)?;
+            self.mapped = Some(Arc::new(file));
+        }
+        self.mapped.as_ref().map_or(Err(io::ErrorKind::NotFound.into()), |file| file.try_clone())
+    }
+
+    fn lengthen(&mut self, length: usize) -> io::Result<()> {
+        let had = self.cached.len();
+        self.cached.resize(length, 0);
+        let zeros = &self.cached[had..];
+        self.mapped.as_ref().map_or(Ok(()), |file| file.write_all_at(zeros, had as u64))
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         let end = offset + bytes.len();
         if self.cached.len() < end {
-            self.cached.resize(end, 0);
+            self.lengthen(end)?;
+        }
+        if let Some(file) = &self.mapped {
+            file.write_all_at(bytes, offset as u64)?;
         }
         self.cached[offset..end].copy_from_slice(bytes);
         for sector in offset / SECTOR..end.div_ceil(SECTOR) {
@@ -46,6 +77,7 @@ impl Content {
             versions.push(version);
             *unsynced = versions;
         }
+        Ok(())
     }
 
     fn sync(&mut self) {
@@ -182,6 +214,7 @@ impl SimulatedDisk {
     /// there, whatever was not synced is not synced.
     pub fn after_kill(&self) -> Self {
         let mut state = self.state.lock().clone();
+        state.files = state.files.iter().map(Content::unmapped).collect();
         (state.cut, state.failing_sync, state.operations) = (None, None, 0);
         Self { state: Arc::new(Mutex::new(state)) }
     }
@@ -222,6 +255,7 @@ impl SimulatedDisk {
         change(&mut content.cached);
         content.durable = content.cached.clone();
         content.unsynced.clear();
+        content.mapped = None;
         Ok(())
     }
 }
@@ -296,8 +330,7 @@ impl DiskFile for SimulatedFile {
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.state.lock();
         state.operate()?;
-        state.files[self.file].write(offset as usize, bytes);
-        Ok(())
+        state.files[self.file].write(offset as usize, bytes)
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
@@ -311,9 +344,7 @@ impl DiskFile for SimulatedFile {
         }
         // Zeros in a file that was lengthened: whether they were written is not seen.
         let content = &mut state.files[self.file];
-        let longer = content.cached.len() + more;
-        content.cached.resize(longer, 0);
-        Ok(())
+        content.lengthen(content.cached.len() + more)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -330,5 +361,9 @@ impl DiskFile for SimulatedFile {
         }
         state.files[self.file].sync();
         Ok(())
+    }
+
+    fn to_map(&self) -> io::Result<Option<File>> {
+        self.state.lock().files[self.file].to_map().map(Some)
     }
 }

@@ -53,6 +53,10 @@ pub(crate) enum Weak {
     ControlOnce,
     /// A control block that cannot be read is passed over for the one before.
     ControlFallsBack,
+    /// The image's first page is not stored to at opening.
+    FirstPageUntouched,
+    /// Replay leaves words alone that are equal already.
+    EqualIsDone,
 }
 
 /// What is left out; nothing as a rule.

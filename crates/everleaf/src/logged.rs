@@ -78,7 +78,7 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
         io::ErrorKind::AlreadyExists => Error::LogInTheWay { path: folder.clone() },
         _ => io_failed("creating", &folder)(source),
     })?;
-    let base = base_of(new_uuid(), max_bytes, file);
+    let base = base_of(new_uuid(), max_bytes, file, false);
     let media =
         Logged::create(&base, new.folder(), bytes, log_options(bytes, options.engine, mode));
     let media = media.map_err(failed(&folder))?;
@@ -91,8 +91,9 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
 }
 
 /// The file of a pool as its log knows it.
-fn base_of(uuid: u128, max_bytes: u64, file: File) -> Base {
-    Base { file: base_file(file), uuid, max_bytes, stamp_offset: LOG_STAMP_OFFSET }
+fn base_of(uuid: u128, max_bytes: u64, file: File, read_whole: bool) -> Base {
+    let file = base_file(file, read_whole);
+    Base { file, uuid, max_bytes, stamp_offset: LOG_STAMP_OFFSET }
 }
 
 fn open_folder(path: &Path, writable: bool) -> Result<(PathBuf, Folder), Error> {
@@ -121,12 +122,14 @@ pub(crate) fn open(
     let file = locked.into_file();
     if options.read_only {
         let lock = file.try_clone().map_err(io_failed("opening", path))?;
-        let region = read_only(&base_of(uuid, max_bytes, file), &disk).map_err(failed(&folder))?;
+        let base = base_of(uuid, max_bytes, file, false);
+        let region = read_only(&base, &disk).map_err(failed(&folder))?;
         let media = Hardware::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
         return options.open_as(media, start, |_, _| Ok(terms), Some(lock)).map(|(store, _)| store);
     }
     let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
-    let (base, how) = (base_of(uuid, max_bytes, file), log_options(bytes, engine, terms.mode));
+    let base = base_of(uuid, max_bytes, file, options.prefault);
+    let how = log_options(bytes, engine, terms.mode);
     let media = Logged::open(&base, Arc::new(disk), how).map_err(failed(&folder))?;
     options.open_as(media, start, |_, _| Ok(terms), None).map(|(store, _)| store)
 }
@@ -147,7 +150,7 @@ pub(crate) fn open_damaged(
 ) -> Result<(Region, Option<Error>), Error> {
     let (folder, disk) = open_folder(path, false)?;
     let (uuid, max_bytes) = (locked.uuid(), locked.max_bytes());
-    let base = base_of(uuid, max_bytes, locked.into_file());
+    let base = base_of(uuid, max_bytes, locked.into_file(), false);
     let (region, why) = read_damaged(&base, &disk).map_err(failed(&folder))?;
     Ok((region, why.map(failed(&folder))))
 }

@@ -167,6 +167,9 @@ impl DiskFile for RecordedFile {
     fn sync(&self) -> io::Result<()> {
         self.recorded.note(self.file.sync())
     }
+    fn to_map(&self) -> io::Result<Option<std::fs::File>> {
+        self.file.to_map()
+    }
 }
 
 /// Sessions that are closed, killed, and killed in a checkpoint if `torn`, and the moments of all

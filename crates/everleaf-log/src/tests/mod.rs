@@ -3,12 +3,13 @@
 //! Map of the files: this one (a program whose every state can be judged, and its exploration) ·
 //! `histories` (each rule, and what happens without it) · `chains` (of sessions) · `openings` (that
 //! are cut) · `damage` · `salvage` · `copies` (of the pool's file and of the log, made at different
-//! moments) · `threads`.
+//! moments) · `threads` · `image` (what of it is the file).
 
 mod chains;
 mod copies;
 mod damage;
 mod histories;
+mod image;
 mod openings;
 mod salvage;
 mod threads;

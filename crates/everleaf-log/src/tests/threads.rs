@@ -84,7 +84,8 @@ fn a_real_folder_keeps_what_threads_were_told_is_durable() {
         .create_new(true)
         .open(folder.path().join("pool"))
         .unwrap();
-    let base = Base { file: base_file(file), uuid: 9, max_bytes: 1 << 20, stamp_offset: 232 };
+    let base =
+        Base { file: base_file(file, false), uuid: 9, max_bytes: 1 << 20, stamp_offset: 232 };
     let options = LogOptions { segment_bytes: 64 << 10, background: true, ..options(None) };
     let new = NewFolder::make(&folder.path().join("pool.log")).unwrap();
     let log = new.folder();

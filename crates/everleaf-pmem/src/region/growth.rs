@@ -18,7 +18,7 @@ const MOST_HOLES: usize = 1000;
 
 /// What backs a part of the reservation.
 #[derive(Clone, Copy)]
-enum Source<'a> {
+pub(super) enum Source<'a> {
     /// Fresh memory, zeroed.
     Memory,
     /// The file at the same offset, stores reaching it.
@@ -62,6 +62,9 @@ impl Region {
                 let had_bytes = file::length(file)?;
                 self.extend_file(file, old_len, added)
                     .inspect_err(|_| file::cut_back(file, had_bytes))?;
+            }
+            (Some(file), Mapping::Image, _) if file::length(file)? >= new_len => {
+                self.map_image(file, old_len, added)?;
             }
             _ => {
                 self.map(old_len, added, Source::Memory)?;
@@ -122,6 +125,7 @@ impl Region {
                 }
             },
             (Mapping::Private, None, _) => self.map(0, bytes, Source::Private(file))?,
+            (Mapping::Image, ..) => self.map_image(file, 0, bytes)?,
         }
         self.len.store(bytes, Ordering::Release);
         Ok(())
@@ -148,7 +152,7 @@ impl Region {
     }
 
     /// Maps `[offset, offset + bytes)` at its place in the reservation, over whatever is there.
-    fn map(&self, offset: u64, bytes: u64, source: Source<'_>) -> Result<(), MapError> {
+    pub(super) fn map(&self, offset: u64, bytes: u64, source: Source<'_>) -> Result<(), MapError> {
         assert!(offset >= self.len(), "what was handed out stays");
         let (descriptor, kind) = match source {
             Source::Memory => (-1, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS),
@@ -193,7 +197,7 @@ impl Region {
             Medium::PageCache => _ = huge(libc::MADV_COLLAPSE),
             Medium::Dax | Medium::VolatileDax => {}
         }
-        if self.file.is_some() {
+        if self.file().is_some() {
             // On a full tmpfs this stops early; the allocation that follows says so, and nothing
             // beyond `len` is ever touched.
             self.advise(offset, bytes, libc::MADV_POPULATE_WRITE);
@@ -213,7 +217,7 @@ impl Region {
     }
 
     /// Whether the system took the advice.
-    fn advise(&self, offset: u64, bytes: u64, advice: libc::c_int) -> bool {
+    pub(super) fn advise(&self, offset: u64, bytes: u64, advice: libc::c_int) -> bool {
         // SAFETY: the range lies in our own mapping; none of the hints used here changes what it
         // holds.
         unsafe {

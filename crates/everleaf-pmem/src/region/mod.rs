@@ -2,13 +2,15 @@
 //! that can grow in place.
 //!
 //! Map of the files: this one (the region, and what is reached in it) · `reservation` (addresses) ·
-//! `growth` (mapping and lengthening) · `file` (length, room and holes of a file) · `device` (what
-//! the kernel tells of the memory behind it) · `error`.
+//! `growth` (mapping and lengthening) · `image` (memory that is a file's but for what was stored) ·
+//! `file` (length, room and holes of a file) · `device` (what the kernel tells of the memory behind
+//! it) · `error`.
 
 mod device;
 mod error;
 mod file;
 mod growth;
+mod image;
 mod reservation;
 
 use std::fs::File;
@@ -37,6 +39,9 @@ pub enum Mapping {
     Shared,
     /// Stores stay in this process: the file is never written (read-only opening, `check`).
     Private,
+    /// Stores stay in this process, and a page that was never stored to shows what the file holds:
+    /// its owner writes pages there that were ([`Region::image`]).
+    Image,
 }
 
 /// A range of memory in which persistent structures live.
@@ -211,9 +216,10 @@ impl Region {
         self.mapping
     }
 
-    /// The file behind the region, if there is one.
+    /// The file behind the region, if there is one. That of an [`image`](Region::image) is its
+    /// owner's.
     pub fn file(&self) -> Option<&File> {
-        self.file.as_ref()
+        self.file.as_ref().filter(|_| self.mapping != Mapping::Image)
     }
 
     /// Writes everything to the file's medium (fsync). Nothing to do on DAX, where there is no

@@ -240,6 +240,9 @@ impl DiskFile for GatedFile {
         self.1.pass();
         self.0.sync()
     }
+    fn to_map(&self) -> io::Result<Option<std::fs::File>> {
+        self.0.to_map()
+    }
 }
 
 /// What a read may reveal of a write that is not durable.

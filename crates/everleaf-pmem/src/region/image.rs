@@ -1,0 +1,126 @@
+//! Memory that is a file's but for what was stored to it: a private mapping, for whoever writes the
+//! file by other means.
+
+use std::fs::File;
+
+use super::growth::Source;
+use super::{Backing, MapError, Mapping, Region, file};
+
+impl Region {
+    /// The first `len` bytes of a file as memory of this process, for whoever writes the file by
+    /// other means. A page takes memory from the first store on; before that it is the file's, and
+    /// shows what is written there. A file that is truncated, or a disk that cannot be read, ends
+    /// in a SIGBUS. It counts as anonymous memory: nothing that is stored reaches the file. A
+    /// growth maps the file where it is long enough, and memory where it is not. A process that is
+    /// forked has none of it.
+    ///
+    /// # Errors
+    /// [`MapError::Truncated`] when the file is shorter; [`MapError::Sparse`] when it has holes on
+    /// tmpfs, each page of which would have to be allocated to be read; [`MapError::TooLarge`],
+    /// [`MapError::System`].
+    pub fn image(file: File, len: u64, max_len: u64) -> Result<Self, MapError> {
+        let found_bytes = file::length(&file)?;
+        if found_bytes < len {
+            return Err(MapError::Truncated { found_bytes, expected_bytes: len });
+        }
+        if file::is_on_tmpfs(&file)? && file::holes(&file, len, 0).is_none() {
+            return Err(MapError::Sparse { missing_bytes: len });
+        }
+        let backing = Backing::ANONYMOUS;
+        let region = Self::reserve(Some(file), Mapping::Image, backing, len, max_len.max(len))?;
+        region.map_existing(len)?;
+        Ok(region)
+    }
+
+    /// Maps a part of an image. What a forked process would have of it are pages that nobody
+    /// captures, at the price of a copy of each that is stored to here.
+    pub(super) fn map_image(&self, file: &File, offset: u64, bytes: u64) -> Result<(), MapError> {
+        self.map(offset, bytes, Source::Private(file))?;
+        self.advise(offset, bytes, libc::MADV_DONTFORK);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::Ordering;
+
+    use super::super::PAGE;
+    use super::*;
+    use crate::{Medium, WORD};
+
+    fn new_file() -> File {
+        tempfile::tempfile().unwrap()
+    }
+
+    fn load(region: &Region, offset: u64) -> u64 {
+        region.cells(offset, 1).unwrap()[0].load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn an_image_is_the_file_but_for_the_pages_that_were_stored_to() {
+        for folder in [std::env::temp_dir(), "/dev/shm".into()] {
+            let Ok(file) = tempfile::tempfile_in(&folder) else { continue };
+            let write = |page: u64, byte: u8| {
+                file.write_all_at(&[byte; PAGE as usize], page * PAGE).unwrap();
+                u64::from_ne_bytes([byte; WORD])
+            };
+            let words: Vec<u64> = (0..4).map(|page| write(page, page as u8)).collect();
+            let image = Region::image(file.try_clone().unwrap(), 4 * PAGE, 1 << 20).unwrap();
+            assert!((0..4).all(|page| load(&image, page * PAGE) == words[page as usize]));
+            image.cells(PAGE, 1).unwrap()[0].store(7, Ordering::Relaxed);
+            let now = [write(1, 0xa1), write(2, 0xa2)];
+            assert_eq!((load(&image, PAGE), load(&image, PAGE + 8)), (7, words[1]), "stored to");
+            assert_eq!(load(&image, 2 * PAGE), now[1]);
+            let mut bytes = [0; WORD];
+            file.read_exact_at(&mut bytes, PAGE).unwrap();
+            assert_eq!(u64::from_ne_bytes(bytes), now[0], "nothing reaches the file");
+            // What was added is the file's, as far as there is one.
+            file.set_len(6 * PAGE).unwrap();
+            image.grow(6 * PAGE).unwrap();
+            assert_eq!((load(&image, 5 * PAGE), write(5, 0xa5)), (0, load(&image, 5 * PAGE)));
+            image.grow(8 * PAGE).unwrap();
+            image.cells(7 * PAGE, 1).unwrap()[0].store(8, Ordering::Relaxed);
+            assert_eq!(load(&image, 7 * PAGE), 8, "memory stands in for what it has not");
+            assert!(image.file().is_none() && image.medium() == Medium::Anonymous);
+            assert!(image.sync().is_ok());
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_forked_has_no_image() {
+        let file = new_file();
+        file.set_len(4 * PAGE).unwrap();
+        let image = Region::image(file, 4 * PAGE, 1 << 20).unwrap();
+        image.file.as_ref().unwrap().set_len(8 * PAGE).unwrap();
+        image.grow(8 * PAGE).unwrap();
+        let mappings = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        for offset in [0, 4 * PAGE] {
+            let address = image.base().addr() as u64 + offset;
+            let mut range = 0..0;
+            let flags = mappings.lines().find_map(|line| {
+                let ends = line.split(' ').next().and_then(|ends| ends.split_once('-'));
+                let ends = ends.map(|(from, to)| [from, to].map(|e| u64::from_str_radix(e, 16)));
+                if let Some([Ok(from), Ok(to)]) = ends {
+                    range = from..to;
+                }
+                line.strip_prefix("VmFlags:").filter(|_| range.contains(&address))
+            });
+            assert!(flags.unwrap().split(' ').any(|flag| flag == "dc"), "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn no_image_is_made_of_what_cannot_be_one() {
+        let short = new_file();
+        short.set_len(PAGE).unwrap();
+        let refused = Region::image(short, 2 * PAGE, 2 * PAGE);
+        assert!(matches!(refused, Err(MapError::Truncated { .. })), "{refused:?}");
+        if let Ok(file) = tempfile::tempfile_in("/dev/shm") {
+            file.set_len(2 * PAGE).unwrap();
+            let refused = Region::image(file, 2 * PAGE, 2 * PAGE);
+            assert!(matches!(refused, Err(MapError::Sparse { .. })), "{refused:?}");
+        }
+    }
+}
