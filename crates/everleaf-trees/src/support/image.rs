@@ -170,7 +170,8 @@ fn subject<M: Media>(pool: &Pool<M>, sizes: Parameters) -> [u64; OF_WORDS] {
 }
 
 /// Stores an image of a tree with so many keys and leaves, durably but for the medium's sync. None
-/// if there are no images of such keys, or there is no room. 1 flush for each line of it, 1 fence;
+/// if there are no images of such keys, or there is no room. What the image before has in the same
+/// place stays: it was durable when this session began. 1 flush for each line that is new, 1 fence;
 /// those of two exchanges where its memory is too small.
 ///
 /// # Errors
@@ -184,23 +185,31 @@ pub(crate) fn write<K: TreeKey, M: Media>(
     entries: impl Iterator<Item = (u64, u64)>,
 ) -> Result<Option<Seal>, IndexError> {
     let bytes = HEAD_BYTES + leaves as u64 * ENTRY_BYTES;
-    let Some((image, number)) = (!K::RECORDS).then(|| room(pool, worker, bytes)).flatten() else {
+    let Some(room) = (!K::RECORDS).then(|| room(pool, worker, bytes)).flatten() else {
         return Ok(None);
     };
+    let Room { image, number, is_fresh } = room;
     let media = pool.media();
     let cells = media.region().cells(image.offset(), (bytes as usize) / WORD);
     let cells = cells.ok_or(IndexError::Corrupt { offset: image.offset(), what: NO_MEMORY })?;
     let counts = [keys, leaves as u64, 0, 0, 0, 0, 0];
     let head = [number].into_iter().chain(subject(pool, sizes)).chain(counts);
     let mut words = head.chain(entries.flat_map(|(bound, leaf)| [bound, leaf]));
-    // C1: all of it. Crash: the pool is open, or has no seal.
+    // C1: all that is new. Crash: the pool is open, or has no seal.
     let mut checksum = Checksum::new();
-    for (cell, word) in cells.iter().zip(&mut words) {
-        media.store(cell, word);
-        checksum.add(word);
+    for (at, line) in (image.offset()..).step_by(LINE).zip(cells.chunks(LINE / WORD)) {
+        let mut is_new = is_fresh;
+        for (cell, word) in line.iter().zip(&mut words) {
+            if media.load(cell) != word {
+                media.store(cell, word);
+                is_new = true;
+            }
+            checksum.add(word);
+        }
+        if is_new {
+            media.flush_lines(site!("image.C1.body"), std::iter::once(at));
+        }
     }
-    let lines = (image.offset()..image.offset() + bytes).step_by(LINE);
-    media.flush_lines(site!("image.C1.body"), lines);
     media.fence(site!("image.C1.fence"));
     let is_whole = checksum.words == cells.len() && words.next().is_none();
     Ok(is_whole.then(|| Seal::new(number, checksum.end())))
@@ -210,13 +219,18 @@ pub(crate) fn write<K: TreeKey, M: Media>(
 pub(crate) const NO_LEAF: &str = "it leads to what is no leaf, or to one twice";
 const NO_MEMORY: &str = "the memory of the image is outside the pool";
 
+/// Where an image goes.
+struct Room {
+    image: PPtr<ImageHead>,
+    /// Its number.
+    number: u64,
+    /// Whether the memory had something else before, which may not have been flushed.
+    is_fresh: bool,
+}
+
 /// Memory for an image of so many bytes, and its number; none where there is no room, or what leads
 /// to it is damaged: the audit tells of that.
-fn room<M: Media>(
-    pool: &Pool<M>,
-    worker: &mut Worker<M>,
-    bytes: u64,
-) -> Option<(PPtr<ImageHead>, u64)> {
+fn room<M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, bytes: u64) -> Option<Room> {
     worker.create_root::<ImageRoot>(IMAGE).ok()?;
     let root = pool.root::<ImageRoot>(IMAGE).ok()?;
     let image = pool.media().load(&root.image);
@@ -228,7 +242,7 @@ fn room<M: Media>(
         worker.free_from(&root.image).ok()?;
         worker.alloc_sized_node_into(&root.image, bytes).ok()?;
     }
-    Some((pool.media().load(&root.image), number))
+    Some(Room { image: pool.media().load(&root.image), number, is_fresh: !is_large_enough })
 }
 
 /// The image that the close before has stored, if it is to be taken.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf_crash::Traced;
+use everleaf_crash::{Event, Traced};
 use everleaf_index::{BytesKeys, Direction, Index, InnerFrom, KeyKind, NoImage, U64Keys};
 use everleaf_pmem::{LINE, Media, PPtr, Transactions, WORD};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, NodeKind, Pool, Shutdown};
@@ -148,6 +148,36 @@ fn opening_after_a_close_reads_no_leaf() {
             assert_eq!(from(&*tree), InnerFrom::Image, "{engine}");
             assert_holds(&(pool, tree), &model);
         }
+    }
+}
+
+/// Flushes of the image at a close that follows this.
+fn flushes_at_close((pool, tree): Opened<U64Keys>, change: impl Fn(&dyn Index<U64Keys>)) -> usize {
+    change(&*tree);
+    pool.media().record(true, false);
+    tree.close().unwrap();
+    let of_image = |event: &Event| match event {
+        Event::Flush { site, .. } => site.name() == "image.C1.body",
+        _ => false,
+    };
+    pool.media().take_events().iter().filter(|event| of_image(event)).count()
+}
+
+#[test]
+fn a_close_writes_of_an_image_what_is_new() {
+    for engine in ENGINES {
+        let image = {
+            let made = small(engine);
+            filled(&*made.1, 600);
+            closed(made)
+        };
+        let lines = flushes_at_close(small(engine), |tree| drop(filled(tree, 600)));
+        assert!(lines > 20, "{engine}: {lines} of a new one");
+        let same = flushes_at_close(opened(engine, &image), |_| ());
+        let value = flushes_at_close(opened(engine, &image), |tree| {
+            assert_eq!(tree.update(5 * 37, 7).unwrap(), Some(5 * 37 + 1));
+        });
+        assert_eq!((same, value), (1, 1), "{engine}: the line of the number");
     }
 }
 
