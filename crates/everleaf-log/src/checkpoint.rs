@@ -16,6 +16,7 @@
 //!                                                    early enough for this stamp too.
 //! C7  COMMIT the control block, written and synced   Crash: replay begins here or there.
 //! C8  the segments before C1 are removed             Crash: the next opening removes them.
+//!     Pages are given back to the file, if they take too much memory (`memory`).
 //! ```
 //!
 //! C2 to C4 are done for a few pages at a time. Only the latches of lines are taken, for one line
@@ -72,7 +73,8 @@ impl Core {
         let mut redo = self.close_for_checkpoint()?; // C1
         let mut redo_bytes = self.appended_bytes.load(Relaxed);
         self.check_length()?;
-        let mut pages = self.lines.take_pages();
+        // Where memory is scarce, those too of which nothing was captured: now it is.
+        let mut pages = self.lines.take_pages(self.takes_quarters(2));
         pages.retain(|page| *page != 0); // It is written with each batch.
         let mut first = [0; BLOCK as usize];
         let mut batches: Vec<&[u64]> = pages.chunks(BATCH).collect();
@@ -103,6 +105,7 @@ impl Core {
         *control = next;
         self.redo_bytes.store(redo_bytes, Relaxed);
         self.checkpoints.fetch_add(1, Relaxed);
+        self.give_back();
         self.remove_before(redo.segment) // C8
     }
 

@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use crossbeam_utils::{Backoff, CachePadded};
-use everleaf_pmem::{Hardware, LINE, Media, MediaError, SyncLatch};
+use everleaf_pmem::{Hardware, LINE, Mapping, Media, MediaError, SyncLatch};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::control::Control;
-use crate::disk::DiskFile;
+use crate::disk::{BLOCK, DiskFile};
 use crate::group::{Capture, WORDS, merge};
 use crate::lines::Lines;
 use crate::media::LogOptions;
@@ -67,6 +67,8 @@ pub(crate) struct Core {
     pub(crate) control: Mutex<Control>,
     pub(crate) control_file: Arc<dyn DiskFile>,
     pub(crate) options: LogOptions,
+    /// Pages that may be private; without an image any number.
+    pub(crate) memory_pages: u64,
     /// What had been appended where the log begins.
     pub(crate) redo_bytes: AtomicU64,
     pub(crate) appended_bytes: AtomicU64,
@@ -97,6 +99,8 @@ impl Core {
         let Parts { hardware, lines, writer, base, stamp_offset, control, control_file, options } =
             parts;
         let (appended_bytes, weak) = (AtomicU64::new(writer.appended_bytes), writer.weak);
+        let limited = hardware.region().mapping() == Mapping::Image;
+        let memory_bytes = if limited { options.memory_bytes } else { u64::MAX };
         Self {
             hardware,
             lines,
@@ -114,6 +118,7 @@ impl Core {
             control: Mutex::new(control),
             control_file,
             options,
+            memory_pages: memory_bytes / BLOCK,
             redo_bytes: AtomicU64::new(0),
             appended_bytes,
             signals: Default::default(),
@@ -163,9 +168,13 @@ impl Core {
         if full {
             self.close_early();
         }
+        if self.takes_quarters(4) {
+            let _ = self.make_room(4); // A failure is kept for those who wait.
+        }
     }
 
-    /// Captures a line, and copies it as it is then. Whether the buffer is full.
+    /// Captures a line, and copies it as it is then. Whether the buffer is full. The page is marked
+    /// under the latch, unless the copy of it is to be written.
     fn capture_into(&self, buffer: &mut Buffer, line: u64, copy: Option<&mut [u8]>) -> bool {
         let mut capture = Capture { line, order: 0, mask: 0, words: [0; WORDS] };
         let latch = self.latch(line);
@@ -181,7 +190,14 @@ impl Core {
                 }
             }
         }
+        if capture.mask != 0 && copy.is_none() && !self.weak.is(Weak::MarkLate) {
+            self.lines.mark_page(line);
+        }
         drop(latch);
+        if capture.mask != 0 && copy.is_none() && self.weak.is(Weak::MarkLate) {
+            self.give_back(); // As another thread may, just now.
+            self.lines.mark_page(line);
+        }
         if let Some(copy) = copy {
             for (place, word) in copy.as_chunks_mut::<8>().0.iter_mut().zip(capture.words) {
                 *place = word.to_le_bytes();
@@ -190,7 +206,6 @@ impl Core {
         if capture.mask == 0 {
             return false;
         }
-        self.lines.mark_page(line);
         let captures = &mut buffer.captures[(point & 1) as usize];
         captures.push(capture);
         captures.len() >= FULL
@@ -306,13 +321,18 @@ impl Core {
         self.signals.note_commit();
     }
 
-    /// As [`wait_for`](Self::wait_for); holds the caller up while the log is too long. The caller
-    /// holds nothing.
+    /// As [`wait_for`](Self::wait_for); holds the caller up while the log is too long, or the image
+    /// takes too much memory. The caller holds nothing.
     pub(crate) fn wait(&self, point: u64) -> Result<(), MediaError> {
         match point {
             0 => self.check()?,
             _ if self.is_reached(point) => return Ok(()),
             _ => self.wait_for(point)?,
+        }
+        if self.takes_quarters(3) {
+            self.make_room(3)?;
+        } else if self.takes_quarters(2) && self.options.background {
+            self.signals.want_checkpoint();
         }
         let length = self.length_bytes();
         if length <= self.options.log_bytes {

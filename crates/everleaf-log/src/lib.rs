@@ -28,7 +28,7 @@
 //! whose power fails) · `error` · `group` (the bytes of a group) · `segment` (the files of groups)
 //! · `control` (where the log begins) · `writer` (appending) · `reader` (one group after the other)
 //! · `lines` (what is new in each line) · `core` (captures, group commit) · `checkpoint` ·
-//! `recover` · `salvage` (what a damaged log holds) · `media` (the media) · `thread` (what happens
+//! `memory` (how much the image takes) · `recover` · `salvage` (what a damaged log holds) · `media` (the media) · `thread` (what happens
 //! meanwhile).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -42,6 +42,7 @@ mod folder;
 mod group;
 mod lines;
 mod media;
+mod memory;
 mod reader;
 mod recover;
 mod salvage;

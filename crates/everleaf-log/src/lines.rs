@@ -1,4 +1,4 @@
-//! What is new in each line and in each page: a byte of DRAM a line, a bit a page.
+//! What is new in each line and in each page: a byte of DRAM a line, two bits a page.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,27 +16,61 @@ struct Part {
     /// Of each line the words that were stored to since they were captured last. Changed under the
     /// latch of the line's stripe.
     masks: Box<[AtomicU8]>,
-    /// The pages that were captured since they were written to the file last.
+    /// The pages that were captured since they were written to the file last. A bit is set under
+    /// the latch of a line of the page.
     pages: Box<[AtomicU64]>,
+    /// The pages that were stored to, and not given back: as above.
+    private: Box<[AtomicU64]>,
 }
 
 impl Part {
     fn new() -> Self {
         let masks = (0..PART_LINES).map(|_| AtomicU8::new(0)).collect();
-        let pages = (0..PART_PAGES / 64).map(|_| AtomicU64::new(0)).collect();
-        Self { masks, pages }
+        let bits = || (0..PART_PAGES / 64).map(|_| AtomicU64::new(0)).collect();
+        Self { masks, pages: bits(), private: bits() }
     }
+
+    fn masks_of(&self, page: u64) -> &[AtomicU8] {
+        let first = (page % PART_PAGES * PAGE_LINES) as usize;
+        &self.masks[first..first + PAGE_LINES as usize]
+    }
+
+    fn is_new(&self, page: u64) -> bool {
+        self.masks_of(page).iter().any(|mask| mask.load(Relaxed) != 0)
+    }
+}
+
+/// The word of a page, and its bit there.
+fn bit_of(page: u64) -> (usize, u64) {
+    ((page % PART_PAGES / 64) as usize, 1 << (page % 64))
+}
+
+/// Sets a bit; whether it was not set before.
+fn set(bits: &[AtomicU64], page: u64) -> bool {
+    let (word, bit) = bit_of(page);
+    bits[word].load(Relaxed) & bit == 0 && bits[word].fetch_or(bit, Relaxed) & bit == 0
+}
+
+/// The numbers of the bits of a word.
+fn ones(mut bits: u64) -> impl Iterator<Item = u64> {
+    std::iter::from_fn(move || {
+        let bit = (bits != 0).then(|| u64::from(bits.trailing_zeros()))?;
+        bits &= bits - 1;
+        Some(bit)
+    })
 }
 
 /// Of a whole pool; parts are made when they are first stored to.
 pub(crate) struct Lines {
     parts: Box<[OnceLock<Part>]>,
+    /// Pages that are private.
+    private: AtomicU64,
 }
 
 impl Lines {
     pub(crate) fn new(max_bytes: u64) -> Self {
         let parts = max_bytes.div_ceil(PART_LINES * 64);
-        Self { parts: (0..parts).map(|_| OnceLock::new()).collect() }
+        Self { parts: (0..parts).map(|_| OnceLock::new()).collect(), private: AtomicU64::new(0) }
     }
 
     fn part(&self, line: u64) -> &Part {
@@ -46,8 +80,13 @@ impl Lines {
     /// Notes words that were stored to.
     #[inline]
     pub(crate) fn add(&self, line: u64, words: u8) {
-        let mask = &self.part(line).masks[(line % PART_LINES) as usize];
-        mask.store(mask.load(Relaxed) | words, Relaxed);
+        let part = self.part(line);
+        let mask = &part.masks[(line % PART_LINES) as usize];
+        let before = mask.load(Relaxed);
+        mask.store(before | words, Relaxed);
+        if before == 0 && set(&part.private, line / PAGE_LINES) {
+            self.private.fetch_add(1, Relaxed);
+        }
     }
 
     /// The words that are new, which count as captured from now on.
@@ -64,27 +103,65 @@ impl Lines {
     /// Notes that the page of a line was captured.
     #[inline]
     pub(crate) fn mark_page(&self, line: u64) {
-        let page = line % PART_LINES / PAGE_LINES;
-        let word = &self.part(line).pages[(page / 64) as usize];
-        if word.load(Relaxed) & 1 << (page % 64) == 0 {
-            word.fetch_or(1 << (page % 64), Relaxed);
-        }
+        set(&self.part(line).pages, line / PAGE_LINES);
     }
 
-    /// The pages that are noted, ascending; none is noted any more.
-    pub(crate) fn take_pages(&self) -> Vec<u64> {
+    /// The pages that are noted, ascending; none is noted any more. If `new_too`, also those of
+    /// which a word is new.
+    pub(crate) fn take_pages(&self, new_too: bool) -> Vec<u64> {
+        self.list(|part, first, word| {
+            let marked = part.pages[word].swap(0, Relaxed);
+            if !new_too {
+                return marked;
+            }
+            let unmarked = ones(part.private[word].load(Relaxed) & !marked);
+            unmarked.filter(|bit| part.is_new(first + bit)).fold(marked, |all, bit| all | 1 << bit)
+        })
+    }
+
+    /// The pages whose bits are given, of each part and each word of it, ascending. The number of
+    /// its first page is told.
+    fn list(&self, bits: impl Fn(&Part, u64, usize) -> u64) -> Vec<u64> {
         let mut pages = Vec::new();
-        for (at, part) in self.parts.iter().enumerate() {
+        for (at, part) in (0..).zip(&self.parts) {
             let Some(part) = part.get() else { continue };
-            for (word, bits) in part.pages.iter().enumerate() {
-                let mut bits = bits.swap(0, Relaxed);
-                while bits != 0 {
-                    let bit = u64::from(bits.trailing_zeros());
-                    pages.push(at as u64 * PART_PAGES + word as u64 * 64 + bit);
-                    bits &= bits - 1;
-                }
+            for word in 0..part.pages.len() {
+                let first = at * PART_PAGES + word as u64 * 64;
+                pages.extend(ones(bits(part, first, word)).map(|bit| first + bit));
             }
         }
         pages
+    }
+
+    // ---- pages that were stored to
+
+    /// How many pages are private.
+    #[inline]
+    pub(crate) fn private_pages(&self) -> u64 {
+        self.private.load(Relaxed)
+    }
+
+    /// Which, ascending.
+    pub(crate) fn list_private(&self) -> Vec<u64> {
+        self.list(|part, _, word| part.private[word].load(Relaxed))
+    }
+
+    /// Whether a page was captured since it was written. The caller has the latches of its lines.
+    pub(crate) fn is_marked(&self, page: u64) -> bool {
+        let (word, bit) = bit_of(page);
+        self.part(page * PAGE_LINES).pages[word].load(Relaxed) & bit != 0
+    }
+
+    /// Whether a word of a page is new. The caller has the latches of its lines.
+    pub(crate) fn is_new(&self, page: u64) -> bool {
+        self.part(page * PAGE_LINES).is_new(page)
+    }
+
+    /// A page is private no more. The caller has the latches of its lines.
+    pub(crate) fn forget_private(&self, page: u64) {
+        let (word, bit) = bit_of(page);
+        if self.part(page * PAGE_LINES).private[word].fetch_and(!bit, Relaxed) & bit != 0 {
+            self.private.fetch_sub(1, Relaxed);
+        }
     }
 }

@@ -17,7 +17,7 @@ use crate::core::{Core, media_error};
 use crate::disk::Disk;
 use crate::recover::{self, Base};
 use crate::thread::Background;
-use crate::weak::Weakness;
+use crate::weak::{Weak, Weakness};
 
 /// Sizes and times of a log.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,10 @@ pub struct LogOptions {
     pub segment_bytes: u64,
     /// Bytes of the log after which a checkpoint begins. At twice as many writers wait for it.
     pub log_bytes: u64,
+    /// Bytes of pages of the image that were stored to, and so take memory of this process: about
+    /// half of it starts a checkpoint, which gives pages back to the file; writers wait for it
+    /// before more than this is taken. A file that cannot be mapped is in memory whole.
+    pub memory_bytes: u64,
     /// How often what was captured is made durable without being asked for; none: never.
     pub interval: Option<Duration>,
     /// Whether a thread of its own makes checkpoints and everything else that nobody waits for.
@@ -41,6 +45,7 @@ impl LogOptions {
         Self {
             segment_bytes: (bytes / 16).clamp(1 << 20, 16 << 20).next_multiple_of(4096),
             log_bytes: (bytes / 4).clamp(4 << 20, 128 << 20),
+            memory_bytes: u64::MAX,
             interval: None,
             background: true,
             weak: Weakness::default(),
@@ -90,6 +95,9 @@ impl Logged {
         let core = Arc::new(core);
         let start = || Background::start(&core).map_err(LogError::io("starting the log's thread"));
         let background = core.options.background.then(start).transpose()?;
+        if core.takes_quarters(2) {
+            core.make_room(3)?; // What replay has stored.
+        }
         Ok(Self { core, background: Mutex::new(background), closes: AtomicBool::new(true) })
     }
 
@@ -246,6 +254,9 @@ impl Media for Logged {
             return Err(MapError::MaxSize { requested_bytes: new_len, max_bytes });
         }
         let requested_bytes = new_len.saturating_sub(self.region().len());
+        if self.core.weak.is(Weak::GrowthIsMemory) {
+            self.region().grow(new_len)?; // The file is not long enough.
+        }
         self.core.lengthen(new_len).map_err(|error| match error {
             LogError::Io { source, .. } if is_full(&source) => {
                 MapError::DiskFull { requested_bytes }

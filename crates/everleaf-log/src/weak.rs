@@ -57,6 +57,16 @@ pub(crate) enum Weak {
     FirstPageUntouched,
     /// Replay leaves words alone that are equal already.
     EqualIsDone,
+    /// The first page is given back to the file like others.
+    FirstPageGoes,
+    /// A page is given back although something of it was captured since it was written.
+    DirtyGoes,
+    /// A page is given back although words of it are new.
+    UnflushedGoes,
+    /// A page is marked after the latch of its line is given back.
+    MarkLate,
+    /// What a growth adds is memory, not the file.
+    GrowthIsMemory,
 }
 
 /// What is left out; nothing as a rule.

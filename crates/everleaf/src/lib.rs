@@ -74,6 +74,7 @@ mod held;
 pub mod internal;
 mod key;
 mod logged;
+mod memory;
 mod options;
 mod registry;
 mod salvage;

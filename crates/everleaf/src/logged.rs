@@ -28,6 +28,7 @@ use everleaf_pool::{Format, LOG_STAMP_OFFSET, LockedFile, PoolError};
 use crate::core::attached::Terms;
 use crate::durability::{Ground, choice_of};
 use crate::held::Made;
+use crate::memory::half_of_memory;
 use crate::{CreateOptions, DurabilityMode, Engine, Error, OpenOptions, Store, registry};
 
 /// Where the log of a pool is.
@@ -45,7 +46,12 @@ pub(crate) fn new_folder_of(pool: &Path) -> Result<NewFolder, Error> {
 
 /// How the log of a pool of so many bytes is written if this was chosen. What an engine of epochs
 /// writes is worth nothing before the epoch has ended: who ends it commits then.
-fn log_options(bytes: u64, engine: Engine, mode: DurabilityMode) -> LogOptions {
+fn log_options(
+    bytes: u64,
+    engine: Engine,
+    mode: DurabilityMode,
+    memory_bytes: Option<u64>,
+) -> LogOptions {
     let interval = match (engine.contract(), mode) {
         (Contract::Strict, DurabilityMode::Buffered { interval_ms }) => {
             Some(Duration::from_millis(u64::from(interval_ms)))
@@ -54,6 +60,7 @@ fn log_options(bytes: u64, engine: Engine, mode: DurabilityMode) -> LogOptions {
     };
     let mut options = LogOptions::for_pool(bytes);
     options.interval = interval;
+    options.memory_bytes = memory_bytes.unwrap_or_else(half_of_memory);
     options
 }
 
@@ -79,9 +86,8 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
         _ => io_failed("creating", &folder)(source),
     })?;
     let base = base_of(new_uuid(), max_bytes, file, false);
-    let media =
-        Logged::create(&base, new.folder(), bytes, log_options(bytes, options.engine, mode));
-    let media = media.map_err(failed(&folder))?;
+    let how = log_options(bytes, options.engine, mode, None);
+    let media = Logged::create(&base, new.folder(), bytes, how).map_err(failed(&folder))?;
     new.sync_name().map_err(io_failed("syncing", &folder))?; // N1
     let ground = Ground::with_log(options.engine);
     let (store, pool) = options.make(media, ground, Made::As(base.uuid))?;
@@ -129,7 +135,7 @@ pub(crate) fn open(
     }
     let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
     let base = base_of(uuid, max_bytes, file, options.prefault);
-    let how = log_options(bytes, engine, terms.mode);
+    let how = log_options(bytes, engine, terms.mode, options.memory_bytes);
     let media = Logged::open(&base, Arc::new(disk), how).map_err(failed(&folder))?;
     options.open_as(media, start, |_, _| Ok(terms), None).map(|(store, _)| store)
 }

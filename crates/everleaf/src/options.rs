@@ -62,8 +62,7 @@ pub struct CreateOptions {
     /// and on ordinary disks, [`Process`](DurabilityMode::Process) where nothing survives the
     /// machine; with engines of epochs [`buffered`](DurabilityMode::buffered) everywhere. On an
     /// ordinary disk `Immediate` and `Buffered` make a log beside the pool, the folder `POOL.log`:
-    /// nothing that is acknowledged is lost by a power failure, and the pool is held in memory.
-    /// With `Process` there is no log, and the pool may be larger than memory.
+    /// nothing that is acknowledged is lost by a power failure.
     pub durability: Option<DurabilityMode>,
     /// What values expire by. Default: the system's clock.
     pub clock: Clock,
@@ -318,9 +317,15 @@ pub struct OpenOptions {
     /// Whether the file must not be written: if recovery is needed, it happens in private memory.
     /// Several readers may have a store open.
     pub read_only: bool,
-    /// Whether all pages are faulted in at once, so that no later access waits for the kernel.
-    /// Without effect on read-only stores.
+    /// Whether all pages are faulted in at once, so that no later access waits for the kernel. Of a
+    /// pool with a log: whether it is read into memory whole, so that no later access waits for the
+    /// disk, and a disk that cannot be read is an error. Without effect on read-only stores.
     pub prefault: bool,
+    /// Bytes of memory that changed pages of a pool with a log may take: at half of it they are
+    /// written to the file, and given back; writers wait for that before they take more. What is
+    /// only read takes none, but for the system's cache of the file. Default: half of the memory
+    /// that there is. Without effect where the pool is read whole.
+    pub memory_bytes: Option<u64>,
     /// The flush instruction.
     pub flush: FlushChoice,
     /// When a write that has returned is durable, for this opening only: no stronger than what was
@@ -353,6 +358,25 @@ impl OpenOptions {
     #[must_use]
     pub fn prefault(mut self, prefault: bool) -> Self {
         self.prefault = prefault;
+        self
+    }
+
+    /// Sets how much memory changed pages of a pool with a log may take, in bytes.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("words.pool");
+    /// use everleaf::{CreateOptions, OpenOptions};
+    ///
+    /// CreateOptions::new().size_bytes(4 << 20).create(&path)?.close()?;
+    /// let store = OpenOptions::new().memory_bytes(1 << 20).open(&path)?;
+    /// store.put("large", vec![7; 3 << 20])?;
+    /// assert_eq!(store.get("large")?.map(|value| value.len()), Some(3 << 20));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.memory_bytes = Some(bytes);
         self
     }
 

@@ -54,6 +54,10 @@ pub struct Args {
     /// Say on stderr after every N records how many are acknowledged.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     acknowledge_every: Option<u64>,
+    /// Memory that changed pages of a pool with a log may take, before they are written to its file
+    /// [default: half of what there is].
+    #[arg(long, value_name = "S", value_parser = parse_size)]
+    memory: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -105,7 +109,9 @@ pub fn run(args: Args) -> Outcome {
     }
     let (file, name) = input::open(&args.file)?;
     // One sync of a log for many records.
-    let store = OpenOptions::new().enough(DurabilityMode::buffered()).open(&args.pool)?;
+    let mut open = OpenOptions::new().enough(DurabilityMode::buffered());
+    open.memory_bytes = args.memory;
+    let store = open.open(&args.pool)?;
     let tree = args.tree.existing_or_new(&store)?;
     let ending = Ending::awaited()?;
     let length = file.metadata().ok().filter(|file| file.is_file()).map(|file| file.len());

@@ -62,6 +62,10 @@ pub struct Args {
     /// [default: that].
     #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
     durability: Option<DurabilityMode>,
+    /// Memory that changed pages of a pool with a log may take, before they are written to its file
+    /// [default: half of what there is].
+    #[arg(long, value_name = "S", value_parser = parse_size)]
+    memory: Option<u64>,
 }
 
 impl From<ServeError> for Failure {
@@ -119,7 +123,7 @@ pub fn run(args: Args) -> Outcome {
         );
     }
     let mut open = OpenOptions::new();
-    open.durability = args.durability;
+    (open.durability, open.memory_bytes) = (args.durability, args.memory);
     let data = Arc::new(Database::open(&args.pool, &open)?);
     // Whoever reads the addresses may send one at once.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(unusable)?;

@@ -61,6 +61,16 @@ impl History {
         Ok(newest)
     }
 
+    /// Whether the session shows what it has stored, whatever the disk has done.
+    fn is_shown(&self, media: &Logged) -> Result<(), String> {
+        let last: BTreeMap<u64, usize> = self.offsets.iter().copied().zip(1..).collect();
+        let differs = |(offset, value): (&u64, &usize)| {
+            let found = word(media, *offset);
+            (found != *value as u64).then(|| format!("{found} is shown at {offset}, not {value}"))
+        };
+        last.iter().find_map(differs).map_or(Ok(()), Err)
+    }
+
     /// What was served is there from now on, and nothing else.
     fn serve(&mut self, media: &Logged) -> Result<(), String> {
         let there = |offset: u64| media.region().at::<PCell>(offset);
@@ -75,7 +85,9 @@ impl History {
 fn any_options(weak: Option<Weak>, chance: &mut Chance) -> LogOptions {
     let blocks = [3, 4, 5, 8, 13, 30][chance.below(6)];
     let log_blocks = [6, 15, 50][chance.below(3)];
-    LogOptions { segment_bytes: blocks * 4096, log_bytes: log_blocks * 4096, ..options(weak) }
+    let memory_bytes = if log_blocks == 15 { 8 * 4096 } else { u64::MAX };
+    let (segment_bytes, log_bytes) = (blocks * 4096, log_blocks * 4096);
+    LogOptions { segment_bytes, log_bytes, memory_bytes, ..options(weak) }
 }
 
 /// One session: until an operation fails, or to its end.
@@ -164,6 +176,7 @@ fn chain(weak: Option<Weak>, seed: u64, seen: &mut Seen) -> Result<(), String> {
                 seen.states += 1;
                 history.serve(&media).map_err(at)?;
                 seen.cuts += u64::from(session(&media, &mut history, chance).is_err());
+                history.is_shown(&media).map_err(at)?;
                 end(media, chance);
             }
             Err(_) if disk.is_off() => seen.cuts += 1,

@@ -3,17 +3,20 @@
 //! Map of the files: this one (a program whose every state can be judged, and its exploration) ·
 //! `histories` (each rule, and what happens without it) · `chains` (of sessions) · `openings` (that
 //! are cut) · `damage` · `salvage` · `copies` (of the pool's file and of the log, made at different
-//! moments) · `threads` · `image` (what of it is the file).
+//! moments) · `threads` · `image` (what of it is the file) · `memory` (pages that go
+//! back to it).
 
 mod chains;
 mod copies;
 mod damage;
 mod histories;
 mod image;
+mod memory;
 mod openings;
 mod salvage;
 mod threads;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use everleaf_pmem::{LINE, Line, Media, PCell, site};
@@ -47,8 +50,22 @@ impl Chance {
     }
 }
 
+thread_local! {
+    /// The memory of pools that are made and opened by this thread.
+    static MEMORY: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
+/// Does something with pools that have so much memory.
+fn with_memory<T>(bytes: u64, action: impl FnOnce() -> T) -> T {
+    let before = MEMORY.replace(bytes);
+    let done = action();
+    MEMORY.set(before);
+    done
+}
+
 fn options(weak: Option<Weak>) -> LogOptions {
     LogOptions {
+        memory_bytes: MEMORY.get(),
         segment_bytes: 5 * 4096,
         log_bytes: 15 * 4096,
         interval: None,

@@ -219,7 +219,8 @@ impl Region {
     /// Whether the system took the advice.
     pub(super) fn advise(&self, offset: u64, bytes: u64, advice: libc::c_int) -> bool {
         // SAFETY: the range lies in our own mapping; none of the hints used here changes what it
-        // holds.
+        // holds, but for those of `revert`, which stand for stores: the memory consists of atomic
+        // cells, and who lends it as bytes keeps others from storing to it.
         unsafe {
             libc::madvise(
                 self.base().add(offset as usize).cast_mut().cast(),

@@ -4,7 +4,7 @@
 use std::fs::File;
 
 use super::growth::Source;
-use super::{Backing, MapError, Mapping, Region, file};
+use super::{Backing, MapError, Mapping, PAGE, Region, file};
 
 impl Region {
     /// The first `len` bytes of a file as memory of this process, for whoever writes the file by
@@ -32,6 +32,19 @@ impl Region {
         Ok(region)
     }
 
+    /// Gives pages of an image back to the file: they show what it holds, and take no memory. For
+    /// who has written them there, and keeps others from storing to them meanwhile; what was stored
+    /// there and is not in the file is lost. A system call. False where there is no image, or the
+    /// system refuses: then nothing has changed.
+    ///
+    /// # Panics
+    /// If the pages lie outside the region, or are no whole ones: a mistake of the program.
+    pub fn revert(&self, offset: u64, bytes: u64) -> bool {
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.len());
+        assert!(inside && offset.is_multiple_of(PAGE) && bytes.is_multiple_of(PAGE));
+        self.mapping == Mapping::Image && self.advise(offset, bytes, libc::MADV_DONTNEED)
+    }
+
     /// Maps a part of an image. What a forked process would have of it are pages that nobody
     /// captures, at the price of a copy of each that is stored to here.
     pub(super) fn map_image(&self, file: &File, offset: u64, bytes: u64) -> Result<(), MapError> {
@@ -46,7 +59,6 @@ mod tests {
     use std::os::unix::fs::FileExt;
     use std::sync::atomic::Ordering;
 
-    use super::super::PAGE;
     use super::*;
     use crate::{Medium, WORD};
 

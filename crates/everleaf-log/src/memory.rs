@@ -1,0 +1,86 @@
+//! How much memory the image takes: pages that were stored to, of which the file knows nothing until
+//! a checkpoint has written them.
+//!
+//! ```text
+//! D1  a checkpoint has written and synced its pages, and its control block is durable
+//! D2  of a page that is private the latches of all 64 lines are taken, in ascending order
+//! D3  it is clean: no word of it is new, and nothing of it was captured since it was written
+//! D4  it is given back to the file, which has what it showed; it counts as private no more
+//! ```
+//!
+//! Under the latches nobody stores to the page, so what is written is all there is. D3 needs both:
+//! a word that is stored and not flushed is new and makes no page dirty; a word that was flushed
+//! after the page was copied is new no more. A page is marked as captured before the latch of the
+//! line is given back: otherwise it looked clean in between. The first page stays: the file has
+//! words there that the image has not (`recover`). And what a growth adds is the file's from the
+//! beginning: memory would show zeros when it is given back.
+//!
+//! Above half the limit a checkpoint begins, and gives back what it can. Above three quarters
+//! writers wait for it between two operations, when they hold nothing; above the limit at a flush,
+//! where an operation may hold locks of its store: a checkpoint waits for nothing but latches,
+//! buffers and the disk. Nobody waits longer than for two checkpoints: what is stored to again and
+//! again meanwhile must have room.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use everleaf_pmem::{Media, MediaError};
+
+use crate::core::{Core, Latch, media_error};
+use crate::disk::BLOCK;
+use crate::lines::PAGE_LINES;
+use crate::weak::Weak;
+
+/// How long a thread sleeps before it looks again.
+const PAUSE: Duration = Duration::from_millis(20);
+
+impl Core {
+    /// Whether more than so many quarters of the memory are taken.
+    #[inline]
+    pub(crate) fn takes_quarters(&self, quarters: u64) -> bool {
+        self.lines.private_pages() > self.memory_pages * quarters / 4
+    }
+
+    /// Sees to it that no more than so many quarters of the memory are taken, at the price of two
+    /// checkpoints. The caller has no latch and no buffer.
+    #[cold]
+    pub(crate) fn make_room(&self, quarters: u64) -> Result<(), MediaError> {
+        if !self.options.background {
+            return self.checkpoint().map_err(media_error);
+        }
+        let done = self.checkpoints.load(Relaxed);
+        self.signals.want_checkpoint();
+        while self.takes_quarters(quarters) && self.checkpoints.load(Relaxed) < done + 2 {
+            self.check()?;
+            self.signals.want_checkpoint();
+            self.signals.wait_for_room(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// D2 to D4, after D1, where more than half of the memory is taken: until a quarter is.
+    pub(crate) fn give_back(&self) {
+        if !self.takes_quarters(2) {
+            return;
+        }
+        for page in self.lines.list_private() {
+            if !self.takes_quarters(1) {
+                break;
+            }
+            if page != 0 || self.weak.is(Weak::FirstPageGoes) {
+                self.give_back_page(page);
+            }
+        }
+    }
+
+    fn give_back_page(&self, page: u64) {
+        let first = page * PAGE_LINES;
+        let _latches: [Latch<'_>; PAGE_LINES as usize] =
+            std::array::from_fn(|line| self.latch(first + line as u64));
+        let clean = (self.weak.is(Weak::DirtyGoes) || !self.lines.is_marked(page))
+            && (self.weak.is(Weak::UnflushedGoes) || !self.lines.is_new(page));
+        if clean && self.hardware.region().revert(page * BLOCK, BLOCK) {
+            self.lines.forget_private(page);
+        }
+    }
+}
