@@ -12,7 +12,7 @@ use crate::failure::{Failure, Outcome, complain, sentence};
 use crate::keys::parse_u64;
 use crate::load::{HeaderError, Lines, Record, Records, Rows, Tsv};
 use crate::signals::Ending;
-use crate::size::display_counted;
+use crate::size::{display_counted, parse_size};
 use crate::target::TreeArgument;
 use crate::{input, progress};
 
