@@ -155,9 +155,11 @@ impl Writer {
         self.put(&mut [0; BLOCK as usize], HEADER, true)
     }
 
-    /// Whether a segment should be made ahead of need: half of this one is used.
+    /// Whether a segment should be made ahead of need: half of this one is used, and the session
+    /// writes more than a few groups, as one for a single `put` does.
     pub(crate) fn wants_spare(&self) -> bool {
-        self.spare.is_none() && self.place.offset > self.file_bytes / 2
+        let writes_much = self.appended_bytes > self.segment_bytes / 8;
+        self.spare.is_none() && writes_much && self.place.offset > self.file_bytes / 2
     }
 
     /// What makes one, without the writer: its disk, and what its header says.
