@@ -84,7 +84,19 @@ impl Lines {
         let mask = &part.masks[(line % PART_LINES) as usize];
         let before = mask.load(Relaxed);
         mask.store(before | words, Relaxed);
-        if before == 0 && set(&part.private, line / PAGE_LINES) {
+        if before == 0 {
+            self.note_private(part, line);
+        }
+    }
+
+    /// Notes that a page has memory of its own, although nothing in it is new.
+    pub(crate) fn touch(&self, line: u64) {
+        self.note_private(self.part(line), line);
+    }
+
+    #[inline]
+    fn note_private(&self, part: &Part, line: u64) {
+        if set(&part.private, line / PAGE_LINES) {
             self.private.fetch_add(1, Relaxed);
         }
     }

@@ -171,9 +171,13 @@ impl Media for Logged {
     fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
         let (line, word) = self.place(self.region().pointer_to(cell).offset());
         let _latch = self.core.latch(line);
-        self.core.hardware.compare_exchange(cell, current, new)?;
-        self.core.lines.add(line, word);
-        Ok(())
+        let exchanged = self.core.hardware.compare_exchange(cell, current, new);
+        match exchanged {
+            Ok(()) => self.core.lines.add(line, word),
+            // For the processor that is a store too, of what is there.
+            Err(_) => self.core.lines.touch(line),
+        }
+        exchanged
     }
     #[inline(always)]
     fn match_line(&self, line: &Line, byte: u8) -> (u64, u64) {

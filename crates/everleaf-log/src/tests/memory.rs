@@ -151,6 +151,21 @@ fn what_a_growth_has_added_goes_back_to_the_file() {
 }
 
 #[test]
+fn a_page_that_was_compared_and_not_changed_counts_and_goes_back() {
+    let (disk, media) = created_small(None);
+    let before = media.log_counts().base_bytes;
+    for at in [A, B, C] {
+        assert_eq!(media.compare_exchange(cell(&media, at), 5, 6), Err(0));
+    }
+    assert_eq!(private(&media), 3);
+    media.checkpoint().unwrap();
+    assert_eq!((private(&media), media.log_counts().base_bytes - before), (1, 2 * 4096));
+    disk.first_file().write(A, &[7; 8]).unwrap();
+    assert_eq!(word(&media, A), u64::from_le_bytes([7; 8]), "it is the file's");
+    media.kill();
+}
+
+#[test]
 fn the_first_page_stays() {
     let stamp = |weak| {
         let (_, media) = created_small(weak);
@@ -241,6 +256,19 @@ fn one_operation_that_stores_to_more_than_the_memory_comes_to_its_end() {
         most = most.max(private(&media));
     }
     assert!(most <= 9, "{most} pages");
+    assert!((1..PAGES).all(|page| word(&media, page * 4096 + 64) == page));
+}
+
+#[test]
+fn what_nobody_flushes_goes_back_too() {
+    let (folder, base, how) = on_disk(8 * 4096);
+    let new = crate::NewFolder::make(&folder.path().join("pool.log")).unwrap();
+    let media = Logged::create(&base, new.folder(), PAGES * 4096, how).unwrap();
+    for page in 1..PAGES {
+        media.store(cell(&media, page * 4096 + 64), page);
+        media.wait_durable(everleaf_pmem::DurablePoint::REACHED).unwrap();
+        assert!(private(&media) <= 6, "page {page}");
+    }
     assert!((1..PAGES).all(|page| word(&media, page * 4096 + 64) == page));
 }
 

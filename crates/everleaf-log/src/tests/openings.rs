@@ -53,6 +53,32 @@ fn segments_behind_the_end_are_gone_durably_before_others_are_made() {
 }
 
 #[test]
+fn a_session_that_has_written_little_wants_no_segment_ahead_of_need() {
+    let options = LogOptions { segment_bytes: 40 * 4096, ..options(None) };
+    let disk = SimulatedDisk::new();
+    disk.nameless();
+    let wants = |media: &Logged| media.core.log.lock().wants_spare();
+    let log = Arc::new(disk.clone());
+    let media = Logged::create(&base(&disk), log.clone(), BYTES, options).unwrap();
+    let mut i = 0;
+    let mut step_and_sync = |media: &Logged| {
+        i += 1;
+        step(media, i);
+        media.sync().unwrap();
+    };
+    while !wants(&media) {
+        step_and_sync(&media);
+    }
+    drop(media);
+    let media = Logged::open(&base(&disk), log, options).unwrap();
+    step_and_sync(&media);
+    assert!(!wants(&media), "one group");
+    (0..5).for_each(|_| step_and_sync(&media));
+    assert!(wants(&media), "more than an eighth of a segment");
+    media.kill();
+}
+
+#[test]
 fn openings_that_are_cut_one_after_another_take_no_more_room_than_one() {
     let length = |disk: &SimulatedDisk, name: &str| disk.open(name).unwrap().length().unwrap();
     let control = |disk: &SimulatedDisk| {

@@ -101,6 +101,23 @@ mod tests {
     }
 
     #[test]
+    fn pages_that_are_given_back_are_the_files_again() {
+        let file = new_file();
+        file.write_all_at(&[1; 4 * PAGE as usize], 0).unwrap();
+        let image = Region::image(file.try_clone().unwrap(), 4 * PAGE, 4 * PAGE).unwrap();
+        let store = |page: u64| image.cells(page * PAGE, 1).unwrap()[0].store(7, Ordering::Relaxed);
+        (0..4).for_each(store);
+        file.write_all_at(&[2; PAGE as usize], 2 * PAGE).unwrap();
+        assert!(image.revert(2 * PAGE, PAGE));
+        let words = [0, 1, 2, 3].map(|page| load(&image, page * PAGE));
+        assert_eq!(words, [7, 7, u64::from_ne_bytes([2; WORD]), 7]);
+        let memory = Region::anonymous(PAGE, PAGE).unwrap();
+        memory.cells(0, 1).unwrap()[0].store(7, Ordering::Relaxed);
+        assert!(!memory.revert(0, PAGE));
+        assert_eq!(load(&memory, 0), 7, "what has no file stays");
+    }
+
+    #[test]
     fn a_process_that_is_forked_has_no_image() {
         let file = new_file();
         file.set_len(4 * PAGE).unwrap();
