@@ -1,5 +1,5 @@
-//! How much memory the image takes: pages that were stored to, of which the file knows nothing until
-//! a checkpoint has written them.
+//! How much memory the image takes: pages that were stored to, which the file has not got before a
+//! checkpoint has written them.
 //!
 //! ```text
 //! D1  a checkpoint has written and synced its pages, and its control block is durable

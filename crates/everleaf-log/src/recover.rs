@@ -30,10 +30,11 @@
 //! was durable before its control block, so R2 and R5 have nothing to do. Its last segment keeps
 //! its length, whatever that of new ones is.
 //!
-//! A page of the image that was never stored to shows what is written to the file. So the first page
+//! A page of the image that was never stored to shows what is written to the file. So the first one
 //! is stored to at once: the file gets stamps there, for which the image has zeros. And replay
 //! stores a word that is there already too: the page cache may have what the disk has not got, and
-//! a page that is not stored to is in no log and in no checkpoint.
+//! a page that is not stored to is in no log and in no checkpoint. What replay has stored takes
+//! memory: where that is too much, a checkpoint follows before the pool is served (`memory`).
 //!
 //! The end of the log is the first invalid group. If a later one of the same session knows that it
 //! was durable, it is damage; otherwise it was never acknowledged. Of a group that was not

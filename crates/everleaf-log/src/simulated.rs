@@ -44,7 +44,7 @@ impl Content {
         Self { mapped: None, ..self.clone() }
     }
 
-    fn to_map(&mut self) -> io::Result<File> {
+    fn map(&mut self) -> io::Result<File> {
         if self.mapped.is_none() {
             let file = File::from(memfd_create("everleaf-simulated", MemfdFlags::CLOEXEC)?);
             file.write_all_at(&self.cached, 0)?;
@@ -364,6 +364,6 @@ impl DiskFile for SimulatedFile {
     }
 
     fn to_map(&self) -> io::Result<Option<File>> {
-        self.state.lock().files[self.file].to_map().map(Some)
+        self.state.lock().files[self.file].map().map(Some)
     }
 }

@@ -4,6 +4,7 @@
 //! Only `sync` commits here; `check` ends an epoch without a commit, so that others follow one
 //! that is not durable. The log is short: checkpoints come in the middle of epochs.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,13 @@ fn small(engine: Engine) -> CreateOptions {
 fn how() -> LogOptions {
     let mut options = log_options();
     (options.segment_bytes, options.log_bytes) = (16 << 10, 40 << 10);
+    options.memory_bytes = MEMORY.get();
     options
+}
+
+thread_local! {
+    /// Of pools that this thread makes and opens.
+    static MEMORY: Cell<u64> = const { Cell::new(u64::MAX) };
 }
 
 fn create(engine: Engine, disk: &SimulatedDisk) -> (Store, Arc<Pool<Logged>>) {
@@ -190,6 +197,13 @@ fn explore(engine: Engine, writes: u32, stride: usize) {
 #[test]
 fn a_power_failure_leaves_the_end_of_an_epoch_and_all_that_was_synced() {
     ENGINES.into_iter().for_each(|engine| explore(engine, WRITES, 2));
+}
+
+/// Then checkpoints capture and write what a running epoch has changed.
+#[test]
+fn the_same_where_memory_is_so_scarce_that_pages_go_to_the_file_before_their_epoch_ends() {
+    MEMORY.set(12 * 4096);
+    ENGINES.into_iter().for_each(|engine| explore(engine, WRITES, 41));
 }
 
 #[test]

@@ -23,6 +23,13 @@ pub(crate) fn log_options() -> LogOptions {
     options
 }
 
+/// The same with room for twelve pages that were changed.
+pub(crate) fn small_memory() -> LogOptions {
+    let mut options = log_options();
+    options.memory_bytes = 12 * 4096;
+    options
+}
+
 pub(crate) fn base(disk: &SimulatedDisk) -> Base {
     Base { file: disk.first_file(), uuid: 1, max_bytes: 4 << 20, stamp_offset: 232 }
 }
@@ -104,8 +111,8 @@ fn run_until(store: &Store, writes: u32) -> [Model; 2] {
     [acknowledged.clone(), acknowledged]
 }
 
-fn judge(disk: &SimulatedDisk, expected: &[Model; 2]) -> Result<(), String> {
-    let media = Logged::open(&base(disk), Arc::new(disk.clone()), log_options());
+fn judge(disk: &SimulatedDisk, how: LogOptions, expected: &[Model; 2]) -> Result<(), String> {
+    let media = Logged::open(&base(disk), Arc::new(disk.clone()), how);
     let media = media.map_err(|error| format!("the log: {error}"))?;
     let (store, _pool) = internal::open_on(&OpenOptions::new(), media)
         .map_err(|error| format!("the pool: {error}"))?;
@@ -123,17 +130,25 @@ fn judge(disk: &SimulatedDisk, expected: &[Model; 2]) -> Result<(), String> {
 
 #[test]
 fn a_store_on_a_disk_loses_nothing_that_was_acknowledged() {
+    loses_nothing(log_options(), 5);
+    loses_nothing(small_memory(), 151);
+}
+
+/// Cuts before every so many operations of the disk.
+fn loses_nothing(how: LogOptions, step: usize) {
     const WRITES: u32 = 40;
     for engine in [Engine::FpTreeConcurrent, Engine::FpTree, Engine::CircTree, Engine::NvTree] {
+        let create =
+            |disk: &SimulatedDisk| create_as(&options(engine), how, disk, Arc::new(disk.clone())).0;
         let whole = SimulatedDisk::new();
-        let store = create(engine, &whole, Arc::new(whole.clone()));
+        let store = create(&whole);
         let first = whole.operations();
         run_until(&store, WRITES);
         let last = whole.operations();
         assert!(last - first > u64::from(WRITES), "each write waits for a sync");
-        for cut in (0..last - first).step_by(5) {
+        for cut in (0..last - first).step_by(step) {
             let disk = SimulatedDisk::new();
-            let store = create(engine, &disk, Arc::new(disk.clone()));
+            let store = create(&disk);
             disk.cut_before(disk.operations() + cut);
             let expected = run_until(&store, WRITES);
             drop(store);
@@ -147,7 +162,7 @@ fn a_store_on_a_disk_loses_nothing_that_was_acknowledged() {
                         (chance >> 33) as usize % ways
                     }
                 });
-                judge(&left, &expected).unwrap_or_else(|error| {
+                judge(&left, how, &expected).unwrap_or_else(|error| {
                     panic!("{engine}, cut {cut}, outcome {outcome}: {error}")
                 });
             }
