@@ -52,6 +52,7 @@
 //! `catalog` (named trees) · `scan` (ranges) · `transfer` `dump`
 //! `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `durability` (when a
 //! write is durable, by engine, medium and choice) · `logged` (pools with a log beside them) ·
+//! `memory` (how much there is) ·
 //! `registry` (an index by the name of its engine) · `backend` (the seam between the store and its
 //! media, keys and engine) · `attached` (an index and a pool made one) · `link` (the order of
 //! persistence, of one write and of batches) · `value_record` (a value's bytes) · `check` ·

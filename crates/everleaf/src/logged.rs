@@ -31,6 +31,9 @@ use crate::held::Made;
 use crate::memory::half_of_memory;
 use crate::{CreateOptions, DurabilityMode, Engine, Error, OpenOptions, Store, registry};
 
+/// Changed pages may take as much at least: a pool has some that change all the time.
+const LEAST_MEMORY: u64 = 1 << 20;
+
 /// Where the log of a pool is.
 pub(crate) fn folder_of(pool: &Path) -> PathBuf {
     let mut name = OsString::from(pool);
@@ -60,7 +63,7 @@ fn log_options(
     };
     let mut options = LogOptions::for_pool(bytes);
     options.interval = interval;
-    options.memory_bytes = memory_bytes.unwrap_or_else(half_of_memory);
+    options.memory_bytes = memory_bytes.unwrap_or_else(half_of_memory).max(LEAST_MEMORY);
     options
 }
 

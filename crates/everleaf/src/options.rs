@@ -323,8 +323,8 @@ pub struct OpenOptions {
     pub prefault: bool,
     /// Bytes of memory that changed pages of a pool with a log may take: at half of it they are
     /// written to the file, and given back; writers wait for that before they take more. What is
-    /// only read takes none, but for the system's cache of the file. Default: half of the memory
-    /// that there is. Without effect where the pool is read whole.
+    /// only read takes none, but for the system's cache of the file. At least 1 MiB. Default: half
+    /// of the memory that there is. Without effect where the pool is read whole.
     pub memory_bytes: Option<u64>,
     /// The flush instruction.
     pub flush: FlushChoice,

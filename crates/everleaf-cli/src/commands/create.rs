@@ -38,9 +38,9 @@ pub struct Args {
     keys: Keys,
     /// When a write that has returned is durable: immediate (at once), buffered or buffered=MS
     /// (after a crash a state at most so old), process (it survives the death of the process only).
-    /// On an ordinary disk the first two make a log beside the pool, the folder POOL.log, and the
-    /// pool is held in memory; engines of epochs (masstree) offer buffered only [default:
-    /// immediate; on tmpfs process; with engines of epochs buffered=64].
+    /// On an ordinary disk the first two make a log beside the pool, the folder POOL.log; engines
+    /// of epochs (masstree) offer buffered only [default: immediate; on tmpfs process; with engines
+    /// of epochs buffered=64].
     #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
     durability: Option<DurabilityMode>,
     /// What the pool relies on beyond 8-byte stores: that a line which is written at once is there
