@@ -31,6 +31,29 @@ pub trait LinkSteps {
     fn complete(&mut self) -> Result<(), IndexError>;
 }
 
+/// The changes of a batch: each key once, with the word that it is to have, or none if it is to be
+/// removed. Those with a word come first; both parts are in the order of the keys.
+pub type Changes<'c, K> = [(<K as KeyKind>::Ref<'c>, Option<u64>)];
+
+/// What takes part in a batch of changes: see [`Index::link_all`]. For a store these are the
+/// records that the entries lead to, and the log by which recovery does a batch again.
+pub trait BatchSteps {
+    /// What the index has prepared is flushed. Fences, and makes the batch count, durably: from
+    /// here on a crash is recovered by making all changes again.
+    ///
+    /// # Errors
+    /// As the caller of [`Index::link_all`] decides: the batch does not count, and the index
+    /// changes nothing.
+    fn commit(&mut self) -> Result<(), IndexError>;
+
+    /// The index has made, and flushed, all changes. Stores and flushes the rest; a fence follows,
+    /// and only then the last leaves are unlocked.
+    ///
+    /// # Errors
+    /// As the caller of [`Index::link_all`] decides: the changes are made.
+    fn complete(&mut self) -> Result<(), IndexError>;
+}
+
 /// Which changes of an entry an engine makes together with [`LinkSteps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
@@ -136,6 +159,27 @@ pub trait Index<K: KeyKind>: Send + Sync {
         steps: &mut dyn LinkSteps,
     ) -> Result<bool, IndexError> {
         let _ = (key, new, steps);
+        Ok(false)
+    }
+
+    /// Makes the changes of a batch together with `steps`. The caller sees to it that no thread
+    /// changes the keys meanwhile, or takes what it reads of them for settled, and that none scans.
+    /// False if the engine has no such sequence: then `steps` was not called.
+    ///
+    /// Durable on return. Apart from leaves that are split or emptied: one fence beside the two of
+    /// [`commit`](BatchSteps::commit), one more where there are words and removals, and two more
+    /// for each 128 leaves.
+    ///
+    /// # Errors
+    /// As [`insert_words`](Index::insert_words), and what `steps` returns. Before the commit
+    /// nothing has changed; after it the index has made some of the changes, durably, and no
+    /// removal if it is full.
+    fn link_all(
+        &self,
+        changes: &Changes<'_, K>,
+        steps: &mut dyn BatchSteps,
+    ) -> Result<bool, IndexError> {
+        let _ = (changes, steps);
         Ok(false)
     }
 
@@ -303,6 +347,14 @@ pub trait SerialIndex<K: KeyKind>: Send + Sync {
         steps: &mut dyn LinkSteps,
     ) -> Result<bool, IndexError> {
         let _ = (key, new, steps);
+        Ok(false)
+    }
+    fn link_all(
+        &mut self,
+        changes: &Changes<'_, K>,
+        steps: &mut dyn BatchSteps,
+    ) -> Result<bool, IndexError> {
+        let _ = (changes, steps);
         Ok(false)
     }
     fn scan(

@@ -22,7 +22,7 @@ mod timer;
 
 pub use contract::{Contract, EpochGuard, EpochPart, Epochs};
 pub use error::IndexError;
-pub use index::{Index, LinkSteps, Links, SerialIndex, Visit};
+pub use index::{BatchSteps, Changes, Index, LinkSteps, Links, SerialIndex, Visit};
 pub use key::{BytesKeys, Direction, KeyKind, MAX_KEY_BYTES, U64Keys};
 pub use model::Model;
 pub use serialized::Serialized;

@@ -6,8 +6,8 @@ use everleaf_pool::{Audit, Seal};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::{
-    CheckReport, Contract, Direction, Index, IndexError, IndexStatistics, KeyKind, LinkSteps,
-    Links, SerialIndex, Visit,
+    BatchSteps, Changes, CheckReport, Contract, Direction, Index, IndexError, IndexStatistics,
+    KeyKind, LinkSteps, Links, SerialIndex, Visit,
 };
 
 /// Makes an [`Index`] of a [`SerialIndex`]: readers share the lock, a writer has it alone. A
@@ -95,6 +95,13 @@ impl<K: KeyKind, T: SerialIndex<K>> Index<K> for Serialized<T> {
         steps: &mut dyn LinkSteps,
     ) -> Result<bool, IndexError> {
         self.write().link(key, new, steps)
+    }
+    fn link_all(
+        &self,
+        changes: &Changes<'_, K>,
+        steps: &mut dyn BatchSteps,
+    ) -> Result<bool, IndexError> {
+        self.write().link_all(changes, steps)
     }
     fn scan(
         &self,

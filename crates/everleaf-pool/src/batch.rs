@@ -9,22 +9,23 @@
 //! B1         the new records and the log are durable       flush each, fence
 //!            Crash: no intent names them, and their bits are clear.
 //! B2 COMMIT  the intent := {batch, log}                    flush, fence
-//!            Crash from here on: B3 to B6 are done (again) by recovery.
-//! B3         bit(new) := 1, each                           one flush a chunk
-//! B4         the caller changes its index, entry by entry, each change durable by itself
-//! B5         bit(old) := 0, each, if there is an old       one flush a chunk, fence
-//! B6         the intent := nothing                         flush, fence
+//!            Crash from here on: B3 to B5 are done (again) by recovery.
+//! B3         the caller changes its index
+//! B4         bit(new) := 1, bit(old) := 0, each            one flush a chunk, fence
+//! B5         the intent := nothing                         flush, fence
 //! ```
 //!
-//! B3 has no fence of its own: it is durable with the first one that the index makes. If the index
-//! has no place for an entry, the caller restores those that it has changed, and instead of the old
-//! blocks the new ones are freed in B5. A crash in the middle of that is recovered like any other:
+//! What the caller stores beside the records before B1, and has flushed, is durable by the fence of
+//! B1; a caller whose last changes of B3 are flushed makes one fence for them and for B4
+//! ([`mark_batch`](Worker::mark_batch)). So is a batch four fences. If the index has no place for
+//! an entry, the caller restores those that it has changed, durably, and B4 is left out: the new
+//! blocks are free by their bits. A crash in the middle of that is recovered like any other:
 //! forward if there is place then, and back if not: neither was acknowledged.
 //!
-//! Between B1 and B6 no worker may take the new blocks, the log's, or the old ones, whatever their
+//! Between B1 and B5 no worker may take the new blocks, the log's, or the old ones, whatever their
 //! bits say: they are kept (`chunks/freeing.rs`). The bit of the log is never set but by recovery,
 //! whose allocations come between: it holds every block of the batch by its bit, and clears that of
-//! the log with the others in B5.
+//! the log with the others.
 
 use everleaf_pmem::{Media, PPtr, site};
 
@@ -46,6 +47,8 @@ pub(crate) struct Staged {
     /// The log.
     log: Vec<u8>,
     log_block: Option<Block>,
+    /// Whether B4 was reached.
+    marked: bool,
     /// The offset after the block that was staged last, by class: blocks before it are not looked
     /// at again.
     next: [u64; Class::COUNT],
@@ -243,12 +246,10 @@ impl<M: Media> Worker<M> {
         self.pool.chunks().keep(self.pool.media(), staged.old.iter().copied())
     }
 
-    /// B1 to B3: the batch happens. One flush and two fences, and a flush for each chunk that holds
-    /// new records.
+    /// B1 and B2: the batch happens. One flush and two fences.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if the allocator's words are damaged: whether the batch happened is
-    /// decided when the pool is opened the next time.
+    /// [`PoolError::Corrupt`] if there is no intent for this worker: nothing has happened.
     ///
     /// # Panics
     /// If no log was written.
@@ -273,42 +274,58 @@ impl<M: Media> Worker<M> {
         );
         media.flush(site!("pool.batch.B2.intent"), &intent.tag);
         media.fence(site!("pool.batch.B2.fence"));
-        // B3. Durable at the latest with the index's first fence, or set again by recovery.
-        pool.chunks().mark_all(media, site!("pool.batch.B3.blocks"), &staged.new, true)
+        Ok(())
     }
 
-    /// B5 and B6: ends a batch that was committed. Frees what was replaced if the index holds all
-    /// that is `new`, or what is new if it holds nothing of it. One flush and one fence, and a
-    /// flush for each chunk and a fence if something is freed.
+    /// B4: what is new is in use, what was replaced is not; flushed, and the caller fences before
+    /// [`end_batch`](Worker::end_batch). The index holds all that is new. One flush for each chunk.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the allocator's words are damaged.
+    pub fn mark_batch(&mut self) -> Result<(), PoolError> {
+        let Some(staged) = &mut self.batch else { return Ok(()) };
+        staged.marked = true;
+        let site = site!("pool.batch.B4.blocks");
+        self.pool.chunks().exchange_all(self.pool.media(), site, &staged.new, &staged.old)
+    }
+
+    /// B5, and before it B4 where the caller has not done that: ends a batch that was committed.
+    /// The index holds all that is new, durably, or (not `done`) all that was there before. One
+    /// flush and one fence; with B4 a flush for each chunk and a fence besides.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
     pub fn end_batch(&mut self, done: bool) -> Result<(), PoolError> {
+        if done && self.batch.as_ref().is_some_and(|staged| !staged.marked) {
+            self.mark_batch()?;
+            self.pool.media().fence(site!("pool.batch.B4.fence"));
+        }
         let Some(staged) = self.batch.take() else { return Ok(()) };
+        debug_assert!(done || !staged.marked, "its old blocks are free");
         let pool = &*self.pool;
         let media = pool.media();
         let freed = if done { &staged.old } else { &staged.new };
-        if !freed.is_empty() {
-            pool.chunks().mark_all(media, site!("pool.batch.B5.blocks"), freed, false)?;
-            media.fence(site!("pool.batch.B5.fence"));
-        }
         let intent = pool.intent(self.slot)?;
         media.store(&intent.tag, Sealed::ZERO);
-        media.flush(site!("pool.batch.B6.retire"), &intent.tag);
+        media.flush(site!("pool.batch.B5.retire"), &intent.tag);
         // From here on other workers may free the new records, or take the old ones: a stale intent
         // would do it all again.
-        media.fence(site!("pool.batch.B6.fence"));
+        media.fence(site!("pool.batch.B5.fence"));
         self.in_doubt = false;
         let is_free = |block: Block| Some(block) == staged.log_block || is_among(freed, block);
         pool.chunks().let_go(media, self.slot, &staged.blocks(), is_free)
     }
 
-    /// Forgets a batch that was not committed: in DRAM only.
+    /// Forgets a batch that was not committed. No flush is left for the thread that has this worker
+    /// next: one fence if there was any.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
     pub fn abandon_batch(&mut self) -> Result<(), PoolError> {
         let Some(staged) = self.batch.take() else { return Ok(()) };
+        if !staged.new.is_empty() || staged.log_block.is_some() {
+            self.pool.media().fence(site!("pool.batch.B1.refused"));
+        }
         let new = sorted(staged.new.clone());
         let is_free = |block: Block| Some(block) == staged.log_block || is_among(&new, block);
         self.pool.chunks().let_go(self.pool.media(), self.slot, &staged.blocks(), is_free)

@@ -473,10 +473,37 @@ impl Chunks {
         blocks: &[Block],
         allocated: bool,
     ) -> Result<(), PoolError> {
-        for blocks in blocks.chunk_by(|a, b| a.offset / CHUNK == b.offset / CHUNK) {
+        self.mark_lines(media, site, blocks, |block| (*block, allocated))
+    }
+
+    /// Sets the bits of some blocks and clears those of others: one flush a chunk. Idempotent;
+    /// durable at the next fence.
+    pub fn exchange_all<M: Media>(
+        &self,
+        media: &M,
+        site: Site,
+        new: &[Block],
+        old: &[Block],
+    ) -> Result<(), PoolError> {
+        let (new, old) = (new.iter().map(|new| (*new, true)), old.iter().map(|old| (*old, false)));
+        let mut blocks: Vec<(Block, bool)> = new.chain(old).collect();
+        blocks.sort_unstable_by_key(|(block, _)| block.offset);
+        self.mark_lines(media, site, &blocks, |block| *block)
+    }
+
+    /// Sets or clears the bits of blocks, as `wanted` says: those of one chunk stand in a row.
+    fn mark_lines<T, M: Media>(
+        &self,
+        media: &M,
+        site: Site,
+        blocks: &[T],
+        wanted: impl Fn(&T) -> (Block, bool),
+    ) -> Result<(), PoolError> {
+        let chunk = |block: &T| wanted(block).0.offset / CHUNK;
+        for blocks in blocks.chunk_by(|a, b| chunk(a) == chunk(b)) {
             let mut changed = None;
-            for block in blocks {
-                let set = self.set(media, *block, allocated)?;
+            for (block, allocated) in blocks.iter().map(&wanted) {
+                let set = self.set(media, block, allocated)?;
                 changed = set.and_then(|(cell, changed)| changed.then_some(cell)).or(changed);
             }
             if let Some(cell) = changed {

@@ -138,14 +138,15 @@ impl<'p, S: Shape> Leaf<'p, S> {
             );
         } else {
             self.flush_lines(media, site, slots.map(|slot| (slot, slot + 1)));
-            self.flush_lines(
-                media,
-                value_site,
-                slots.map(|slot| {
-                    (self.shape.value_index(slot), self.shape.value_index(slot) + width)
-                }),
-            );
+            self.flush_values(media, value_site, slots);
         }
+    }
+
+    /// Flushes the lines that hold the values of the given slots, each line once.
+    pub fn flush_values<M: Media>(&self, media: &M, site: Site, slots: SlotSet) {
+        let value = |slot| self.shape.value_index(slot);
+        let width = self.shape.value_words();
+        self.flush_lines(media, site, slots.map(|slot| (value(slot), value(slot) + width)));
     }
 
     /// Flushes the lines that hold the entries of `slots` or the key word of any slot, each line

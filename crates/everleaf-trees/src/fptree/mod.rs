@@ -115,7 +115,7 @@
 //! # Map of the files
 //! Of a leaf, for both trees: `layout` (every persistent byte) · `leaf` (its cells by slot) ·
 //! `entry` (where the key of a slot is) · `search` `scan` `sort` `insert` `split` `update` `remove`
-//! `link` (what each operation does in a leaf) · `recover` (what a crash has left in it) · `check`
+//! `link` `batch` (what each operation does in a leaf) · `recover` (what a crash has left in it) · `check`
 //! (I1 to I5, I8).
 //!
 //! Of a tree: [`serial`] (for one thread) and [`concurrent`] (for many), with the same files each ·
@@ -125,6 +125,7 @@
 //! Of opening, for both: `survey` (the pass over all leaves) · `sample_sort` (puts them in order) ·
 //! `build` (inner nodes above them).
 
+mod batch;
 mod build;
 mod check;
 pub mod concurrent;

@@ -2,6 +2,7 @@
 
 mod all_calls;
 mod alone;
+mod batches;
 mod beside_writers;
 mod common;
 mod counts;

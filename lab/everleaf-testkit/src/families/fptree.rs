@@ -39,6 +39,8 @@ pub(super) const FAMILY: Family = Family {
 
 const NEEDS: &[(&str, Needs)] = &[
     ("image.", Needs::U64Keys),
+    ("fptree.batch.", Needs::Store),
+    ("fptree.batch.P1.value", Needs::OtherEngine),
     ("fptree.group.G1.bound", Needs::BytesKeys),
     ("fptree.group.G1.keys", Needs::KeyRecords),
     ("fptree.insert.P1.refused", Needs::KeyRecords),
@@ -66,6 +68,8 @@ const NEEDS: &[(&str, Needs)] = &[
 /// PTree has no fingerprints, and keys and values apart.
 const PTREE_NEEDS: &[(&str, Needs)] = &[
     ("image.", Needs::U64Keys),
+    ("fptree.batch.", Needs::Store),
+    ("fptree.batch.P3.order", Needs::OtherEngine),
     ("fptree.group.G1.bound", Needs::BytesKeys),
     ("fptree.group.G1.keys", Needs::KeyRecords),
     ("fptree.insert.P1.refused", Needs::KeyRecords),
@@ -169,6 +173,53 @@ fn trees(engine: Engine) -> Vec<Directed> {
     let script_full = script.replace("insert 40 40\n", "");
     add("wide update cut before its end", Bytes, 2, &script_full);
     cases.extend(entries_of_one_record(engine));
+    cases.extend(batches());
+    cases
+}
+
+/// Batches of several rounds: a leaf that is split between them, or at the end, one that is
+/// emptied, and what follows, which takes the blocks that they free.
+fn batches() -> Vec<Directed> {
+    let leaves = inserts([10, 20, 30, 40, 50, 60, 70, 80]);
+    let whole = [
+        ("one round", "insert 85 1; upsert 80 2; upsert 70 4; insert 86 5"),
+        ("a split in the middle", "insert 5 1; insert 6 4; upsert 60 2; insert 85 2; insert 86 3"),
+        ("a split at the end", "upsert 10 2; insert 85 1; insert 86 2; insert 87 3; insert 88 4"),
+        ("a leaf emptied in the middle", "remove 50; remove 60; remove 70; remove 80; remove 20"),
+        ("a leaf emptied at the end", "upsert 10 2; remove 50; remove 60; remove 70; remove 80"),
+        ("two rounds of words, one of removals", "insert 5 1; upsert 40 1; remove 30; remove 60"),
+    ];
+    let cuts = [
+        ("pool.batch.B2.fence", "insert 5 1; insert 6 4; upsert 60 2; insert 85 2; remove 80"),
+        ("fptree.batch.P1.fence", "insert 5 1; insert 6 4; upsert 60 2; insert 85 2; remove 80"),
+        ("fptree.batch.P3.value", "upsert 10 2; upsert 60 2; insert 85 2; remove 80"),
+        ("fptree.batch.P3.bitmap", "upsert 10 2; upsert 60 2; insert 85 2; remove 80"),
+        ("fptree.batch.P3.fence", "upsert 10 2; upsert 60 2; insert 85 2; insert 86 5"),
+        (
+            "fptree.batch.P4.fence",
+            "upsert 10 2; insert 85 1; insert 86 2; insert 87 3; insert 88 4",
+        ),
+    ];
+    let mut cases = Vec::new();
+    for keys in [U64, Bytes] {
+        let mut add = |name: String, script: String| {
+            cases.push(Directed::new(name, Store, keys, 1, &script).with_budget(16));
+        };
+        for (name, batch) in whole {
+            add(
+                format!("a batch, {name}, {keys:?}"),
+                format!("{leaves}explore\nbatch {batch}\ninsert 7 4\nupsert 10 3\n"),
+            );
+        }
+        for (site, batch) in cuts {
+            add(
+                format!("a batch cut before {site}, {keys:?}"),
+                format!(
+                    "{leaves}cut {site} batch {batch}\ninsert 7 4\nbatch upsert 10 1; remove 20\n"
+                ),
+            );
+        }
+    }
     cases
 }
 

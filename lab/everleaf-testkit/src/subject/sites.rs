@@ -21,6 +21,8 @@ const IMAGES: &[&str] = &["pool.root.", "pool.close.C3."];
 /// Only below a store.
 const STORE: &[&str] =
     &["pool.link.", "pool.doubt.", "pool.batch.", "pool.recover.batch.", "pool.recover.doubt."];
+/// Only where a batch changes its index entry by entry.
+const ENTRIES: &[&str] = &["pool.batch.B4.fence"];
 /// Only of engines that are durable at the ends of epochs.
 const EPOCHS: &[&str] = &["pool.epoch.", "pool.recover.epoch."];
 /// Of these engines only below a store.
@@ -64,6 +66,7 @@ impl EngineSubject {
             (GROUPS, !epochs && !groups),
             (POOL, true),
             (STORE, !epochs && index),
+            (ENTRIES, engine_sites(self.engine).any(|site| site.name().contains(".batch."))),
             (EPOCHS, !epochs),
             (EPOCHS_OF_RECORDS, epochs && index),
             (LINKS, epochs),

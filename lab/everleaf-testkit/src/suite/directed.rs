@@ -18,7 +18,7 @@ pub(super) fn directed(engine: Engine) -> Vec<Case> {
     if engine.contract() == Contract::Strict {
         cases.extend(pools(engine));
         cases.extend(stores(engine));
-        cases.extend(refused::refused_splits(engine));
+        cases.extend(refused::refused_writes(engine));
     }
     if engine.contract() == Contract::Buffered && Bytes.are_of(engine) {
         cases.push(without_room_in_an_epoch(engine));
@@ -284,7 +284,7 @@ fn batches(engine: Engine) -> Vec<Case> {
         );
         add("a batch that only inserts, and one that only removes", keys, &script);
     }
-    for site in ["B3.blocks", "B5.fence", "B6.fence"] {
+    for site in ["B2.fence", "B5.retire", "B5.fence"] {
         let script = format!(
             "{full}cut pool.batch.{site} batch insert 15 1; remove 30; update 20 3\ninsert 50 \
             30\nbatch upsert 10 1; remove 20\n"
@@ -347,6 +347,10 @@ const STORE_MEETINGS: &[(&str, &str)] = &[
         "thread 1 batch upsert 10 4; insert 20 2\nthread 2 get 20\nthread 2 get 10\n",
     ),
     ("a batch and what it frees", "thread 1 batch upsert 10 4; remove 30\nthread 2 insert 60 4\n"),
+    (
+        "two batches of other keys in the same leaves",
+        "thread 1 batch upsert 10 4; upsert 50 2\nthread 2 batch upsert 30 7; insert 60 1\n",
+    ),
     (
         "two batches of the same keys",
         "thread 1 batch upsert 10 4; remove 30\nthread 2 batch upsert 30 7; remove 10\n",

@@ -50,7 +50,7 @@ fn every_barrier_of_a_batch_is_needed() {
             "{full}cut pool.batch.{site} batch insert 15 1; remove 30; update 20 3\ninsert 50 30\n"
         )
     };
-    for script in [plain, apart, cut("B3.blocks"), cut("B6.fence")] {
+    for script in [plain, apart, cut("B2.fence"), cut("B5.fence")] {
         let options = Options { mutate: true, ..options(16) };
         let report = explored(
             Engine::FpTree,

@@ -27,7 +27,9 @@
 //! * L2: *writers* look for the key as readers do, lock the leaf if its version is still the one
 //!   that they have read, and keep it until everything they did is durable. They hold one leaf at a
 //!   time: after a split they look for the key's leaf again. So there is no deadlock, also where
-//!   two leaves share a lock.
+//!   two leaves share a lock. A *batch* holds many leaves, and waits for one only while it holds
+//!   none; it changes no inner node meanwhile, and goes down by versions, which waits for inner
+//!   nodes only.
 //! * L3: *readers* write nothing that is shared. They read the leaf's version (and wait while it is
 //!   locked), read the leaf, and start again if the version has changed. While it has not, nothing
 //!   they saw was less than durable: no reader acts on what a crash can still undo.
@@ -97,6 +99,7 @@
 //!   had been taken for real the abort has no effect, and the loop takes that lock again without
 //!   having let go of it.
 
+mod batch;
 mod check;
 mod close;
 mod insert;
@@ -117,8 +120,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::{
-    CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
-    InnerFrom, LinkSteps, Links, Visit,
+    BatchSteps, Changes, CheckReport, Concurrency, Conflicts, Contract, Direction, Index,
+    IndexError, IndexStatistics, InnerFrom, LinkSteps, Links, Visit,
 };
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Seal, Workers};
@@ -280,6 +283,17 @@ impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
     ) -> Result<bool, IndexError> {
         self.expect_words(1)?;
         self.ended(self.link_entry(key, new, steps))
+    }
+
+    fn link_all(
+        &self,
+        changes: &Changes<'_, K>,
+        steps: &mut dyn BatchSteps,
+    ) -> Result<bool, IndexError> {
+        if links_of::<K, S>(self.shape) != Links::All {
+            return Ok(false);
+        }
+        self.ended(self.link_entries(changes, steps).map(|()| true))
     }
 
     fn scan(

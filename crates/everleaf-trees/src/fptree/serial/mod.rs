@@ -2,10 +2,11 @@
 //! all splits. What is done in a leaf is in the files of the [family](super).
 //!
 //! # Map of the files
-//! `groups` (leaf groups) · `search` `scan` `insert` `split` `update` `remove` `link` (an operation
-//! each) · `close` (the image of inner nodes) · `recover` (crash states and opening) · `check` (I1
+//! `groups` (leaf groups) · `search` `scan` `insert` `split` `update` `remove` `link` `batch` (an
+//! operation each) · `close` (the image of inner nodes) · `recover` (crash states and opening) · `check` (I1
 //! to I10).
 
+mod batch;
 mod check;
 mod close;
 mod groups;
@@ -22,8 +23,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use everleaf_index::{
-    CheckReport, Direction, IndexError, IndexStatistics, InnerFrom, LinkSteps, Links, SerialIndex,
-    Visit,
+    BatchSteps, Changes, CheckReport, Direction, IndexError, IndexStatistics, InnerFrom, LinkSteps,
+    Links, SerialIndex, Visit,
 };
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Seal, Worker};
@@ -132,6 +133,19 @@ impl<K: TreeKey, M: Media, S: Shape> SerialIndex<K> for FpTree<K, M, S> {
     ) -> Result<bool, IndexError> {
         self.expect_words(1)?;
         let linked = self.link_entry(key, new, steps);
+        self.pool.media().end_operation();
+        linked
+    }
+
+    fn link_all(
+        &mut self,
+        changes: &Changes<'_, K>,
+        steps: &mut dyn BatchSteps,
+    ) -> Result<bool, IndexError> {
+        if links_of::<K, S>(self.shape) != Links::All {
+            return Ok(false);
+        }
+        let linked = self.link_entries(changes, steps).map(|()| true);
         self.pool.media().end_operation();
         linked
     }

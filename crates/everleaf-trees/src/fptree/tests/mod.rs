@@ -1,5 +1,6 @@
 //! Tests of the family: against the model, under crashes, with damage, by counting.
 
+mod batches;
 mod counters;
 mod crash;
 mod damage;

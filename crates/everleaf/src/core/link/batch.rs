@@ -3,23 +3,30 @@
 //! ```text
 //! P1         the new records and the log of the batch are written            stage, log_batch
 //! P2 COMMIT  the log counts                                                  commit_batch
-//! P3  the index holds every new record; removals come last  the engine's own sequences
-//! P4         the old records are freed, the intent is cleared                end_batch
+//! P3         the index holds every new record; removals come last            the engine's own
+//! P4         the new records are in use, the old ones are not                mark_batch
+//! P5         the intent is cleared                                           end_batch
 //! ```
 //!
-//! From P2 on the batch has happened: a crash is recovered by doing P3 and P4 again. The caller has
-//! the locks of all keys from before P1 until after P4, and who reads a key asks its version
-//! whether a batch has it: so gets see all or nothing. Scans are kept out during P3.
+//! From P2 on the batch has happened: a crash is recovered by doing the rest again. The caller has
+//! the locks of all keys from before P1 until after P5, and who reads a key asks its version
+//! whether a batch has it: so gets see all or nothing. Scans are kept out from before P2 until P3
+//! is done.
+//!
+//! An engine that takes part ([`Index::link_all`]) prepares its entries before P2 and makes them
+//! count afterwards: its entries are durable by the fences of P2, its changes together with P4. So
+//! a batch of any size costs four fences, apart from leaves that are split or emptied. The others
+//! change entry by entry, each change durable by itself.
 //!
 //! Should the index refuse an entry in P3, which it does for want of room, the entries that it has
 //! taken are restored. That needs no room: new keys are removed, values of present keys are set
-//! back, and no key was removed yet.
+//! back, and no key was removed yet. What is new was never marked as in use.
 //!
 //! On an engine of epochs a batch is what `link/epochs.rs` says.
 
-use everleaf_index::Index;
+use everleaf_index::{BatchSteps, Index, IndexError};
 use everleaf_pmem::{Media, PPtr};
-use everleaf_pool::{Lease, PendingBatch, Record};
+use everleaf_pool::{Lease, PendingBatch, Record, Worker};
 
 use super::{Live, Unsettled, foreign_record, with_parts};
 use crate::core::value::NewValue;
@@ -73,13 +80,19 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             }
         };
         let unsettled = Unsettled(&self.interrupted);
-        // P2 COMMIT.
-        worker.commit_batch()?;
-        let settled = {
+        let mut steps = Steps { worker: &mut worker, reached: Reached::Nothing };
+        // P2 COMMIT, P3, and P4 where the engine takes part.
+        let linked = {
             let _scans_wait = self.lock_scans_out();
-            settle(&*self.index, &links)?
+            link_all(&*self.index, links, &mut steps)
         };
-        // P4. Crash: P3 is done again, which changes nothing, and then this.
+        if steps.reached == Reached::Nothing {
+            worker.abandon_batch()?;
+            std::mem::forget(unsettled);
+            return linked?;
+        }
+        let settled = linked?;
+        // P4, P5. Crash: P3 is done again, which changes nothing, and then this.
         worker.end_batch(settled.is_ok())?;
         std::mem::forget(unsettled);
         settled
@@ -128,6 +141,60 @@ fn stage<'c, M: Media, K: StoreKey>(
     Ok(links)
 }
 
+/// How far a batch has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reached {
+    Nothing,
+    /// P2.
+    Commit,
+    /// P4.
+    Marks,
+}
+
+/// What is done within the steps of the index.
+struct Steps<'w, M: Media> {
+    worker: &'w mut Worker<M>,
+    reached: Reached,
+}
+
+impl<M: Media> BatchSteps for Steps<'_, M> {
+    fn commit(&mut self) -> Result<(), IndexError> {
+        self.worker.commit_batch()?;
+        self.reached = Reached::Commit;
+        Ok(())
+    }
+
+    fn complete(&mut self) -> Result<(), IndexError> {
+        self.reached = Reached::Marks;
+        Ok(self.worker.mark_batch()?)
+    }
+}
+
+/// P2 and P3, or the contrary of P3: as [`settle`]. Where the steps have reached nothing, the index
+/// is as it was before; where they have reached the marks, an error says that only the next opening
+/// can tell.
+fn link_all<M: Media, K: StoreKey>(
+    index: &dyn Index<K>,
+    mut links: Vec<Link<K::Ref<'_>>>,
+    steps: &mut Steps<'_, M>,
+) -> Result<Result<(), Error>, Error> {
+    links.sort_unstable_by_key(|link| (link.new.is_null(), link.key));
+    let word = |new: PPtr<Record>| (!new.is_null()).then_some(new.offset());
+    let changes: Vec<_> = links.iter().map(|link| (link.key, word(link.new))).collect();
+    match index.link_all(&changes, steps) {
+        Ok(true) => Ok(Ok(())),
+        Ok(false) => {
+            steps.commit()?;
+            settle(index, &links)
+        }
+        Err(refusal) if steps.reached == Reached::Commit => {
+            take_back(index, &links)?;
+            Ok(Err(refusal.into()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// P3, or its contrary: the inner error says why the index is as it was before. The outer one: it
 /// is neither.
 pub(super) fn settle<K: StoreKey>(
@@ -139,10 +206,15 @@ pub(super) fn settle<K: StoreKey>(
     match puts.iter().chain(&removals).try_for_each(forward) {
         Ok(()) => Ok(Ok(())),
         Err(refusal) => {
-            links.iter().rev().try_for_each(|link| make_hold(index, link.key, link.old))?;
+            take_back(index, links)?;
             Ok(Err(refusal))
         }
     }
+}
+
+/// The contrary of P3.
+fn take_back<K: StoreKey>(index: &dyn Index<K>, links: &[Link<K::Ref<'_>>]) -> Result<(), Error> {
+    links.iter().rev().try_for_each(|link| make_hold(index, link.key, link.old))
 }
 
 /// Makes the index hold this record for the key, or nothing.
