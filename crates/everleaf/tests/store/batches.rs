@@ -19,6 +19,9 @@ fn options(engine: Engine, key_type: KeyType, slots: u32) -> CreateOptions {
     if engine.pack(&parameters.leaf_slots(slots), 1).is_ok() {
         parameters = parameters.leaf_slots(slots);
     }
+    if engine.parameters().contains(&EngineParameters::GROUP_BYTES) {
+        parameters = parameters.group_bytes(4096);
+    }
     CreateOptions::new().engine(engine).key_type(key_type).parameters(parameters)
 }
 

@@ -124,9 +124,10 @@ fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
                 together.0 * 10 <= one_by_one.0 * 9 && together.1 * 10 <= one_by_one.1 * 9,
                 "{one_by_one:?} {together:?}"
             );
-            assert_eq!((one_by_one, together), ((495, 200), (0, 0)));
+            assert_eq!((one_by_one, together), ((495, 200), (243, 4)));
         } else {
-            assert_eq!((one_by_one, together), ((504, 200), (0, 0)));
+            // Leaves that are split.
+            assert_eq!((one_by_one, together), ((504, 200), (308, 37)));
         }
     }
 }
@@ -134,23 +135,24 @@ fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
 /// What a batch of a hundred puts costs where no leaf is full.
 fn cost_of_a_batch(engine: Engine, key_type: KeyType, kind: &str) -> (usize, usize) {
     let options = CreateOptions::new().engine(engine).key_type(key_type);
-    let media = Traced::new(8 << 20, 8 << 20, 3).unwrap();
+    let media = Traced::new(4 << 20, 4 << 20, 3).unwrap();
     let (store, pool) = create_on(&options, media).unwrap();
     let key = |n: u64| common::key(key_type, n.wrapping_mul(0x9e37_79b9) % 100_000);
-    // The chunks that the batch needs are in use afterwards: the batch takes what a first one frees.
     (0..4000).for_each(|n| _ = store.put(key(n), value(n, 44)).unwrap());
-    let batch = |from: u64| {
+    // There is room for these, in leaves and in chunks.
+    (5000..5200).for_each(|n| _ = store.put(key(n), value(n, 44)).unwrap());
+    (5000..5200).for_each(|n| assert!(store.delete(key(n)).unwrap()));
+    cost(&store, pool.media(), |_| {
         let mut batch = store.batch();
-        for n in from..from + 100 {
+        for n in 0..100 {
             match kind {
-                "mixed" if n % 4 == 0 => _ = batch.delete(key(n - 4100)).unwrap(),
-                _ => _ = batch.put(key(n), value(n, 44)).unwrap(),
+                "replaced" => _ = batch.put(key(n), value(n, 44)).unwrap(),
+                "mixed" if n % 4 == 0 => _ = batch.delete(key(n)).unwrap(),
+                _ => _ = batch.put(key(5000 + n), value(n, 44)).unwrap(),
             }
         }
         batch.commit().unwrap();
-    };
-    batch(0);
-    cost(&store, pool.media(), |_| batch(if kind == "replaced" { 0 } else { 5000 }))
+    })
 }
 
 #[test]
@@ -162,8 +164,12 @@ fn a_batch_of_a_hundred_puts_is_four_fences_where_no_leaf_is_full() {
                 println!("{engine}, {key_type:?}, {kind}: {cost:?} flushes and fences");
                 cost
             });
-            assert_eq!(costs.map(|cost| cost.1), [4, 4, 5], "{engine} {key_type:?}: {costs:?}");
-            assert!(costs.iter().all(|cost| cost.0 <= 340), "{engine} {key_type:?}: {costs:?}");
+            // Many records of byte-string keys are of two lines.
+            let expected = match key_type {
+                KeyType::U64 => [(305, 4), (233, 4), (267, 5)],
+                KeyType::Bytes => [(379, 4), (285, 4), (316, 5)],
+            };
+            assert_eq!(costs, expected, "{engine} {key_type:?}");
         }
     }
 }
