@@ -149,3 +149,22 @@ fn a_worker_that_is_dropped_with_a_batch_that_never_happened_gives_all_of_it_bac
     assert_eq!(pool.space().unwrap().free_bytes, free);
     assert_eq!(pool.worker().unwrap().slot(), 0);
 }
+
+#[test]
+fn a_batch_that_is_abandoned_leaves_no_flush_without_a_fence() {
+    let pool = Pool::create(Traced::new(BYTES, BYTES, 1).unwrap(), &format()).unwrap();
+    let mut worker = pool.worker().unwrap();
+    let last = || {
+        let is_barrier = |event: &Event| matches!(event, Event::Flush { .. } | Event::Fence { .. });
+        pool.media().take_events().into_iter().rfind(is_barrier)
+    };
+    worker.begin_batch();
+    worker.stage(PPtr::NULL, Some(&[b"the first of its chunk"])).unwrap();
+    assert!(matches!(last(), Some(Event::Flush { .. })));
+    assert!(worker.stage(PPtr::at(12345), None).is_err(), "no record");
+    worker.abandon_batch().unwrap();
+    assert!(matches!(last(), Some(Event::Fence { .. })));
+    worker.begin_batch();
+    worker.abandon_batch().unwrap();
+    assert!(last().is_none(), "nothing was flushed");
+}
