@@ -231,8 +231,8 @@ impl DiskFile for File {
     }
 }
 
-/// An open file as the base of a log. If `read_whole`, it is read into memory when it is opened, and
-/// a disk that cannot read it is an error; otherwise it is mapped.
+/// An open file as the base of a log. If `read_whole`, it is read into memory when it is opened,
+/// and a disk that cannot read it is an error; otherwise it is mapped.
 pub fn base_file(file: File, read_whole: bool) -> Arc<dyn DiskFile> {
     let file = Arc::new(file);
     if read_whole { Arc::new(Unmapped(file)) } else { file }

@@ -28,8 +28,8 @@
 //! whose power fails) · `error` · `group` (the bytes of a group) · `segment` (the files of groups)
 //! · `control` (where the log begins) · `writer` (appending) · `reader` (one group after the other)
 //! · `lines` (what is new in each line) · `core` (captures, group commit) · `checkpoint` ·
-//! `memory` (how much the image takes) · `recover` · `salvage` (what a damaged log holds) · `media` (the media) · `thread` (what happens
-//! meanwhile).
+//! `memory` (how much the image takes) · `recover` · `salvage` (what a damaged log holds) · `media`
+//! (the media) · `thread` (what happens meanwhile).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -175,9 +175,9 @@ impl Batch {
     /// With `fptree`, `fptree-c` and `ptree` it costs 4 fences, 5 if it removes keys too, and 2 for
     /// each further 128 leaves that it changes; beyond the lines of the records a flush for each
     /// line of entries and each leaf that changes, and one for 4 keys. Leaves that are split or
-    /// emptied come on top. By themselves n new keys would cost 4 n flushes and 2 n fences. With the
-    /// other engines each key costs what it costs the index, besides. The pool must have room for
-    /// all new values while the old ones are still there. A batch of removals and of values
+    /// emptied come on top. By themselves n new keys would cost 4 n flushes and 2 n fences. With
+    /// the other engines each key costs what it costs the index, besides. The pool must have room
+    /// for all new values while the old ones are still there. A batch of removals and of values
     /// that are no longer than those which they replace has the pool's reserve for that.
     ///
     /// # Errors

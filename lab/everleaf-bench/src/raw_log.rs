@@ -1,6 +1,6 @@
 //! What a disk can do at most: a loop of append and sync. And a processor that stays awake
-//! meanwhile: where one idles, a virtual machine may hear of the end of a sync only at the next tick
-//! of its host, and results differ 40 times without meaning anything.
+//! meanwhile: where one idles, a virtual machine may hear of the end of a sync only at the next
+//! tick of its host, and results differ 40 times without meaning anything.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

@@ -115,8 +115,8 @@
 //! # Map of the files
 //! Of a leaf, for both trees: `layout` (every persistent byte) · `leaf` (its cells by slot) ·
 //! `entry` (where the key of a slot is) · `search` `scan` `sort` `insert` `split` `update` `remove`
-//! `link` `batch` (what each operation does in a leaf) · `recover` (what a crash has left in it) · `check`
-//! (I1 to I5, I8).
+//! `link` `batch` (what each operation does in a leaf) · `recover` (what a crash has left in it) ·
+//! `check` (I1 to I5, I8).
 //!
 //! Of a tree: [`serial`] (for one thread) and [`concurrent`] (for many), with the same files each ·
 //! `inner` (inner nodes of the chosen capacity) · `engine` (for the

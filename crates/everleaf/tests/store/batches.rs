@@ -123,7 +123,10 @@ fn a_batch_that_the_index_refuses_midway_is_taken_back() {
                     Ok(_) => break,
                     Err(error) => assert!(error.is_full(), "{error}"),
                 }
-                let committed = |event: &Event| matches!(event, Event::Fence { site } if site.name() == "pool.batch.B2.fence");
+                let committed = |event: &Event| match event {
+                    Event::Fence { site } => site.name() == "pool.batch.B2.fence",
+                    _ => false,
+                };
                 midway += usize::from(pool.media().take_events().iter().any(committed));
                 expect(&store, &model);
             }

@@ -3,8 +3,8 @@
 //!
 //! # Map of the files
 //! `groups` (leaf groups) · `search` `scan` `insert` `split` `update` `remove` `link` `batch` (an
-//! operation each) · `close` (the image of inner nodes) · `recover` (crash states and opening) · `check` (I1
-//! to I10).
+//! operation each) · `close` (the image of inner nodes) · `recover` (crash states and opening) ·
+//! `check` (I1 to I10).
 
 mod batch;
 mod check;
