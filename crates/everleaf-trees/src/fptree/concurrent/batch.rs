@@ -52,7 +52,7 @@ impl<'t, K: TreeKey, M: Media, S: Shape> BatchTree<K, S> for &'t ConcurrentFpTre
             if (locked.is_some() || seen.is_locked()) && ticket.is_current() {
                 return Some((offset, locked));
             }
-            locked.map(LockGuard::unlock_unchanged);
+            locked.into_iter().for_each(LockGuard::unlock_unchanged);
             tree.restarted();
         }
     }
