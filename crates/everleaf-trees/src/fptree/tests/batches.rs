@@ -251,7 +251,7 @@ fn a_batch_that_finds_no_room_midway_has_put_the_keys_before_and_removed_none() 
     }
 }
 
-/// Every leaf is written by all of them, and more leaves are locked than there are locks.
+/// Every leaf is written by all of them.
 #[test]
 fn batches_of_several_threads_in_the_same_leaves_wait_for_each_other_and_end() {
     const THREADS: u64 = 4;
@@ -279,5 +279,28 @@ fn batches_of_several_threads_in_the_same_leaves_wait_for_each_other_and_end() {
             });
         }
     });
+    assert_sound(&pool, &*tree);
+}
+
+/// Leaves share locks: each batch takes some of them in another order than the others.
+#[test]
+fn batches_that_take_locks_in_different_orders_end() {
+    const THREADS: u64 = 3;
+    const KEYS: u64 = 20_000;
+    let pool = dram_pool::<U64Keys>(sizes(Variant::Concurrent, 4), 64 << 20);
+    let tree = opened::<U64Keys, _>(&pool, Variant::Concurrent);
+    link(&pool, &*tree, &sorted((0..KEYS).map(|key| (key, Some(0)))));
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (pool, tree) = (&pool, &*tree);
+            scope.spawn(move || {
+                for round in 1..2000u64 {
+                    let key = |i| random(round * 200 + i) % (KEYS / THREADS) * THREADS + thread;
+                    link(pool, tree, &sorted((0..130).map(|i| (key(i), Some(round)))));
+                }
+            });
+        }
+    });
+    assert_eq!(tree.len(), KEYS);
     assert_sound(&pool, &*tree);
 }
