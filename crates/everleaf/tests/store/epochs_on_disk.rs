@@ -13,6 +13,7 @@ use everleaf::{
     CreateOptions, Durability, DurabilityMode, Engine, Error, KeyType, OpenOptions, Store,
 };
 use everleaf_log::{LogOptions, Logged, SimulatedDisk};
+use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
 use crate::logged::{

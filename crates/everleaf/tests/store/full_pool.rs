@@ -72,7 +72,7 @@ fn a_reader_that_does_not_end_is_named_and_what_it_holds_is_bounded() {
         let path = folder.path().join(name);
         let store = tiny(KeyType::U64).max_size_bytes(max_bytes).create(&path).unwrap();
         store.put(1_u64, b"shown").unwrap();
-        store.put(2_u64, &[0; 4000]).unwrap();
+        store.put(2_u64, [0; 4000]).unwrap();
         let (entered, is_entered) = std::sync::mpsc::channel();
         let (end, is_ended) = std::sync::mpsc::channel::<()>();
         std::thread::scope(|scope| {
@@ -88,7 +88,7 @@ fn a_reader_that_does_not_end_is_named_and_what_it_holds_is_bounded() {
             is_entered.recv().unwrap();
             store.put(1_u64, b"other").unwrap();
             let refused = (0..20_000_u32)
-                .find_map(|n| store.put(2_u64, &[n as u8; 4000]).err().map(|error| (n, error)));
+                .find_map(|n| store.put(2_u64, [n as u8; 4000]).err().map(|error| (n, error)));
             let (last, error) = refused.expect("what is held is bounded");
             assert!(error.is_full() && error.to_string().contains("a reader"), "{error}");
             assert_eq!(store.get(2_u64).unwrap().unwrap(), [(last.wrapping_sub(1)) as u8; 4000]);
@@ -97,7 +97,7 @@ fn a_reader_that_does_not_end_is_named_and_what_it_holds_is_bounded() {
             end.send(()).unwrap();
         });
         for n in 0..20_000_u32 {
-            store.put(2_u64, &[n as u8; 4000]).unwrap();
+            store.put(2_u64, [n as u8; 4000]).unwrap();
         }
         assert!(store.check().unwrap().ok);
     }

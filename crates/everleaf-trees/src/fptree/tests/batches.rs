@@ -264,7 +264,7 @@ fn batches_of_several_threads_in_the_same_leaves_wait_for_each_other_and_end() {
                 let own = |i: u64| i * THREADS + thread;
                 for round in 0..30u64 {
                     let word = |i: u64| {
-                        let stays = random(round * 1000 + i) % 3 > 0;
+                        let stays = !random(round * 1000 + i).is_multiple_of(3);
                         stays.then_some(round * 1_000_000 + own(i))
                     };
                     let changes = sorted((0..700).map(|i| (own(i), word(i))));
