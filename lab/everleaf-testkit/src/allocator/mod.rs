@@ -132,7 +132,10 @@ impl Subject for AllocatorSubject {
         // pool's own tests, and the mark of values that expire by the store's.
         let elsewhere = [
             "pool.mark.",
-            "pool.batch.",
+            "pool.batch.B2.",
+            "pool.batch.B4.",
+            "pool.batch.B5.",
+            "pool.batch.B1.fence",
             "pool.recover.batch.",
             "pool.close.C3.",
             "pool.epoch.",

@@ -56,6 +56,8 @@ pub enum Action {
     DoubtOff(usize),
     /// As `RefusedLink`, of such an index.
     RefusedDoubt(u64),
+    /// Writes a record of so many bytes for a batch that is given up.
+    RefusedBatch(u64),
     /// Allocates a run of so many chunks.
     Run(usize, u64),
     /// Frees it.
@@ -79,7 +81,13 @@ impl AllocatorOperation {
     /// Whether another thread than that of its worker may do it: it begins and ends with nothing
     /// that is not fenced.
     pub(super) fn is_handed_over(&self) -> bool {
-        matches!(self.action, Action::Doubt(..) | Action::DoubtOff(_) | Action::RefusedDoubt(_))
+        matches!(
+            self.action,
+            Action::Doubt(..)
+                | Action::DoubtOff(_)
+                | Action::RefusedDoubt(_)
+                | Action::RefusedBatch(_)
+        )
     }
 
     pub(super) fn model(&self, content: &mut Content) {
@@ -101,6 +109,7 @@ impl AllocatorOperation {
             Action::FreeRun(slot) => _ = content.remove(&(Kind::Run, slot)),
             Action::RefusedLink(_)
             | Action::RefusedDoubt(_)
+            | Action::RefusedBatch(_)
             | Action::RefusedRun(_)
             | Action::Open
             | Action::Reopen

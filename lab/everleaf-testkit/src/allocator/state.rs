@@ -294,6 +294,11 @@ fn act(pool: &Pool<Traced>, worker: &mut Worker<Traced>, action: &Action) -> Res
             worker.begin_doubt(PPtr::NULL, Some(&[&content_of(bytes)]))?;
             worker.end_doubt()?;
         }
+        Action::RefusedBatch(bytes) => {
+            worker.begin_batch();
+            worker.stage(PPtr::NULL, Some(&[&content_of(bytes)]))?;
+            worker.abandon_batch()?;
+        }
         Action::Run(slot, chunks) => {
             worker.alloc_run(RUNS, chunks * CHUNK, |pool, run| stamp(pool, run, slot))?;
         }

@@ -14,12 +14,6 @@ pub(super) const EQUIVALENT_MUTANTS: &[(&str, &str)] = &[
         "what a creation that was cut has left is free before or after the next attempt takes \
          memory: nothing leads to either, and a run that takes the same chunk is not swapped",
     ),
-    (
-        "pool.batch.B1.refused",
-        "a worker that a full pool refuses gives its chunks back, and what was written there \
-         without a fence is written anew; one that keeps them met damage, which no exploration \
-         has. The pool's own test (tests/pool/cut_links.rs) looks at it",
-    ),
     ("pool.recover.epoch.end", ONE_WORKER),
     ("pool.recover.epoch.end.fence", ONE_WORKER),
 ];

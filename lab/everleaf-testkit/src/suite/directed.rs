@@ -18,7 +18,7 @@ pub(super) fn directed(engine: Engine) -> Vec<Case> {
     if engine.contract() == Contract::Strict {
         cases.extend(pools(engine));
         cases.extend(stores(engine));
-        cases.extend(refused::refused_writes(engine));
+        cases.extend(refused::refused_splits(engine));
     }
     if engine.contract() == Contract::Buffered && Bytes.are_of(engine) {
         cases.push(without_room_in_an_epoch(engine));
@@ -436,7 +436,7 @@ fn allocators() -> Vec<Case> {
     // One worker's doubt names what another one replaces and frees (A to B, then B to C by the
     // other), and what is then used again: for another link, and for a cell's record. Every
     // operation has another thread, so each worker is handed over. The first record is of a chunk
-    // that a refused link has typed.
+    // that a refused link has typed, the last of one that a refused batch has.
     let doubts = [
         a(Action::RefusedDoubt(250)),
         a(Action::Doubt(0, 250)),
@@ -447,6 +447,8 @@ fn allocators() -> Vec<Case> {
         a(Action::DoubtOff(3)),
         a(Action::Record(1, 100)),
         b(Action::Link(2, 100)),
+        a(Action::RefusedBatch(1000)),
+        a(Action::Doubt(4, 1000)),
     ];
     let with_runs = [
         a(Action::Doubt(0, 100)),

@@ -19,33 +19,32 @@ const CHUNK: u64 = 2001;
 /// The value of `CHUNK`.
 const THREE_KIB: u64 = 3 << 32;
 
-/// The first record of a batch takes the last chunk, as the first of its size, and the second finds
-/// none. Or the record of a new key takes it; then there is no leaf for the split. The next record
-/// is written beside it, into the same chunk: the refusal must leave nothing behind that is not
-/// fenced.
-pub(super) fn refused_writes(engine: Engine) -> Vec<Case> {
+/// The record of a new key takes the last chunk, as the first of its size; then there is no leaf
+/// for the split. The next record is written beside it, into the same chunk: the refusal must leave
+/// nothing behind that is not fenced.
+pub(super) fn refused_splits(engine: Engine) -> Vec<Case> {
+    if !engine_sites(engine).any(|site| site.name().contains(".link.")) {
+        return Vec::new(); // It splits under an intent.
+    }
     let (run, leaves) = filled(engine);
-    let next = GREATEST - leaves;
-    let refused = |name: &str, write: &str| {
-        let script = format!("insert {RUN} {run}\ninsert {CHUNK} {THREE_KIB}\n")
-            + &lines((0..leaves).map(|i| format!("insert {} 3", GREATEST - i)))
-            + &format!(
-                "remove {CHUNK}\nreopen\nexplore\nrefused {write}\nupdate {GREATEST} 4\nupdate {} \
-                7\nremove {RUN}\ninsert {next} 1\n",
-                GREATEST - 1,
-            );
+    if leaves < u64::from(engine.least_leaf_slots()) {
+        return Vec::new(); // No leaf is full yet when there is no room for another record.
+    }
+    let script = format!("insert {RUN} {run}\ninsert {CHUNK} {THREE_KIB}\n")
+        + &lines((0..leaves).map(|i| format!("insert {} 3", GREATEST - i)))
+        + &format!(
+            "remove {CHUNK}\nreopen\nexplore\nrefused insert {} 1\nupdate {GREATEST} 4\nupdate {} \
+            7\nremove {RUN}\ninsert {} 1\n",
+            GREATEST - leaves,
+            GREATEST - 1,
+            GREATEST - leaves,
+        );
+    let name = "a split that a full pool refuses";
+    vec![
         Case::scripted(name, engine, Store, U64, 1, &script)
             .in_pool(POOL_BYTES, POOL_BYTES)
-            .with_budget(8)
-    };
-    let batch = format!("batch insert {next} 1; insert {CHUNK} {THREE_KIB}");
-    let mut cases = vec![refused("a batch that a full pool refuses", &batch)];
-    let links = engine_sites(engine).any(|site| site.name().contains(".link."));
-    // Else it splits under an intent, or no leaf is full yet when there is no room for a record.
-    if links && leaves >= u64::from(engine.least_leaf_slots()) {
-        cases.push(refused("a split that a full pool refuses", &format!("insert {next} 1")));
-    }
-    cases
+            .with_budget(8),
+    ]
 }
 
 /// The largest value of `RUN` beside which there is room for that of `CHUNK` and for one key, and

@@ -3,7 +3,10 @@
 
 use everleaf::Engine;
 use everleaf_crash::{Mutant, Options, Report, explore};
-use everleaf_testkit::{EngineSubject, Level, POOL_SITES, Scenario, ScriptKeys};
+use everleaf_testkit::{
+    Action, AllocatorOperation, AllocatorSubject, EngineSubject, Level, POOL_SITES, Scenario,
+    ScriptKeys,
+};
 
 fn explored(engine: Engine, scenario: Scenario, options: &Options) -> Report {
     let subject =
@@ -50,17 +53,28 @@ fn every_barrier_of_a_batch_is_needed() {
             "{full}cut pool.batch.{site} batch insert 15 1; remove 30; update 20 3\ninsert 50 30\n"
         )
     };
-    for script in [plain, apart, cut("B2.fence"), cut("B5.fence")] {
-        let options = Options { mutate: true, ..options(16) };
-        let report = explored(
-            Engine::FpTree,
-            Scenario::parse(&script, Some(ScriptKeys::U64)).unwrap(),
-            &options,
-        );
-        let without =
-            |mutant: &Mutant| matches!(mutant, Mutant::Without(_)).then(|| mutant.site().name());
+    let options = Options { mutate: true, ..options(16) };
+    let without =
+        |mutant: &Mutant| matches!(mutant, Mutant::Without(_)).then(|| mutant.site().name());
+    // An engine that takes part in a batch, and one whose entries are changed one by one.
+    let scripts = [
+        (Engine::FpTree, &plain),
+        (Engine::FpTree, &apart),
+        (Engine::FpTree, &cut("B2.fence")),
+        (Engine::FpTree, &cut("B5.fence")),
+        (Engine::CircTree, &plain),
+    ];
+    for (engine, script) in scripts {
+        let scenario = Scenario::parse(script, Some(ScriptKeys::U64)).unwrap();
+        let report = explored(engine, scenario, &options);
         killed.extend(report.killed.iter().filter_map(|(mutant, _)| without(mutant)));
     }
+    // The chunk that a batch has taken which is given up, and what another thread then puts there.
+    let given_up = [Action::RefusedBatch(1000), Action::Doubt(0, 1000)];
+    let given_up = given_up.map(|action| AllocatorOperation { worker: 0, action });
+    let report = explore(&AllocatorSubject::new(Vec::new(), given_up.into()), &options).unwrap();
+    assert!(report.violations.is_empty(), "{}", report.violations[0]);
+    killed.extend(report.killed.iter().filter_map(|(mutant, _)| without(mutant)));
     let of_batches =
         |name: &&str| name.starts_with("pool.batch.") || name.starts_with("pool.recover.batch.");
     let sites = POOL_SITES.iter().map(|site| site.name()).filter(of_batches);
