@@ -90,7 +90,8 @@ fn a_full_pool_gets_back_what_is_read_no_more() {
     let mut records = pool.pin();
     free(&mut worker);
     let refused = worker.alloc_record_into(&cells[0], &[&[7; 4000]]);
-    assert!(matches!(refused, Err(PoolError::PoolFull { .. })), "{refused:?}");
+    let Err(PoolError::Held { bytes }) = refused else { panic!("{refused:?}") };
+    assert_eq!(bytes, most as u64 * 4096, "all that was freed waits for the reader");
     records.renew();
     assert_eq!(fill(&mut worker), most, "a new guard does not read what was freed before it");
     free(&mut worker);
@@ -135,7 +136,7 @@ fn threads_read_what_others_replace() {
             let new = loop {
                 match worker.begin_link(old, Some(&[&content])) {
                     Ok(new) => break new,
-                    Err(PoolError::PoolFull { .. }) => std::thread::yield_now(),
+                    Err(error) if error.is_full() => std::thread::yield_now(),
                     Err(error) => {
                         stop.store(true, Ordering::Relaxed);
                         panic!("{error}");

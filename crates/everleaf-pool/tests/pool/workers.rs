@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use everleaf_pmem::{Cpu, Hardware, Media, PCell, PPtr, Region, persistent};
-use everleaf_pool::{Format, KeyType, Pool, PoolError, Record, Worker};
+use everleaf_pool::{Format, KeyType, Pool, Record, Worker};
 
 persistent! {
     struct Slots {
@@ -126,7 +126,7 @@ fn threads_share_a_pool(threads: u64, max_bytes: u64) {
                                 (0..bytes).map(|i| (i ^ turn ^ thread << 6) as u8).collect();
                             match worker.alloc_record_into(cell, &[&new]) {
                                 Ok(()) => *content = Some(new),
-                                Err(PoolError::PoolFull { .. }) => {}
+                                Err(error) if error.is_full() => {}
                                 Err(error) => panic!("{error}"),
                             }
                         }

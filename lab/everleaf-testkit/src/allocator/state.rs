@@ -316,7 +316,7 @@ fn act(pool: &Pool<Traced>, worker: &mut Worker<Traced>, action: &Action) -> Res
         Action::RefusedRun(chunks) => {
             let refusal = || PoolError::PoolFull { requested_bytes: 0 };
             match worker.alloc_run(RUNS, chunks * CHUNK, |_, _| Err(refusal())) {
-                Err(PoolError::PoolFull { .. }) => {}
+                Err(error) if error.is_full() => {}
                 other => _ = other?,
             }
         }
