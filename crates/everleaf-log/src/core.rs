@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_utils::{Backoff, CachePadded};
 use everleaf_pmem::{Hardware, LINE, Mapping, Media, MediaError, SyncLatch};
@@ -75,6 +75,10 @@ pub(crate) struct Core {
     /// What the thread behind the media is to do.
     pub(crate) signals: crate::thread::Signals,
     pub(crate) syncs: AtomicU64,
+    /// When it was made.
+    began: Instant,
+    /// Everything that was captured so many milliseconds after that is durable.
+    durable_ms: AtomicU64,
     pub(crate) checkpoints: AtomicU64,
     pub(crate) base_bytes: AtomicU64,
     /// Held while the file grows.
@@ -123,6 +127,8 @@ impl Core {
             appended_bytes,
             signals: Default::default(),
             syncs: AtomicU64::new(0),
+            began: Instant::now(),
+            durable_ms: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
             base_bytes: AtomicU64::new(0),
             growing: Mutex::new(()),
@@ -259,6 +265,7 @@ impl Core {
     /// Writes and syncs what was captured, with nobody else doing so.
     fn commit(&self) -> Result<u64, MediaError> {
         self.check()?;
+        let begun_ms = self.now_ms();
         let (point, (files, place)) = {
             let mut log = self.log.lock();
             let point = self.append_group(&mut log)?;
@@ -274,6 +281,7 @@ impl Core {
             file.sync().map_err(|source| self.fail("syncing the log", source))?;
         }
         self.log.lock().note_synced(place);
+        self.durable_ms.fetch_max(begun_ms, Relaxed);
         Ok(point)
     }
 
@@ -325,7 +333,7 @@ impl Core {
     /// takes too much memory. The caller holds nothing.
     pub(crate) fn wait(&self, point: u64) -> Result<(), MediaError> {
         match point {
-            0 => self.check()?,
+            0 => self.wait_if_old()?,
             _ if self.is_reached(point) => return Ok(()),
             _ => self.wait_for(point)?,
         }
@@ -347,6 +355,22 @@ impl Core {
             self.signals.wait_for_room(Duration::from_millis(20));
         }
         Ok(())
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    /// Of a buffered log: waits where what is not durable is older than two intervals, which the
+    /// thread that commits would not let happen if the disk were fast enough.
+    fn wait_if_old(&self) -> Result<(), MediaError> {
+        self.check()?;
+        let Some(interval) = self.options.interval else { return Ok(()) };
+        let age_ms = self.now_ms().saturating_sub(self.durable_ms.load(Relaxed));
+        if u128::from(age_ms) <= 2 * interval.as_millis() {
+            return Ok(());
+        }
+        self.wait_for(self.point())
     }
 
     /// Writes an empty group behind the last one, so that damage to that is seen.

@@ -1,5 +1,6 @@
-//! What happens while nobody waits: groups of a buffered log, the group behind the last one,
-//! segments ahead of need, checkpoints.
+//! What happens while nobody waits: the group behind the last one, segments ahead of need,
+//! checkpoints; and by a thread of its own, which none of that holds up, the groups of a buffered
+//! log.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,6 +23,8 @@ pub(crate) struct Signals {
     wake: Condvar,
     /// Notified after each checkpoint.
     room: Condvar,
+    /// Notified when the threads are to end.
+    stopped: Condvar,
     /// A group was committed that the thread does not know of.
     committed: AtomicBool,
 }
@@ -60,51 +63,71 @@ impl Signals {
     fn stop(&self) {
         self.wanted.lock().stop = true;
         self.wake.notify_one();
+        self.stopped.notify_all();
+    }
+
+    /// Whether the threads are to end, at once or within this time.
+    fn stops_within(&self, time: Duration) -> bool {
+        let mut wanted = self.wanted.lock();
+        if !wanted.stop {
+            self.stopped.wait_for(&mut wanted, time);
+        }
+        wanted.stop
     }
 }
 
-/// The thread behind a media; it ends when this is dropped.
+/// The threads behind a media; they end when this is dropped.
 pub(crate) struct Background {
     core: Arc<Core>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Background {
     pub(crate) fn start(core: &Arc<Core>) -> std::io::Result<Self> {
-        let core = Arc::clone(core);
-        let named = std::thread::Builder::new().name("everleaf-log".to_owned());
-        let thread = named.spawn({
-            let core = Arc::clone(&core);
-            move || run(&core)
-        })?;
-        Ok(Self { core, thread: Some(thread) })
+        let mut started = Self { core: Arc::clone(core), threads: Vec::new() };
+        started.spawn("everleaf-log", run)?;
+        if let Some(interval) = core.options.interval {
+            started.spawn("everleaf-commit", move |core| commit_every(core, interval))?;
+        }
+        Ok(started)
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        work: impl FnOnce(&Core) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let (core, named) = (Arc::clone(&self.core), std::thread::Builder::new().name(name.into()));
+        self.threads.push(named.spawn(move || work(&core))?);
+        Ok(())
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
         self.core.signals.stop();
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
 }
 
+/// Makes durable what was captured, again and again. Who waits hears of a failure.
+fn commit_every(core: &Core, interval: Duration) {
+    while !core.signals.stops_within(interval) && core.wait_for(core.point()).is_ok() {}
+}
+
 /// Until it is told to stop, or something has failed: those who wait hear of that.
 fn run(core: &Core) {
-    let interval = core.options.interval;
     let mut active = false;
     loop {
         let wanted = {
             let mut wanted = core.signals.wanted.lock();
-            let timeout = interval.or(active.then_some(IDLE));
             if !wanted.stop && !wanted.checkpoint {
-                match timeout {
-                    Some(timeout) => _ = core.signals.wake.wait_for(&mut wanted, timeout),
-                    None if !core.signals.committed.load(Acquire) => {
-                        core.signals.wake.wait(&mut wanted);
-                    }
-                    None => {}
+                if active {
+                    core.signals.wake.wait_for(&mut wanted, IDLE);
+                } else if !core.signals.committed.load(Acquire) {
+                    core.signals.wake.wait(&mut wanted);
                 }
             }
             *wanted
@@ -120,11 +143,9 @@ fn run(core: &Core) {
         }
         make_spare(core);
         let committed = core.signals.committed.swap(false, AcqRel);
-        let _ = match interval {
-            Some(_) => core.wait_for(core.point()),
-            None if active && !committed => core.seal(),
-            None => Ok(()),
-        };
+        if active && !committed {
+            let _ = core.seal();
+        }
         active = committed;
     }
 }

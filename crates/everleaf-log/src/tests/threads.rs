@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use everleaf_pmem::Media;
+use everleaf_pmem::{DurablePoint, Media};
 
 use super::*;
 use crate::{NewFolder, base_file};
@@ -126,8 +126,34 @@ fn the_thread_behind_a_buffered_log_makes_everything_durable_in_time() {
     while !media.is_durable(point) {
         std::thread::yield_now();
     }
+    // A checkpoint that takes its time holds it up as little as writers do.
+    let control = media.core.control.lock();
+    media.core.signals.want_checkpoint();
+    step(&media, 2);
+    let point = media.durable_point();
+    while !media.is_durable(point) {
+        std::thread::yield_now();
+    }
+    drop(control);
     media.kill();
     let media = open(&disk.after_power_failure(|_| 0), None).unwrap();
-    assert_eq!(word(&media, A), 1);
+    assert_eq!(word(&media, A), 2);
+    media.kill();
+}
+
+#[test]
+fn a_writer_of_a_buffered_log_waits_when_what_is_not_durable_is_too_old() {
+    let (disk, media) = created(None);
+    media.kill();
+    let interval = Some(Duration::from_millis(20));
+    let options = LogOptions { background: false, interval, ..options(None) };
+    let media = Logged::open(&base(&disk), Arc::new(disk.clone()), options).unwrap();
+    media.wait_durable(media.durable_point()).unwrap();
+    step(&media, 1);
+    let point = media.durable_point();
+    std::thread::sleep(Duration::from_millis(60));
+    assert!(!media.is_durable(point), "nobody has waited");
+    media.wait_durable(DurablePoint::REACHED).unwrap();
+    assert!(media.is_durable(point));
     media.kill();
 }
