@@ -47,7 +47,7 @@ pub(crate) fn recover_intents<M: Media>(
                     |block: Option<Block>| PPtr::at(block.map_or(0, |block| block.offset));
                 pending.push(PendingLink { slot, new: pointer(new), old: pointer(old) });
             }
-            // Between B2 and B6: it has happened.
+            // Between B2 and B5: it has happened.
             Some(BATCH_TAG) => {
                 let log = blocks(pool, intent)?.1.ok_or_else(|| corrupt(pool, intent))?;
                 batches.push(PendingBatch::read(pool, slot, log)?);

@@ -397,6 +397,9 @@ impl<M: Media> Worker<M> {
         }
         if let Some(staged) = &mut self.batch {
             staged.look_at_all_chunks();
+            // Another worker may link a record in a chunk that was typed for this batch: its own
+            // fences would not make the type durable.
+            self.pool.media().fence(site!("pool.batch.B1.given"));
         }
         kept.iter().try_for_each(|chunk| self.pool.chunks().disown(self.pool.media(), *chunk))
     }

@@ -274,14 +274,21 @@ impl Chunks {
         if let Some(run) = self.unpublished.run(offset) {
             return Ok(run.chunks() * CHUNK);
         }
-        match self.usage(media, chunk)? {
-            Usage::RecordRun(chunks) if offset.is_multiple_of(CHUNK) => Ok(chunks * CHUNK),
-            _ if self.freeing.has(offset) || self.limbo.has(offset) => {
-                let most = MAX_RECORD_BYTES.div_ceil(CHUNK) + 1;
-                let is_run = |chunk: &u64| self.shadow_of(*chunk) == shadow::RECORD_RUN;
-                Ok((chunk..chunk + most).take_while(is_run).count() as u64 * CHUNK)
+        loop {
+            let ended = self.freeing.ended_batches();
+            match self.usage(media, chunk)? {
+                Usage::RecordRun(chunks) if offset.is_multiple_of(CHUNK) => {
+                    return Ok(chunks * CHUNK);
+                }
+                _ if self.freeing.has(offset) || self.limbo.has(offset) => {
+                    let most = MAX_RECORD_BYTES.div_ceil(CHUNK) + 1;
+                    let is_run = |chunk: &u64| self.shadow_of(*chunk) == shadow::RECORD_RUN;
+                    return Ok((chunk..chunk + most).take_while(is_run).count() as u64 * CHUNK);
+                }
+                // A batch shows its runs before the table has them, and keeps them until it has.
+                _ if self.freeing.ended_batches() != ended => {}
+                _ => return Err(PoolError::corrupt(offset, Corruption::Pointer)),
             }
-            _ => Err(PoolError::corrupt(offset, Corruption::Pointer)),
         }
     }
 

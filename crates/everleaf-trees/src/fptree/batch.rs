@@ -21,6 +21,9 @@
 //! first round only. Each round is durable when its leaves are unlocked. What is refused for want
 //! of room is an ordinary operation: all before it is durable, and no key was removed yet.
 //!
+//! Recovery makes no change of a key that was written since, although leaves are unlocked before
+//! the batch is forgotten: the caller keeps its keys from others until then.
+//!
 //! The leaves of a round are locked from when their entries are prepared until P3 is fenced: in the
 //! first round over the two fences of the commit too, up to 128 leaves. A leaf that another thread
 //! has locked is waited for only while this thread has none; else it ends the round. So batches

@@ -136,6 +136,7 @@ impl Subject for AllocatorSubject {
             "pool.batch.B4.",
             "pool.batch.B5.",
             "pool.batch.B1.fence",
+            "pool.batch.B1.given",
             "pool.recover.batch.",
             "pool.close.C3.",
             "pool.epoch.",

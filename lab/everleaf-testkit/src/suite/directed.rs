@@ -346,6 +346,10 @@ const STORE_MEETINGS: &[(&str, &str)] = &[
         "a batch and a reader",
         "thread 1 batch upsert 10 4; insert 20 2\nthread 2 get 20\nthread 2 get 10\n",
     ),
+    (
+        "a batch of a value that takes chunks, and a reader",
+        "thread 1 batch upsert 10 21474836480; remove 30\nthread 2 get 10\n",
+    ),
     ("a batch and what it frees", "thread 1 batch upsert 10 4; remove 30\nthread 2 insert 60 4\n"),
     (
         "two batches of other keys in the same leaves",

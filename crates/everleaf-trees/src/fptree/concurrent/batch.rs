@@ -32,7 +32,7 @@ impl<'t, K: TreeKey, M: Media, S: Shape> BatchTree<K, S> for &'t ConcurrentFpTre
     ) -> Option<(u64, Self::Hold)> {
         let (tree, relax) = (*self, self.relax());
         let has = |offset| {
-            let mut locked = held.iter().filter_map(|held| held.hold.as_ref());
+            let mut locked = held.iter().rev().filter_map(|held| held.hold.as_ref());
             locked.any(|locked| tree.locks.is_locked_by(offset, locked))
         };
         loop {
