@@ -69,6 +69,8 @@ pub(crate) struct Core {
     pub(crate) options: LogOptions,
     /// Pages that may be private; without an image any number.
     pub(crate) memory_pages: u64,
+    /// The system gives no page back: the limit says nothing then.
+    pub(crate) keeps_pages: AtomicBool,
     /// What had been appended where the log begins.
     pub(crate) redo_bytes: AtomicU64,
     pub(crate) appended_bytes: AtomicU64,
@@ -123,6 +125,7 @@ impl Core {
             control_file,
             options,
             memory_pages: memory_bytes / BLOCK,
+            keeps_pages: AtomicBool::new(false),
             redo_bytes: AtomicU64::new(0),
             appended_bytes,
             signals: Default::default(),

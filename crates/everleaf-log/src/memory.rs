@@ -39,6 +39,7 @@ impl Core {
     #[inline]
     pub(crate) fn takes_quarters(&self, quarters: u64) -> bool {
         self.lines.private_pages() > self.memory_pages * quarters / 4
+            && !self.keeps_pages.load(Relaxed)
     }
 
     /// Sees to it that no more than so many quarters of the memory are taken, at the price of two
@@ -50,7 +51,8 @@ impl Core {
         }
         let done = self.checkpoints.load(Relaxed);
         self.signals.want_checkpoint();
-        while self.takes_quarters(quarters) && self.checkpoints.load(Relaxed) < done + 2 {
+        let wants = || self.takes_quarters(quarters) && !self.signals.is_stopped();
+        while wants() && self.checkpoints.load(Relaxed) < done + 2 {
             self.check()?;
             self.signals.want_checkpoint();
             self.signals.wait_for_room(PAUSE);
@@ -79,8 +81,13 @@ impl Core {
             std::array::from_fn(|line| self.latch(first + line as u64));
         let clean = (self.weak.is(Weak::DirtyGoes) || !self.lines.is_marked(page))
             && (self.weak.is(Weak::UnflushedGoes) || !self.lines.is_new(page));
-        if clean && self.hardware.region().revert(page * BLOCK, BLOCK) {
-            self.lines.forget_private(page);
+        if !clean {
+            return;
+        }
+        match self.hardware.region().revert(page * BLOCK, BLOCK) {
+            true => self.lines.forget_private(page),
+            // Memory that the program has locked: to wait for it would be in vain, for ever.
+            false => self.keeps_pages.store(true, Relaxed),
         }
     }
 }

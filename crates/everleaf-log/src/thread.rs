@@ -66,6 +66,10 @@ impl Signals {
         self.stopped.notify_all();
     }
 
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.wanted.lock().stop
+    }
+
     /// Whether the threads are to end, at once or within this time.
     fn stops_within(&self, time: Duration) -> bool {
         let mut wanted = self.wanted.lock();

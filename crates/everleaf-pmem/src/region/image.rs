@@ -26,6 +26,11 @@ impl Region {
         if file::is_on_tmpfs(&file)? && file::holes(&file, len, 0).is_none() {
             return Err(MapError::Sparse { missing_bytes: len });
         }
+        // SAFETY: it only tells a number.
+        if unsafe { libc::sysconf(libc::_SC_PAGESIZE) } != PAGE as libc::c_long {
+            // The system would give more pages back than were written.
+            return Err(MapError::Sparse { missing_bytes: len });
+        }
         let backing = Backing::ANONYMOUS;
         let region = Self::reserve(Some(file), Mapping::Image, backing, len, max_len.max(len))?;
         region.map_existing(len)?;
