@@ -103,9 +103,9 @@ const EQUIVALENT_MUTANTS: &[(&str, &str)] = &[
     ),
     (
         "swap fptree.batch.P3.fence",
-        "what follows in the batch is its next round, and the batch counts: a crash makes both \
-         again, in whichever order they were durable; that the last one is durable before the \
-         batch ends is what the fence is for: left out, it is missed",
+        "a split that follows the round and allocates first, a leaf or the record of its bound, \
+         speaks of other memory until the next fence; where the split's own steps follow at once \
+         (fptree, u64 keys) it is missed, and so it is everywhere where it is left out",
     ),
 ];
 
@@ -193,6 +193,7 @@ fn batches() -> Vec<Directed> {
         ("one round", "insert 85 1; upsert 80 2; upsert 70 4; insert 86 5"),
         ("a split in the middle", "insert 5 1; insert 6 4; upsert 60 2; insert 85 2; insert 86 3"),
         ("a split at the end", "upsert 10 2; insert 85 1; insert 86 2; insert 87 3"),
+        ("a split at the end, of a leaf just filled", "upsert 10 2; insert 5 1; insert 6 4"),
         ("a leaf emptied in the middle", "remove 20; remove 40; remove 50; remove 60; remove 80"),
         ("a leaf emptied at the end", "upsert 10 2; remove 50; remove 70; remove 80"),
         ("a round of words, one of removals", "insert 5 1; upsert 40 1; remove 30; remove 60"),
