@@ -6,6 +6,7 @@
 //! P2 COMMIT  the steps': the batch counts                   theirs, and a fence
 //! P3         words of present keys; fingerprints, bitmaps;  flush each line, fence
 //!            the rest of the steps
+//! P4         the rest of the steps, where they were not in P3             theirs, fence
 //! ```
 //!
 //! Crash before P2: the slots are dead, what is in them means nothing. After it: any mixture of
@@ -18,8 +19,9 @@
 //! and meets no change that must be made by itself: a new key whose leaf has no dead slot, or the
 //! removal of the last key of a leaf. Such a change follows the round, as an ordinary operation
 //! with fences of its own, when no leaf is locked; the next round begins behind it. P2 is in the
-//! first round only. Each round is durable when its leaves are unlocked. What is refused for want
-//! of room is an ordinary operation: all before it is durable, and no key was removed yet.
+//! first round only. Each round is durable when its leaves are unlocked: a split that follows
+//! relies on the bitmap that it reads. What is refused for want of room is an ordinary operation:
+//! all before it is durable, and no key was removed yet.
 //!
 //! Recovery makes no change of a key that was written since, although leaves are unlocked before
 //! the batch is forgotten: the caller keeps its keys from others until then.
@@ -28,8 +30,8 @@
 //! first round over the two fences of the commit too, up to 128 leaves. A leaf that another thread
 //! has locked is waited for only while this thread has none; else it ends the round. So batches
 //! cannot wait for each other, although leaves share locks in no order. Who has leaves locked does
-//! not wait for threads that wait for leaves: inner nodes are locked by who changes them, under the
-//! lock of one leaf that he has already.
+//! not wait for threads that wait for leaves: inner nodes are locked by those who change them, under the
+//! lock of one leaf that they have already.
 //!
 //! Flushes: the lines of the entries, one for each leaf whose bitmap changes, those of the words
 //! (PTree: those of key words and of words apart). Fences: 1 beside the two of the commit; each
