@@ -30,8 +30,8 @@
 //! first round over the two fences of the commit too, up to 128 leaves. A leaf that another thread
 //! has locked is waited for only while this thread has none; else it ends the round. So batches
 //! cannot wait for each other, although leaves share locks in no order. Who has leaves locked does
-//! not wait for threads that wait for leaves: inner nodes are locked by those who change them, under the
-//! lock of one leaf that they have already.
+//! not wait for threads that wait for leaves: inner nodes are locked by those who change them,
+//! under the lock of one leaf that they have already.
 //!
 //! Flushes: the lines of the entries, one for each leaf whose bitmap changes, those of the words
 //! (PTree: those of key words and of words apart). Fences: 1 beside the two of the commit; each
