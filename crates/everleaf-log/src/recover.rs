@@ -335,7 +335,7 @@ pub(crate) fn replay(base: &Base, disk: &dyn Disk, weak: Weakness) -> Result<Rep
 /// The file as private memory; none where it cannot be mapped.
 fn mapped(base: &Base, bytes: u64, max_bytes: u64) -> Result<Option<Hardware>, LogError> {
     let file = base.file.to_map().map_err(LogError::io("opening the pool"))?;
-    let region = file.and_then(|file| Region::image(file, bytes, max_bytes).ok());
+    let region = file.map(|file| Region::image(file, bytes, max_bytes)).transpose()?.flatten();
     Ok(region.map(|region| Hardware::new(region, &Cpu::detect())).transpose()?)
 }
 

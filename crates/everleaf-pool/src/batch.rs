@@ -9,18 +9,21 @@
 //! B1         the new records and the log are durable       flush each, fence
 //!            Crash: no intent names them, and their bits are clear.
 //! B2 COMMIT  the intent := {batch, log}                    flush, fence
-//!            Crash from here on: B3 to B5 are done (again) by recovery.
-//! B3         the caller changes its index
-//! B4         bit(new) := 1, bit(old) := 0, each            one flush a chunk, fence
+//!            Crash from here on: the rest is done (again) by recovery.
+//! B3         bit(new) := 1, each                           one flush a chunk
+//!            The caller changes its index.
+//! B4         bit(old) := 0, each, if there is an old       one flush a chunk, fence
 //! B5         the intent := nothing                         flush, fence
 //! ```
 //!
-//! What the caller stores beside the records before B1, and has flushed, is durable by the fence of
-//! B1; a caller whose last changes of B3 are flushed makes one fence for them and for B4
+//! B3 comes before anybody finds a new record: the table says how long it is. It has no fence of
+//! its own: it is durable with the first one that the index makes, or with B4. What the caller
+//! stores beside the records before B1, and has flushed, is durable by the fence of B1; a caller
+//! whose last changes are flushed makes one fence for them and for B4
 //! ([`mark_batch`](Worker::mark_batch)). So is a batch four fences. If the index has no place for
-//! an entry, the caller restores those that it has changed, durably, and B4 is left out: the new
-//! blocks are free by their bits. A crash in the middle of that is recovered like any other:
-//! forward if there is place then, and back if not: neither was acknowledged.
+//! an entry, the caller restores those that it has changed, durably, and instead of the old blocks
+//! the new ones are freed in B4. A crash in the middle of that is recovered like any other: forward
+//! if there is place then, and back if not: neither was acknowledged.
 //!
 //! Between B1 and B5 no worker may take the new blocks, the log's, or the old ones, whatever their
 //! bits say: they are kept (`chunks/freeing.rs`). The bit of the log is never set but by recovery,
@@ -82,6 +85,11 @@ impl Staged {
                 self.log.extend_from_slice(&run.chunks().to_le_bytes());
             }
         }
+    }
+
+    /// What is free at the end of a batch that was done, or taken back.
+    fn freed(&self, done: bool) -> &[Block] {
+        if done { &self.old } else { &self.new }
     }
 
     /// Every block that is kept.
@@ -246,10 +254,12 @@ impl<M: Media> Worker<M> {
         self.pool.chunks().keep(self.pool.media(), staged.old.iter().copied())
     }
 
-    /// B1 and B2: the batch happens. One flush and two fences.
+    /// B1 to B3: the batch happens. One flush and two fences, and a flush for each chunk that holds
+    /// new records.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if there is no intent for this worker: nothing has happened.
+    /// [`PoolError::Corrupt`] if the allocator's words are damaged: whether the batch happened is
+    /// decided when the pool is opened the next time.
     ///
     /// # Panics
     /// If no log was written.
@@ -274,37 +284,39 @@ impl<M: Media> Worker<M> {
         );
         media.flush(site!("pool.batch.B2.intent"), &intent.tag);
         media.fence(site!("pool.batch.B2.fence"));
-        Ok(())
+        // B3. Durable at the latest with the next fence, or set again by recovery.
+        pool.chunks().mark_all(media, site!("pool.batch.B3.blocks"), &staged.new, true)
     }
 
-    /// B4: what is new is in use, what was replaced is not; flushed, and the caller fences before
-    /// [`end_batch`](Worker::end_batch). The index holds all that is new. One flush for each chunk.
+    /// B4: what was replaced is free; flushed, and the caller fences before
+    /// [`end_batch`](Worker::end_batch). The index holds all that is new, or (not `done`) all that
+    /// was there before: then what is new is free. One flush for each chunk.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
-    pub fn mark_batch(&mut self) -> Result<(), PoolError> {
+    pub fn mark_batch(&mut self, done: bool) -> Result<(), PoolError> {
         let Some(staged) = &mut self.batch else { return Ok(()) };
         staged.marked = true;
-        let site = site!("pool.batch.B4.blocks");
-        self.pool.chunks().exchange_all(self.pool.media(), site, &staged.new, &staged.old)
+        let (freed, site) = (staged.freed(done), site!("pool.batch.B4.blocks"));
+        self.pool.chunks().mark_all(self.pool.media(), site, freed, false)
     }
 
     /// B5, and before it B4 where the caller has not done that: ends a batch that was committed.
-    /// The index holds all that is new, durably, or (not `done`) all that was there before. One
-    /// flush and one fence; with B4 a flush for each chunk and a fence besides.
+    /// What the index holds is durable. One flush and one fence; with B4 a flush for each chunk and
+    /// a fence besides, if anything is freed.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
     pub fn end_batch(&mut self, done: bool) -> Result<(), PoolError> {
-        if done && self.batch.as_ref().is_some_and(|staged| !staged.marked) {
-            self.mark_batch()?;
+        let is_due = |staged: &Staged| !staged.marked && !staged.freed(done).is_empty();
+        if self.batch.as_ref().is_some_and(is_due) {
+            self.mark_batch(done)?;
             self.pool.media().fence(site!("pool.batch.B4.fence"));
         }
         let Some(staged) = self.batch.take() else { return Ok(()) };
-        debug_assert!(done || !staged.marked, "its old blocks are free");
         let pool = &*self.pool;
         let media = pool.media();
-        let freed = if done { &staged.old } else { &staged.new };
+        let freed = staged.freed(done);
         let intent = pool.intent(self.slot)?;
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.batch.B5.retire"), &intent.tag);

@@ -14,27 +14,29 @@ impl Region {
     /// growth maps the file where it is long enough, and memory where it is not. A process that is
     /// forked has none of it.
     ///
+    /// None where there can be none: of a file with holes on tmpfs, each page of which would have
+    /// to be allocated to be read; and where the system's pages are larger than 4096 bytes, so that
+    /// it would give back more than was written.
+    ///
     /// # Errors
-    /// [`MapError::Truncated`] when the file is shorter; [`MapError::Sparse`] when it has holes on
-    /// tmpfs, each page of which would have to be allocated to be read; [`MapError::TooLarge`],
+    /// [`MapError::Truncated`] when the file is shorter; [`MapError::TooLarge`],
     /// [`MapError::System`].
-    pub fn image(file: File, len: u64, max_len: u64) -> Result<Self, MapError> {
+    pub fn image(file: File, len: u64, max_len: u64) -> Result<Option<Self>, MapError> {
         let found_bytes = file::length(&file)?;
         if found_bytes < len {
             return Err(MapError::Truncated { found_bytes, expected_bytes: len });
         }
         if file::is_on_tmpfs(&file)? && file::holes(&file, len, 0).is_none() {
-            return Err(MapError::Sparse { missing_bytes: len });
+            return Ok(None);
         }
         // SAFETY: it only tells a number.
         if unsafe { libc::sysconf(libc::_SC_PAGESIZE) } != PAGE as libc::c_long {
-            // The system would give more pages back than were written.
-            return Err(MapError::Sparse { missing_bytes: len });
+            return Ok(None);
         }
         let backing = Backing::ANONYMOUS;
         let region = Self::reserve(Some(file), Mapping::Image, backing, len, max_len.max(len))?;
         region.map_existing(len)?;
-        Ok(region)
+        Ok(Some(region))
     }
 
     /// Gives pages of an image back to the file: they show what it holds, and take no memory. For
@@ -84,7 +86,8 @@ mod tests {
                 u64::from_ne_bytes([byte; WORD])
             };
             let words: Vec<u64> = (0..4).map(|page| write(page, page as u8)).collect();
-            let image = Region::image(file.try_clone().unwrap(), 4 * PAGE, 1 << 20).unwrap();
+            let image =
+                Region::image(file.try_clone().unwrap(), 4 * PAGE, 1 << 20).unwrap().unwrap();
             assert!((0..4).all(|page| load(&image, page * PAGE) == words[page as usize]));
             image.cells(PAGE, 1).unwrap()[0].store(7, Ordering::Relaxed);
             let now = [write(1, 0xa1), write(2, 0xa2)];
@@ -109,7 +112,7 @@ mod tests {
     fn pages_that_are_given_back_are_the_files_again() {
         let file = new_file();
         file.write_all_at(&[1; 4 * PAGE as usize], 0).unwrap();
-        let image = Region::image(file.try_clone().unwrap(), 4 * PAGE, 4 * PAGE).unwrap();
+        let image = Region::image(file.try_clone().unwrap(), 4 * PAGE, 4 * PAGE).unwrap().unwrap();
         let store = |page: u64| image.cells(page * PAGE, 1).unwrap()[0].store(7, Ordering::Relaxed);
         (0..4).for_each(store);
         file.write_all_at(&[2; PAGE as usize], 2 * PAGE).unwrap();
@@ -126,7 +129,7 @@ mod tests {
     fn a_process_that_is_forked_has_no_image() {
         let file = new_file();
         file.set_len(4 * PAGE).unwrap();
-        let image = Region::image(file, 4 * PAGE, 1 << 20).unwrap();
+        let image = Region::image(file, 4 * PAGE, 1 << 20).unwrap().unwrap();
         image.file.as_ref().unwrap().set_len(8 * PAGE).unwrap();
         image.grow(8 * PAGE).unwrap();
         let mappings = std::fs::read_to_string("/proc/self/smaps").unwrap();
@@ -154,7 +157,7 @@ mod tests {
         if let Ok(file) = tempfile::tempfile_in("/dev/shm") {
             file.set_len(2 * PAGE).unwrap();
             let refused = Region::image(file, 2 * PAGE, 2 * PAGE);
-            assert!(matches!(refused, Err(MapError::Sparse { .. })), "{refused:?}");
+            assert!(matches!(refused, Ok(None)), "{refused:?}");
         }
     }
 }

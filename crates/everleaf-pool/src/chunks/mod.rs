@@ -274,21 +274,14 @@ impl Chunks {
         if let Some(run) = self.unpublished.run(offset) {
             return Ok(run.chunks() * CHUNK);
         }
-        loop {
-            let ended = self.freeing.ended_batches();
-            match self.usage(media, chunk)? {
-                Usage::RecordRun(chunks) if offset.is_multiple_of(CHUNK) => {
-                    return Ok(chunks * CHUNK);
-                }
-                _ if self.freeing.has(offset) || self.limbo.has(offset) => {
-                    let most = MAX_RECORD_BYTES.div_ceil(CHUNK) + 1;
-                    let is_run = |chunk: &u64| self.shadow_of(*chunk) == shadow::RECORD_RUN;
-                    return Ok((chunk..chunk + most).take_while(is_run).count() as u64 * CHUNK);
-                }
-                // A batch shows its runs before the table has them, and keeps them until it has.
-                _ if self.freeing.ended_batches() != ended => {}
-                _ => return Err(PoolError::corrupt(offset, Corruption::Pointer)),
+        match self.usage(media, chunk)? {
+            Usage::RecordRun(chunks) if offset.is_multiple_of(CHUNK) => Ok(chunks * CHUNK),
+            _ if self.freeing.has(offset) || self.limbo.has(offset) => {
+                let most = MAX_RECORD_BYTES.div_ceil(CHUNK) + 1;
+                let is_run = |chunk: &u64| self.shadow_of(*chunk) == shadow::RECORD_RUN;
+                Ok((chunk..chunk + most).take_while(is_run).count() as u64 * CHUNK)
             }
+            _ => Err(PoolError::corrupt(offset, Corruption::Pointer)),
         }
     }
 
@@ -480,37 +473,10 @@ impl Chunks {
         blocks: &[Block],
         allocated: bool,
     ) -> Result<(), PoolError> {
-        self.mark_lines(media, site, blocks, |block| (*block, allocated))
-    }
-
-    /// Sets the bits of some blocks and clears those of others: one flush a chunk. Idempotent;
-    /// durable at the next fence.
-    pub fn exchange_all<M: Media>(
-        &self,
-        media: &M,
-        site: Site,
-        new: &[Block],
-        old: &[Block],
-    ) -> Result<(), PoolError> {
-        let (new, old) = (new.iter().map(|new| (*new, true)), old.iter().map(|old| (*old, false)));
-        let mut blocks: Vec<(Block, bool)> = new.chain(old).collect();
-        blocks.sort_unstable_by_key(|(block, _)| block.offset);
-        self.mark_lines(media, site, &blocks, |block| *block)
-    }
-
-    /// Sets or clears the bits of blocks, as `wanted` says: those of one chunk stand in a row.
-    fn mark_lines<T, M: Media>(
-        &self,
-        media: &M,
-        site: Site,
-        blocks: &[T],
-        wanted: impl Fn(&T) -> (Block, bool),
-    ) -> Result<(), PoolError> {
-        let chunk = |block: &T| wanted(block).0.offset / CHUNK;
-        for blocks in blocks.chunk_by(|a, b| chunk(a) == chunk(b)) {
+        for blocks in blocks.chunk_by(|a, b| a.offset / CHUNK == b.offset / CHUNK) {
             let mut changed = None;
-            for (block, allocated) in blocks.iter().map(&wanted) {
-                let set = self.set(media, block, allocated)?;
+            for block in blocks {
+                let set = self.set(media, *block, allocated)?;
                 changed = set.and_then(|(cell, changed)| changed.then_some(cell)).or(changed);
             }
             if let Some(cell) = changed {

@@ -14,16 +14,9 @@ pub(super) const EQUIVALENT_MUTANTS: &[(&str, &str)] = &[
         "what a creation that was cut has left is free before or after the next attempt takes \
          memory: nothing leads to either, and a run that takes the same chunk is not swapped",
     ),
-    ("pool.batch.B2.fence", FENCED_FIRST),
-    ("swap pool.batch.B2.fence", FENCED_FIRST),
     ("pool.recover.epoch.end", ONE_WORKER),
     ("pool.recover.epoch.end.fence", ONE_WORKER),
 ];
-
-/// Where a batch changes its index entry by entry.
-const FENCED_FIRST: &str = "an operation of NV-Tree or of the encoded clfB-tree fences what it \
-     has prepared before it commits, and the intent of the batch with it; where a word changes in \
-     place at once (clfB-trees, FPTrees) it is missed, as tests/testkit/batches.rs sees to";
 
 /// What is durable of an intent that recovery has ended is overwritten before it can do harm, where
 /// the next epoch ends by the same slot.

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! P1         the new records and the log of the batch are written            stage, log_batch
-//! P2 COMMIT  the log counts                                                  commit_batch
+//! P2 COMMIT  the log counts, and the new records are in use                  commit_batch
 //! P3         the index holds every new record; removals come last            the engine's own
-//! P4         the new records are in use, the old ones are not                mark_batch
+//! P4         the old records are free                                        mark_batch
 //! P5         the intent is cleared                                           end_batch
 //! ```
 //!
@@ -20,7 +20,7 @@
 //!
 //! Should the index refuse an entry in P3, which it does for want of room, the entries that it has
 //! taken are restored. That needs no room: new keys are removed, values of present keys are set
-//! back, and no key was removed yet. What is new was never marked as in use.
+//! back, and no key was removed yet. Instead of the old records the new ones are freed in P4.
 //!
 //! On an engine of epochs a batch is what `link/epochs.rs` says.
 
@@ -159,14 +159,13 @@ struct Steps<'w, M: Media> {
 
 impl<M: Media> BatchSteps for Steps<'_, M> {
     fn commit(&mut self) -> Result<(), IndexError> {
-        self.worker.commit_batch()?;
-        self.reached = Reached::Commit;
-        Ok(())
+        self.reached = Reached::Commit; // After an error too: it may count.
+        Ok(self.worker.commit_batch()?)
     }
 
     fn complete(&mut self) -> Result<(), IndexError> {
         self.reached = Reached::Marks;
-        Ok(self.worker.mark_batch()?)
+        Ok(self.worker.mark_batch(true)?)
     }
 }
 
