@@ -114,6 +114,8 @@ pub struct NewFolder {
     folder: Arc<Folder>,
     around: File,
     name: OsString,
+    /// A link to it: the folder that the link is in, and its name.
+    link: Option<(File, OsString)>,
     kept: bool,
 }
 
@@ -126,17 +128,31 @@ impl NewFolder {
         let (around, name) = place_of(path)?;
         rustix::fs::mkdirat(&around, name, Mode::from_raw_mode(0o777))?;
         let folder = Arc::new(Folder::locked(open_in(&around, name)?, true)?);
-        Ok(Self { folder, around, name: name.into(), kept: false })
+        Ok(Self { folder, around, name: name.into(), link: None, kept: false })
     }
 
-    /// The folder at `path`, which was made for what is still being made. It stays unlocked.
+    /// Makes a symbolic link to it at `path`. Where it is, `make` was told as `place`.
+    ///
+    /// # Errors
+    /// As the system reports; [`io::ErrorKind::AlreadyExists`].
+    pub fn link_from(&mut self, path: &Path, place: &Path) -> io::Result<()> {
+        let (around, name) = place_of(path)?;
+        rustix::fs::symlinkat(&place.canonicalize()?, &around, name)?;
+        self.link = Some((around, name.into()));
+        Ok(())
+    }
+
+    /// The folder at `path`, or where a link there leads, which was made for what is still being made. It stays unlocked.
     ///
     /// # Errors
     /// As the system reports.
     pub fn of(path: &Path) -> io::Result<Self> {
-        let (around, name) = place_of(path)?;
+        let place = path.canonicalize()?;
+        let (around, name) = place_of(&place)?;
+        let link = if path.is_symlink() { Some(place_of(path)?) } else { None };
+        let link = link.map(|(around, name)| (around, name.into()));
         let folder = Arc::new(Folder { folder: open_in(&around, name)?, writable: true });
-        Ok(Self { folder, around, name: name.into(), kept: false })
+        Ok(Self { folder, around, name: name.into(), link, kept: false })
     }
 
     /// The folder.
@@ -144,12 +160,13 @@ impl NewFolder {
         Arc::clone(&self.folder)
     }
 
-    /// Makes its name durable.
+    /// Makes its name durable, and the link to it.
     ///
     /// # Errors
     /// As the system reports.
     pub fn sync_name(&self) -> io::Result<()> {
-        sync_names(&self.around)
+        sync_names(&self.around)?;
+        self.link.as_ref().map_or(Ok(()), |(around, _)| sync_names(around))
     }
 
     /// It stays.
@@ -163,6 +180,11 @@ impl NewFolder {
         }
         let (found, made) = (open_in(&self.around, &self.name)?, &self.folder.folder);
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        if let Some((around, name)) = &self.link {
+            // Nothing but a link: a folder that has its name by now stays.
+            rustix::fs::readlinkat(around, name.as_os_str(), Vec::new())?;
+            rustix::fs::unlinkat(around, name.as_os_str(), AtFlags::empty())?;
+        }
         if identity(found.metadata()?) == identity(made.metadata()?) {
             rustix::fs::unlinkat(&self.around, &self.name, AtFlags::REMOVEDIR)?;
         }
@@ -275,6 +297,26 @@ mod tests {
         assert!(path.exists() && fs::read_dir(&moved).unwrap().next().is_none());
         drop(NewFolder::of(&moved).unwrap());
         assert!(path.exists() && !moved.exists());
+    }
+
+    #[test]
+    fn a_new_folder_and_the_link_to_it_go_together() {
+        let around = tempfile::tempdir().unwrap();
+        let (place, link) = (around.path().join("place"), around.path().join("a.pool.log"));
+        let linked = || {
+            let mut new = NewFolder::make(&place).unwrap();
+            new.link_from(&link, &place).unwrap();
+            new.sync_name().unwrap();
+            new
+        };
+        drop(linked());
+        assert!(!place.exists() && !link.is_symlink());
+        linked().keep();
+        assert_eq!(link.canonicalize().unwrap(), place.canonicalize().unwrap());
+        let again = NewFolder::make(&around.path().join("other")).unwrap().link_from(&link, &place);
+        assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        drop(NewFolder::of(&link).unwrap());
+        assert!(!place.exists() && !link.is_symlink());
     }
 
     #[test]

@@ -135,6 +135,15 @@ pub enum Error {
         /// What is wrong with it.
         source: Box<LogError>,
     },
+    /// A new pool was to have its log in a folder, and has none.
+    #[error(
+        "there is no log to put into {}: this pool needs none where it is, or its durability is \
+        `process`; leave the folder out", folder.display()
+    )]
+    NoLog {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// A new pool's log has no place.
     #[error(
         "{} is in the way: it is the log of a pool that is not here; remove it, or choose another \

@@ -2,7 +2,8 @@
 //! what is in it: everleaf-log.
 //!
 //! ```text
-//! N1  the folder, and a log in it, all of it synced; then the folder around it is synced
+//! N1  the folder, and a log in it, all of it synced; then the folder around it is synced, and the
+//!     link to it, where the folder is elsewhere
 //! N2  the pool is laid out, and a checkpoint writes it to its file, which has no name yet
 //! N3  the file gets its name (everleaf-pool, F3)
 //! ```
@@ -83,11 +84,16 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
     let file = file.ok_or_else(|| PoolError::Missing { path: path.into() })?;
     let (bytes, max_bytes) = (region.len(), region.max_len());
     drop(region);
-    let folder = folder_of(path);
-    let new = NewFolder::make(&folder).map_err(|source| match source.kind() {
-        io::ErrorKind::AlreadyExists => Error::LogInTheWay { path: folder.clone() },
-        _ => io_failed("creating", &folder)(source),
-    })?;
+    let beside = folder_of(path);
+    let folder = options.log_folder.clone().unwrap_or_else(|| beside.clone());
+    let made = |source: io::Error, path: &Path| match source.kind() {
+        io::ErrorKind::AlreadyExists => Error::LogInTheWay { path: path.into() },
+        _ => io_failed("creating", path)(source),
+    };
+    let mut new = NewFolder::make(&folder).map_err(|source| made(source, &folder))?;
+    if options.log_folder.is_some() {
+        new.link_from(&beside, &folder).map_err(|source| made(source, &beside))?;
+    }
     let base = base_of(new_uuid(), max_bytes, file, false);
     let how = log_options(bytes, options.engine, mode, None);
     let media = Logged::create(&base, new.folder(), bytes, how).map_err(failed(&folder))?;

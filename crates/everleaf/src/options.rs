@@ -64,6 +64,9 @@ pub struct CreateOptions {
     /// ordinary disk `Immediate` and `Buffered` make a log beside the pool, the folder `POOL.log`:
     /// nothing that is acknowledged is lost by a power failure.
     pub durability: Option<DurabilityMode>,
+    /// The folder of the log, which must not exist: on a disk of its own, for instance. `POOL.log`
+    /// is a symbolic link to it then. Default: `POOL.log` itself.
+    pub log_folder: Option<PathBuf>,
     /// What values expire by. Default: the system's clock.
     pub clock: Clock,
     /// Which transactions keep threads apart, where the engine knows any (`fptree-c`). Default:
@@ -80,6 +83,7 @@ impl Default for CreateOptions {
             max_size_bytes: None,
             parameters: EngineParameters::default(),
             durability: None,
+            log_folder: None,
             clock: Clock::system(),
             transactions: Transactions::Off,
         }
@@ -145,6 +149,23 @@ impl CreateOptions {
         self
     }
 
+    /// Sets where the folder of the log is made. The pool finds it again by a symbolic link, which
+    /// is to be moved with the pool.
+    ///
+    /// ```no_run
+    /// use everleaf::{CreateOptions, Store};
+    ///
+    /// let options = CreateOptions::new().log_folder("/mnt/fast/words.log");
+    /// options.create("/mnt/large/words.pool")?.put("a", "1")?;
+    /// assert!(Store::open("/mnt/large/words.pool")?.contains_key("a")?);
+    /// # Ok::<(), everleaf::Error>(())
+    /// ```
+    #[must_use]
+    pub fn log_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.log_folder = Some(folder.into());
+        self
+    }
+
     /// Sets what values expire by.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
@@ -165,7 +186,7 @@ impl CreateOptions {
     /// # Errors
     /// [`Error::UnknownEngine`], [`Error::UnknownParameter`], [`Error::NoByteStrings`], an
     /// [`Error::Index`] that says which parameters there are, [`Error::DurabilityOfMedium`],
-    /// [`Error::DurabilityOfEngine`], [`PoolError::Exists`], [`PoolError::TooSmall`], or what the
+    /// [`Error::DurabilityOfEngine`], [`Error::NoLog`], [`PoolError::Exists`], [`PoolError::TooSmall`], or what the
     /// system says (a full disk above all).
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         let path = path.as_ref();
@@ -226,6 +247,9 @@ impl CreateOptions {
             if self.wants_log(region.medium()) {
                 let mode = Ground::with_log(self.engine).of_new(self.durability)?;
                 return logged::create(&self.clone().durability(mode), final_path, region);
+            }
+            if let Some(folder) = &self.log_folder {
+                return Err(Error::NoLog { folder: folder.clone() });
             }
             let media = hardware(region, FlushChoice::Auto)?;
             Ok(self.create_on(media)?.0)

@@ -44,6 +44,17 @@ impl ScratchPool {
         }
     }
 
+    /// Makes a pool at the path that was asked for, or else in the temporary folder.
+    pub fn create_on_disk(
+        scratch: &Scratch,
+        options: &CreateOptions,
+    ) -> Result<(Self, Store), Failure> {
+        match scratch.named() {
+            Some(path) => Self::create_at(path, None, scratch, options),
+            None => Self::create_in(&std::env::temp_dir(), scratch, options),
+        }
+    }
+
     fn create_in(
         place: &Path,
         scratch: &Scratch,

@@ -20,10 +20,13 @@ use everleaf_cli::rtm::Rtm;
 
 /// Name of the hidden command that is killed.
 pub const WRITER: &str = "__torture-writer";
-/// The pool that children write to; their keys and values fit into it many times over.
-const POOL_BYTES: u64 = 16 << 20;
-/// Shorter than a child lives, so that kills meet ends of epochs.
-const EPOCH: DurabilityMode = DurabilityMode::Buffered { interval_ms: 3 };
+/// The pool that children write to: it grows under them, and what they write fits into it.
+const POOL_BYTES: u64 = 1 << 20;
+const MAX_POOL_BYTES: u64 = 256 << 20;
+/// Kills of one pool; then another begins, small again.
+const KILLS_PER_POOL: u64 = 25;
+/// Shorter than a child lives, so that kills meet ends of epochs and commits of the log.
+const BRIEF: DurabilityMode = DurabilityMode::Buffered { interval_ms: 3 };
 
 /// Kill a writing process at random moments, reopen the pool, and compare it with what the process
 /// had acknowledged.
@@ -31,7 +34,7 @@ const EPOCH: DurabilityMode = DurabilityMode::Buffered { interval_ms: 3 };
 #[command(after_help = "\
 Example:
   everleaf-lab torture --engine fptree --threads 1 --kills 100 --json
-  everleaf-lab torture --threads 2 --kills 100 --batches 50
+  everleaf-lab torture --threads 2 --kills 100 --batches 50 --medium memory
   everleaf-lab torture --threads 2 --kills 100 --rtm on")]
 pub struct Args {
     /// The engine.
@@ -58,15 +61,29 @@ pub struct Args {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     pub kills: u64,
-    /// Percent of the operations that are batches of up to 40 writes, which must be there wholly or
-    /// not at all.
+    /// Percent of the operations that are batches, most of them of up to 40 writes and some of
+    /// 3,000, which must be there wholly or not at all.
     #[arg(
         long,
         value_name = "P",
-        default_value_t = 0,
+        default_value_t = 15,
         value_parser = clap::value_parser!(u8).range(..=100)
     )]
     pub batches: u8,
+    /// Percent of the operations that are transactions, as long as batches.
+    #[arg(
+        long,
+        value_name = "P",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u8).range(..=100)
+    )]
+    pub transactions: u8,
+    /// Where the pools are. Without it, in turn: memory, and a disk with each durability.
+    #[arg(long, value_name = "WHERE")]
+    pub medium: Option<Place>,
+    /// What the pools on a disk promise. Without it, each in turn.
+    #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
+    pub durability: Option<DurabilityMode>,
     /// Kind of keys.
     #[arg(long, value_name = "KIND", default_value = "bytes")]
     pub keys: Keys,
@@ -80,10 +97,19 @@ pub struct Args {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
-    /// Make the pool at this path, which must not exist, instead of on /dev/shm or in the temporary
-    /// folder.
+    /// Make the pools at this path, which must not exist, instead of on /dev/shm and in the
+    /// temporary folder.
     #[arg(long, value_name = "PATH")]
     pub pool: Option<PathBuf>,
+}
+
+/// Where a pool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Place {
+    /// On /dev/shm.
+    Memory,
+    /// In the temporary folder, by a log.
+    Disk,
 }
 
 /// What the hidden command is told.
@@ -92,12 +118,13 @@ pub struct WriterArgs {
     pool: PathBuf,
     threads: u8,
     batches: u8,
+    transactions: u8,
     seed: u64,
     rtm: Rtm,
 }
 
 /// A third of the simulated ones abort.
-fn transactions(rtm: Rtm) -> Result<Transactions, Failure> {
+fn processor_transactions(rtm: Rtm) -> Result<Transactions, Failure> {
     rtm.with(1, InjectedAborts::OneIn(3))
 }
 
@@ -107,38 +134,54 @@ pub fn run(args: Args) -> Outcome {
     if args.threads > 1 && !engine.is_concurrent() {
         return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
     }
-    let transactions = transactions(args.rtm)?;
-    let mut create =
-        CreateOptions::new().engine(engine).key_type(args.keys.into()).size_bytes(POOL_BYTES);
-    if engine.contract() == Contract::Buffered {
-        create.durability = Some(EPOCH);
-    }
-    let (scratch, store) = ScratchPool::create(&swept(args.pool)?, &create)?;
-    store.close()?;
+    let rtm = processor_transactions(args.rtm)?;
     let program = std::env::current_exe()
         .map_err(|e| Failure::failed(format!("this program cannot be found again: {e}")))?;
-    let child = |pool: &Path, Course { threads, batches, seed }: Course| {
+    let child = |pool: &Path, Course { threads, batches, transactions, seed }: Course| {
         let mut command = Command::new(&program);
         command.arg(WRITER).arg(pool).args([
             threads.to_string(),
             batches.to_string(),
+            transactions.to_string(),
             seed.to_string(),
             args.rtm.to_string(),
         ]);
         command
     };
     let bar = steps_bar(args.kills);
-    let options = TortureOptions {
-        engine,
-        threads: args.threads,
-        kills: args.kills,
-        batches: args.batches,
-        seed: args.seed,
-        pool: scratch.path().to_path_buf(),
-        transactions,
-    };
-    let report =
-        torture(&options, &child, &mut |kills| bar.set_position(kills)).map_err(failure)?;
+    let (mut report, place) = (TortureReport::default(), swept(args.pool.clone())?);
+    for (pool, (medium, durability)) in (0..).zip(turns(&args, engine).into_iter().cycle()) {
+        let before = report.kills;
+        if before >= args.kills {
+            break;
+        }
+        let create = CreateOptions::new()
+            .engine(engine)
+            .key_type(args.keys.into())
+            .size_bytes(POOL_BYTES)
+            .max_size_bytes(MAX_POOL_BYTES);
+        let create = match durability {
+            Some(mode) => create.durability(mode),
+            None => create,
+        };
+        let (scratch, store) = match medium {
+            Place::Memory => ScratchPool::create(&place, &create)?,
+            Place::Disk => ScratchPool::create_on_disk(&place, &create)?,
+        };
+        store.close()?;
+        let options = TortureOptions {
+            engine,
+            threads: args.threads,
+            kills: KILLS_PER_POOL.min(args.kills - before),
+            batches: args.batches,
+            transactions: args.transactions,
+            seed: args.seed.wrapping_add(pool),
+            pool: scratch.path().to_path_buf(),
+            rtm,
+        };
+        let of_pool = torture(&options, &child, &mut |kills| bar.set_position(before + kills));
+        report.add(of_pool.map_err(failure)?);
+    }
     bar.finish_and_clear();
     show(&report, args.json)?;
     let wrong = report.lost + report.phantom + report.damaged;
@@ -151,6 +194,23 @@ pub fn run(args: Args) -> Outcome {
     Ok(())
 }
 
+/// Where the pools are, one after the other, and what they promise; none: what there is.
+fn turns(args: &Args, engine: Engine) -> Vec<(Place, Option<DurabilityMode>)> {
+    let buffered = engine.contract() == Contract::Buffered;
+    let on_disk = match args.durability {
+        Some(mode) => vec![mode],
+        None if buffered => vec![BRIEF],
+        None => vec![DurabilityMode::Immediate, BRIEF, DurabilityMode::Process],
+    };
+    let on_disk = on_disk.into_iter().map(|mode| (Place::Disk, Some(mode)));
+    let in_memory = std::iter::once((Place::Memory, buffered.then_some(BRIEF)));
+    match args.medium {
+        Some(Place::Memory) => in_memory.collect(),
+        Some(Place::Disk) => on_disk.collect(),
+        None => in_memory.chain(on_disk).collect(),
+    }
+}
+
 fn show(report: &TortureReport, json: bool) -> Outcome {
     let mut out = std::io::stdout().lock();
     let shown = if json {
@@ -160,8 +220,10 @@ fn show(report: &TortureReport, json: bool) -> Outcome {
         let TortureReport {
             engine,
             kills,
+            openings,
             operations,
             batches,
+            transactions,
             cut_batches,
             lost,
             phantom,
@@ -170,13 +232,17 @@ fn show(report: &TortureReport, json: bool) -> Outcome {
             concurrency,
             contract,
             syncs,
+            ran,
         } = report;
+        let ran: Vec<&str> = ran.iter().map(String::as_str).collect();
+        let ran = ran.join("; ");
         writeln!(
             out,
-            "{engine} ({concurrency}, {contract}): killed {kills} times, {operations} operations \
-            returned, {batches} of them batches, and {syncs} syncs; {cut_batches} batches cut; \
-            lost {lost}, phantom {phantom}, damaged {damaged}; longest reopening {reopen_ms_max} \
-            ms"
+            "{engine} ({concurrency}, {contract}) in {ran}: killed {kills} times, and {openings} \
+            times while it opened; {operations} operations returned, {batches} of them batches and \
+            {transactions} transactions, and {syncs} syncs; {cut_batches} batches and transactions \
+            cut; lost {lost}, phantom {phantom}, damaged {damaged}; longest reopening \
+            {reopen_ms_max} ms"
         )
     };
     shown.map_err(|e| Failure::output(&e))
@@ -184,8 +250,9 @@ fn show(report: &TortureReport, json: bool) -> Outcome {
 
 /// Writes until it is killed.
 pub fn run_writer(args: WriterArgs) -> Outcome {
-    let course = Course { threads: args.threads, batches: args.batches, seed: args.seed };
-    torture_child(&args.pool, transactions(args.rtm)?, course, std::io::stdout()).map_err(failure)
+    let WriterArgs { pool, threads, batches, transactions, seed, rtm } = args;
+    let course = Course { threads, batches, transactions, seed };
+    torture_child(&pool, processor_transactions(rtm)?, course, std::io::stdout()).map_err(failure)
 }
 
 fn failure(error: TortureError) -> Failure {

@@ -14,6 +14,7 @@ use crate::size::{display_size, parse_size};
 #[command(after_help = "\
 Examples:
   everleaf create words.pool
+  everleaf create words.pool --log /mnt/fast/words.log
   everleaf create numbers.pool --keys u64 --engine fptree --size 64MiB --leaf-slots 32")]
 pub struct Args {
     /// The file to make; on a DAX file system and on an ordinary disk it survives a power failure,
@@ -43,6 +44,9 @@ pub struct Args {
     /// of epochs buffered=64].
     #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
     durability: Option<DurabilityMode>,
+    /// Make the log in this folder, which must not exist, and a link to it beside the pool.
+    #[arg(long, value_name = "FOLDER")]
+    log: Option<PathBuf>,
     /// What the pool relies on beyond 8-byte stores: that a line which is written at once is there
     /// whole or not at all after a power failure. No processor documents it (clftree-append).
     #[arg(long, value_name = "ASSUMPTION", help_heading = "Engine parameters")]
@@ -74,6 +78,7 @@ pub fn run(args: Args) -> Outcome {
         .size_bytes(args.size)
         .parameters(parameters);
     (options.max_size_bytes, options.durability) = (args.max_size, args.durability);
+    options.log_folder = args.log;
     options.create(&args.pool)?.close()?;
     Ok(())
 }

@@ -19,8 +19,8 @@ use super::parents::{Parts, Plan};
 use super::publish::{Commit, publish, write_line};
 use super::search::{Nodes, Step};
 use super::split::near;
-use super::steps::Steps;
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 
 /// An encoded leaf that is about to change.
 struct Changing<'p> {

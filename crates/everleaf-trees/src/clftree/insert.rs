@@ -12,8 +12,8 @@ use super::ClfTree;
 use super::layout::LiveSet;
 use super::leaf::{Leaf, entry_word};
 use super::search::Nodes;
-use super::steps::Steps;
 use crate::support::key::{KeyHash, TreeKey};
+use crate::support::steps::Steps;
 
 /// Writes a key's record, if it needs one, where recovery finds it: into a cell of the anchor. What
 /// that had belongs to the tree or is null. The word that stands for the key.

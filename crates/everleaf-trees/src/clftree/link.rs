@@ -9,8 +9,8 @@ use everleaf_pmem::Media;
 
 use super::ClfTree;
 use super::insert::Put;
-use super::steps::Steps;
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 
 impl<K: TreeKey, M: Media> ClfTree<K, M> {
     /// The changes that are made so.

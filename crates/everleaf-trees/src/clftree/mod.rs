@@ -150,7 +150,6 @@ mod scan;
 mod search;
 mod space;
 mod split;
-mod steps;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -166,10 +165,10 @@ use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Worker};
 
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 use insert::Put;
 use search::Settings;
 use space::Space;
-use steps::Steps;
 
 pub use encodings::{InnerEncoding, inner_encodings};
 pub use format::layouts;

@@ -24,8 +24,8 @@ use everleaf_pmem::{Counter, LINE, Line, Media, PCell, Site, WORD, site};
 use super::encode::{Overwritten, Words};
 use super::layout::{ClfAnchor, Root};
 use super::search::Nodes;
-use super::steps::Steps;
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 
 /// What makes the tree lead to other nodes.
 #[derive(Clone, Copy)]

@@ -13,8 +13,8 @@ use super::leaf::Leaf;
 use super::parents::Plan;
 use super::publish::publish;
 use super::search::Nodes;
-use super::steps::Steps;
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 
 impl<K: TreeKey, M: Media> ClfTree<K, M> {
     /// Removes a key; the value that it had.

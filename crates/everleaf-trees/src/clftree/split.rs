@@ -18,8 +18,8 @@ use super::parents::{Parts, Plan};
 use super::publish::publish;
 use super::scan::{Entry, sorted_entries};
 use super::search::{Nodes, Step};
-use super::steps::Steps;
 use crate::support::key::{KeyHash, TreeKey};
+use crate::support::steps::Steps;
 
 /// The sorted entries of a leaf, and a new key among them.
 struct WithNew<'e, 'p, 'k, K: TreeKey> {

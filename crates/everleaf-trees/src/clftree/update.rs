@@ -5,7 +5,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
 
 use super::leaf::Leaf;
-use super::steps::Steps;
+use crate::support::steps::Steps;
 
 /// Overwrites the value of a live slot. If this fails nothing has changed.
 #[inline(always)]

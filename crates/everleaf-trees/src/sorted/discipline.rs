@@ -5,9 +5,11 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr};
 
 use super::layout::{Discipline, NodeHead, ShiftStep, State, StateWord};
+use super::link::fence_and_complete;
 use super::node::Node;
 use super::{ring, shifted};
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 
 impl Node<'_> {
     /// Whether what a crash has left is to be ended first ([`end_step`](Self::end_step)).
@@ -22,20 +24,21 @@ impl Node<'_> {
 
     /// Puts an entry before position `at` of a node that has room, at rest; durable when it
     /// returns. No other thread has the node. The record of the key is the header's, or the
-    /// log's.
+    /// log's. What `steps` has prepared is fenced before the entry is one.
     #[inline]
     pub fn insert<K: TreeKey, M: Media>(
         self,
         media: &M,
         state: State,
         at: usize,
-        key: u64,
-        value: u64,
+        entry: (u64, u64),
+        steps: &mut Steps,
     ) {
         if self.is_shifted() {
-            shifted::insert_entry::<K, M>(media, self, state, at, key, value);
+            fence_and_complete(media, steps);
+            shifted::insert_entry::<K, M>(media, self, state, at, entry);
         } else {
-            ring::insert_entry::<K, M>(media, self, state, at, key, value);
+            ring::insert_entry::<K, M>(media, self, state, at, entry, steps);
         }
     }
 

@@ -7,6 +7,7 @@ use everleaf_pmem::Media;
 use super::SortedTree;
 use super::search::LockedLeaf;
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Adds a key; false if it is present.
@@ -15,7 +16,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         K::admit(key)?;
         loop {
             let Some(locked) = self.lock_leaf(key, |present| !present)? else { return Ok(false) };
-            if self.add(locked, key, value)? {
+            if self.add(locked, key, value, &mut Steps::none())? {
                 return Ok(true);
             }
         }
@@ -29,6 +30,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         locked: LockedLeaf<'_>,
         key: K::Ref<'_>,
         value: u64,
+        steps: &mut Steps,
     ) -> Result<bool, IndexError> {
         let LockedLeaf { node, state, rank, guard, .. } = locked;
         if usize::from(state.count) == self.shape.slots {
@@ -45,8 +47,9 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
                 self.pool.media().load(&node.head.key)
             }
         };
+        steps.prepare(None)?;
         self.keys.add(node.offset, 1); // Before the fences: what counts would wait for them.
-        node.insert::<K, M>(self.pool.media(), state, rank, word, value);
+        node.insert::<K, M>(self.pool.media(), state, rank, (word, value), steps);
         // A search by halves may miss a key where others are damaged and out of order: then it is
         // an error now. A few words, all in the cache.
         if self.find_in(node, node.state(self.pool.media())?, key)? != Some(value) {
@@ -56,16 +59,23 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
     }
 
     /// Updates or inserts; the old value if there was one.
-    pub(super) fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+    #[inline(always)]
+    pub(super) fn upsert(
+        &self,
+        key: K::Ref<'_>,
+        value: u64,
+        steps: &mut Steps,
+    ) -> Result<Option<u64>, IndexError> {
         K::admit(key)?;
         loop {
             let Some(locked) = self.lock_leaf(key, |_| true)? else { continue };
             match locked.value(self.pool.media()) {
                 Some(old) => {
+                    self.take_part(Some(old), steps)?;
                     self.overwrite(locked, value);
                     return Ok(Some(old));
                 }
-                None if self.add(locked, key, value)? => return Ok(None),
+                None if self.add(locked, key, value, steps)? => return Ok(None),
                 None => {}
             }
         }

@@ -45,7 +45,7 @@
 //! `layout` (every persistent byte, the state word) · `node` (cells by slot) · `discipline` (what
 //! the designs do differently) · `engine` (sizes on offer, the
 //! trees that have them) · `search` `many` `scan` `insert` `split` `remove` `merge` `update` (one
-//! operation each) · `recover` (crash states, opening, closing) · `check` (I1 to I7) · `format`
+//! operation each) · `link` (a change with what it leads to) · `recover` (crash states, opening, closing) · `check` (I1 to I7) · `format`
 //! (for docs/format.md) · [`ring`] [`shifted`] (the two designs, the same files each).
 
 mod check;
@@ -54,6 +54,7 @@ pub(crate) mod engine;
 mod format;
 mod insert;
 mod layout;
+mod link;
 mod many;
 mod merge;
 mod node;
@@ -76,7 +77,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use everleaf_index::{
     CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
-    Visit,
+    LinkSteps, Links, Visit,
 };
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Seal, Worker, Workers};
@@ -88,6 +89,7 @@ use layout::{Anchor, Shape, node_bytes};
 
 use crate::support::count::Count;
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 use crate::support::version_locks::VersionLocks;
 use crate::support::wait::wait;
 
@@ -223,7 +225,8 @@ impl<K: TreeKey, M: Media> Index<K> for SortedTree<K, M> {
     ) -> Result<bool, IndexError> {
         Self::expect_one_word(value.len())?;
         Self::expect_one_word(old.len())?;
-        self.ended(self.update(key, value[0])).map(|found| hand_over(found, old))
+        self.ended(self.update(key, value[0], &mut Steps::none()))
+            .map(|found| hand_over(found, old))
     }
 
     #[inline]
@@ -235,13 +238,28 @@ impl<K: TreeKey, M: Media> Index<K> for SortedTree<K, M> {
     ) -> Result<bool, IndexError> {
         Self::expect_one_word(value.len())?;
         Self::expect_one_word(old.len())?;
-        self.ended(self.upsert(key, value[0])).map(|found| hand_over(found, old))
+        self.ended(self.upsert(key, value[0], &mut Steps::none()))
+            .map(|found| hand_over(found, old))
     }
 
     #[inline]
     fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
         Self::expect_one_word(old.len())?;
-        self.ended(self.remove(key)).map(|found| hand_over(found, old))
+        self.ended(self.remove(key, &mut Steps::none())).map(|found| hand_over(found, old))
+    }
+
+    fn links(&self) -> Links {
+        Self::links_of_tree()
+    }
+
+    #[inline]
+    fn link(
+        &self,
+        key: K::Ref<'_>,
+        new: Option<u64>,
+        steps: &mut dyn LinkSteps,
+    ) -> Result<bool, IndexError> {
+        self.ended(self.link_entry(key, new, steps))
     }
 
     fn scan(

@@ -42,6 +42,7 @@ use super::split::new_root;
 use super::{LOCKS, SortedTree, WORKERS};
 use crate::support::count::Count;
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 use crate::support::version_locks::{Seen, VersionLocks};
 
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
@@ -258,7 +259,8 @@ fn finish_split<K: TreeKey, M: Media>(
             what: "a split was begun without room above",
         });
     }
-    parent.insert::<K, M>(media, state, position + 1, media.load(&log.separator), new.offset);
+    let entry = (media.load(&log.separator), new.offset);
+    parent.insert::<K, M>(media, state, position + 1, entry, &mut Steps::none());
     Ok(())
 }
 

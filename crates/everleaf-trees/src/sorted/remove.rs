@@ -6,15 +6,21 @@ use everleaf_index::IndexError;
 use super::SortedTree;
 use super::search::LockedLeaf;
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 use everleaf_pmem::Media;
 
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Removes a key; its value if it was present.
     #[inline]
-    pub(super) fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    pub(super) fn remove(
+        &self,
+        key: K::Ref<'_>,
+        steps: &mut Steps,
+    ) -> Result<Option<u64>, IndexError> {
         let Some(locked) = self.lock_leaf(key, |present| present)? else { return Ok(None) };
         let media = self.pool.media();
         let old = locked.value(media);
+        self.take_part(old, steps)?;
         let LockedLeaf { node, state, rank, guard, .. } = locked;
         self.keys.add(node.offset, -1); // Before the fences, as in an insertion.
         node.remove::<K, M>(media, state, rank - 1);

@@ -16,6 +16,7 @@ use super::node::Node;
 use super::search::{Destination, Path};
 use super::{ROOT, SortedTree};
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Sees to it that the leaf that covers `key` is not full. When the pool is full nothing has
@@ -117,7 +118,13 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         left.truncate(media, state, middle, PPtr::at(new.offset));
 
         // C3: the node above. Crash: recovery looks whether it knows the new node.
-        parent.insert::<K, M>(media, parent_state, position, separator, new.offset);
+        parent.insert::<K, M>(
+            media,
+            parent_state,
+            position,
+            (separator, new.offset),
+            &mut Steps::none(),
+        );
 
         // C4: the log is retired. Crash: recovery finds all of it done. Durable before the old node
         // is unlocked: split again, it would not lead to `new`.

@@ -6,13 +6,20 @@ use everleaf_pmem::{Media, site};
 use super::SortedTree;
 use super::search::LockedLeaf;
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Replaces the value of a present key; the old one.
     #[inline]
-    pub(super) fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+    pub(super) fn update(
+        &self,
+        key: K::Ref<'_>,
+        value: u64,
+        steps: &mut Steps,
+    ) -> Result<Option<u64>, IndexError> {
         let Some(locked) = self.lock_leaf(key, |present| present)? else { return Ok(None) };
         let old = locked.value(self.pool.media());
+        self.take_part(old, steps)?;
         self.overwrite(locked, value);
         Ok(old)
     }

@@ -10,5 +10,6 @@ mod latch;
 pub(crate) mod parallel;
 pub mod parameters;
 pub(crate) mod reuse;
+pub(crate) mod steps;
 pub mod version_locks;
 pub(crate) mod wait;

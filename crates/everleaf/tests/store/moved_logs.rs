@@ -52,6 +52,39 @@ fn a_pool_that_is_renamed_while_it_is_open_keeps_its_log_and_leaves_a_new_one_al
 }
 
 #[test]
+fn a_log_in_a_folder_of_its_own_is_found_again_and_removed_with_a_pool_that_failed() {
+    let Some(folder) = ordinary() else { return };
+    let (path, place) = (folder.path().join("a.pool"), folder.path().join("elsewhere"));
+    let options = numbers().log_folder(&place);
+    options.create(&path).unwrap().put(1, "one").unwrap();
+    assert!(place.is_dir() && log_of(&path).is_symlink());
+    assert_eq!(Store::open(&path).unwrap().get(1).unwrap().as_deref(), Some(&b"one"[..]));
+    // The place is taken, or the link's; what is there stays.
+    let other = folder.path().join("b.pool");
+    for (options, in_the_way) in [
+        (options.clone(), place.clone()),
+        (numbers().log_folder(folder.path().join("new")), log_of(&other)),
+    ] {
+        fs::write(log_of(&other), "of nobody").unwrap();
+        match options.create(&other) {
+            Err(Error::LogInTheWay { path }) => assert_eq!(path, in_the_way),
+            created => panic!("{created:?}"),
+        }
+        assert!(!other.exists() && !folder.path().join("new").exists());
+    }
+    assert_eq!(fs::read(log_of(&other)).unwrap(), b"of nobody");
+    assert_eq!(Store::open(&path).unwrap().len().unwrap(), 1);
+    let refused = options.durability(everleaf::DurabilityMode::Process).create(&other);
+    assert!(matches!(refused, Err(Error::NoLog { .. })), "{refused:?}");
+    // A link that leads nowhere is a log that is missing.
+    fs::remove_dir_all(&place).unwrap();
+    match Store::open(&path) {
+        Err(Error::Log { source, .. }) => assert!(matches!(*source, LogError::Missing)),
+        opened => panic!("{opened:?}"),
+    }
+}
+
+#[test]
 fn a_log_that_another_pool_has_open_is_not_opened() {
     let Some(folder) = ordinary() else { return };
     let (path, copy) = (folder.path().join("a.pool"), folder.path().join("b.pool"));

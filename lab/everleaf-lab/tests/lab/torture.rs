@@ -17,6 +17,8 @@ fn batches_that_a_kill_cuts_are_there_wholly_or_not_at_all() {
             "2",
             "--batches",
             "60",
+            "--medium",
+            "memory",
             "--seed",
             "7",
             "--json",

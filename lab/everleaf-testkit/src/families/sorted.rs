@@ -54,6 +54,7 @@ const NEEDS: &[(&str, Needs)] = &[
     ("fastfair.remove.D0.", Needs::BytesKeys),
     ("fastfair.remove.D2.line", Needs::SeveralLines),
     ("fastfair.remove.D2.fence", Needs::SeveralLines),
+    ("sorted.link.", Needs::Store),
     ("sorted.merge.M0.", Needs::U64Keys),
     ("sorted.recover.B2.fence", Needs::SeveralLines),
 ];

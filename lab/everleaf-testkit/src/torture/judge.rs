@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use everleaf::{Contract, KeyType, OwnedKey};
 
-use super::child::{ChildOperation, KEYS_PER_THREAD, OperationsOfThread, key};
+use super::operations::{KEYS_PER_THREAD, Life, Operation, OperationsOfThread, key};
 use super::{Course, TortureReport};
 
 /// What a child tells its parent.
@@ -113,11 +113,13 @@ impl Acknowledged {
 /// What one thread's keys should hold.
 pub(super) type State = BTreeMap<u64, Vec<u8>>;
 
-fn apply(state: &mut State, operation: &ChildOperation) {
+fn apply(state: &mut State, operation: &Operation) {
     for (number, value) in operation.changes() {
         match value {
-            Some(value) => drop(state.insert(*number, value.clone())),
-            None => drop(state.remove(number)),
+            Some(value) if value.life != Life::Short => {
+                drop(state.insert(*number, value.bytes.clone()))
+            }
+            _ => drop(state.remove(number)),
         }
     }
 }
@@ -125,7 +127,8 @@ fn apply(state: &mut State, operation: &ChildOperation) {
 /// What a store held after a kill.
 pub(super) struct Found {
     pub key_type: KeyType,
-    pub entries: BTreeMap<OwnedKey, Vec<u8>>,
+    /// Of the default tree, and of the other one.
+    pub entries: BTreeMap<(bool, OwnedKey), Vec<u8>>,
 }
 
 impl Found {
@@ -140,7 +143,7 @@ struct Thread {
     state: State,
     floor: u64,
     /// What it did after that: what may be there, up to some point.
-    pending: Vec<ChildOperation>,
+    pending: Vec<Operation>,
 }
 
 impl Thread {
@@ -220,23 +223,26 @@ fn replayed(
     let floor = acknowledged.floors[number];
     let returned =
         acknowledged.returned.iter().filter(|thread| usize::from(**thread) == number).count();
-    let is_batch = |operation: &ChildOperation| matches!(operation, ChildOperation::Batch(_));
+    let is_batch = |operation: &Operation| matches!(operation, Operation::Batch(_));
+    let is_transaction = |operation: &Operation| matches!(operation, Operation::Transaction(_));
     for _ in 0..floor {
         let operation = operations.next();
         report.batches += u64::from(is_batch(&operation));
+        report.transactions += u64::from(is_transaction(&operation));
         apply(&mut state, &operation);
     }
     // One more than has returned: it may have been running.
-    let pending: Vec<ChildOperation> =
-        (floor..=returned as u64).map(|_| operations.next()).collect();
+    let pending: Vec<Operation> = (floor..=returned as u64).map(|_| operations.next()).collect();
     let (last, before) = pending.split_last().map_or((None, &[][..]), |(l, b)| (Some(l), b));
     report.batches += before.iter().filter(|operation| is_batch(operation)).count() as u64;
-    report.cut_batches += u64::from(last.is_some_and(is_batch));
+    report.transactions += before.iter().filter(|of| is_transaction(of)).count() as u64;
+    let cut = last.is_some_and(|last| is_batch(last) || is_transaction(last));
+    report.cut_batches += u64::from(cut);
     Thread { state, floor, pending }
 }
 
 fn count_what_differs(states: &[State], found: &Found, report: &mut TortureReport) {
-    let mut expected: BTreeMap<OwnedKey, &Vec<u8>> = states
+    let mut expected: BTreeMap<(bool, OwnedKey), &Vec<u8>> = states
         .iter()
         .flatten()
         .map(|(number, value)| (key(found.key_type, *number), value))
@@ -255,7 +261,7 @@ fn count_what_differs(states: &[State], found: &Found, report: &mut TortureRepor
 mod tests {
     use super::*;
 
-    const COURSE: Course = Course { threads: 2, batches: 20, seed: 5 };
+    const COURSE: Course = Course { threads: 2, batches: 20, transactions: 10, seed: 5 };
 
     fn notes(notes: &[(Note, u8)]) -> Vec<u8> {
         notes.iter().flat_map(|(note, thread)| note.bytes(*thread)).collect()
@@ -333,7 +339,7 @@ mod tests {
     #[test]
     fn what_no_operation_explains_is_counted() {
         let mut found = holding([7, 7]);
-        found.entries.insert(OwnedKey::U64(u64::MAX), vec![1]);
+        found.entries.insert((false, OwnedKey::U64(u64::MAX)), vec![1]);
         assert_eq!(judged(Contract::Buffered, &found).phantom, 1);
         let mut found = holding([7, 7]);
         let first = found.entries.keys().next().unwrap().clone();

@@ -2,16 +2,23 @@
 //! moment; the pool is reopened and compared with what the child had acknowledged.
 //!
 //! Parent and child draw the same operations from the same seed, so an acknowledgement is two bytes
-//! on a pipe: what has returned, and of which thread. An operation is a put, a deletion, or a batch
-//! of both, and must have happened wholly or not at all. Of a strict engine it is acknowledged when
-//! it returns; of a buffered one, when a `sync` returns that began later.
+//! on a pipe: what has returned, and of which thread. An operation is a put, a deletion, a batch or
+//! a transaction of both, which must have happened wholly or not at all, or a sweep of what has
+//! expired. Where a call promises durability it is acknowledged when it returns; elsewhere, when a
+//! `sync` or a close returns that began later.
 //!
-//! Map of the files: `child` (what is killed) · `judge` (what is owed, and what is there).
+//! A child closes its pool and opens it again at times; one in four is killed some moments after
+//! its process began, so perhaps while it opens. Before the parent looks, children that do nothing
+//! but open and close are killed as well: so a recovery is cut, and the one after it.
+//!
+//! Map of the files: `operations` (what is done) · `child` (what is killed) · `judge` (what is owed,
+//! and what is there).
 
 mod child;
 mod judge;
+mod operations;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,10 +30,15 @@ use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 
 pub use child::{Course, torture_child};
+use child::{Trees, is_buffered};
 use judge::{Acknowledged, Found, State};
 
-/// The longest life of a child after its first acknowledgement.
+/// The longest life of a child after its first acknowledgement, or after its process began.
 const MAX_LIFE: Duration = Duration::from_millis(40);
+/// Children in a row that only open and close, at most.
+const MAX_OPENINGS: u32 = 3;
+/// Longer than the shortest of values lives.
+const EXPIRED_BY_NOW: Duration = Duration::from_millis(2);
 
 /// What to torture.
 #[derive(Clone, Debug)]
@@ -39,13 +51,15 @@ pub struct TortureOptions {
     pub kills: u64,
     /// Percent of the operations that are batches.
     pub batches: u8,
+    /// Percent of the operations that are transactions.
+    pub transactions: u8,
     /// Where all randomness but the moment of the kill comes from.
     pub seed: u64,
     /// An empty pool, closed.
     pub pool: PathBuf,
-    /// What keeps its threads apart, where the engine knows transactions. The children have to open
-    /// it with the same.
-    pub transactions: Transactions,
+    /// What keeps its threads apart, where the engine knows transactions of the processor. The
+    /// children have to open it with the same.
+    pub rtm: Transactions,
 }
 
 /// What torture found. All but the first field count.
@@ -53,8 +67,10 @@ pub struct TortureOptions {
 pub struct TortureReport {
     /// The engine.
     pub engine: String,
-    /// Children killed.
+    /// Children killed that wrote.
     pub kills: u64,
+    /// Children killed besides, which opened and closed the pool and did nothing else.
+    pub openings: u64,
     /// Operations acknowledged.
     pub operations: u64,
     /// Keys whose acknowledged state was not found.
@@ -67,15 +83,40 @@ pub struct TortureReport {
     pub reopen_ms_max: u64,
     /// Operations that were batches.
     pub batches: u64,
-    /// Batches that were not acknowledged when a kill came: begun, or about to begin.
+    /// Operations that were transactions.
+    pub transactions: u64,
+    /// Batches and transactions that were not acknowledged when a kill came: begun, or about to
+    /// begin.
     pub cut_batches: u64,
     /// What kept the threads apart: version locks, transactions, one lock.
     pub concurrency: &'static str,
-    /// When an operation counts as acknowledged: `strict`, when it returns; `buffered`, when a
-    /// `sync` returns that began later.
+    /// When an operation of the engine counts as acknowledged: `strict`, when it returns;
+    /// `buffered`, when a `sync` returns that began later.
     pub contract: &'static str,
-    /// Calls of `sync` that returned: none of a strict engine.
+    /// Calls of `sync`, and closes, that returned where operations return before they are durable.
     pub syncs: u64,
+    /// What ran: the medium, whether there was a log, and the durability.
+    pub ran: BTreeSet<String>,
+}
+
+impl TortureReport {
+    /// Adds what was found in another pool.
+    pub fn add(&mut self, other: Self) {
+        self.kills += other.kills;
+        self.openings += other.openings;
+        self.operations += other.operations;
+        self.lost += other.lost;
+        self.phantom += other.phantom;
+        self.damaged += other.damaged;
+        self.reopen_ms_max = self.reopen_ms_max.max(other.reopen_ms_max);
+        self.batches += other.batches;
+        self.transactions += other.transactions;
+        self.cut_batches += other.cut_batches;
+        self.syncs += other.syncs;
+        self.ran.extend(other.ran);
+        (self.engine, self.contract) = (other.engine, other.contract);
+        self.concurrency = other.concurrency;
+    }
 }
 
 /// Why torture could not go on.
@@ -125,16 +166,28 @@ pub fn torture(
     let mut rng = StdRng::seed_from_u64(options.seed);
     let mut states = vec![State::new(); usize::from(options.threads)];
     for kill in 0..options.kills {
-        let course =
-            Course { threads: options.threads, batches: options.batches, seed: rng.random() };
+        let course = Course {
+            threads: options.threads,
+            batches: options.batches,
+            transactions: options.transactions,
+            seed: rng.random(),
+        };
+        let opens_only = Course { threads: 0, ..course };
         let life = MAX_LIFE.mul_f64(rng.random_range(0.0..1.0));
-        let notes = run_and_kill(child(&options.pool, course), life)?;
-        let acknowledged = Acknowledged::read(&notes, course.threads, options.engine.contract());
-        let acknowledged = acknowledged.ok_or(TortureError::ChildEnded)?;
+        let from = if rng.random_ratio(1, 4) { Since::Start } else { Since::FirstNote };
+        let notes = run_and_kill(child(&options.pool, course), from, life)?;
         report.kills += 1;
-        report.operations += acknowledged.returned.len() as u64;
-        report.syncs += acknowledged.syncs;
-        if let Some(found) = reopen(options, &mut report) {
+        for _ in 0..rng.random_range(0..=MAX_OPENINGS) {
+            let life = MAX_LIFE.mul_f64(rng.random_range(0.0..1.0));
+            run_and_kill(child(&options.pool, opens_only), Since::Start, life)?;
+            report.openings += 1;
+        }
+        std::thread::sleep(EXPIRED_BY_NOW);
+        if let Some((found, contract)) = reopen(options, &mut report) {
+            let acknowledged = Acknowledged::read(&notes, course.threads, contract);
+            let acknowledged = acknowledged.ok_or(TortureError::ChildEnded)?;
+            report.operations += acknowledged.returned.len() as u64;
+            report.syncs += acknowledged.syncs;
             judge::judge(&mut states, &acknowledged, course, &found, &mut report);
         }
         progress(kill + 1);
@@ -142,17 +195,26 @@ pub fn torture(
     Ok(report)
 }
 
+/// From when on the life of a child is counted.
+enum Since {
+    Start,
+    FirstNote,
+}
+
 /// What a child has told that was killed after `life`.
-fn run_and_kill(mut command: Command, life: Duration) -> Result<Vec<u8>, TortureError> {
+fn run_and_kill(
+    mut command: Command,
+    since: Since,
+    life: Duration,
+) -> Result<Vec<u8>, TortureError> {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(TortureError::Child)?;
     let mut pipe = child.stdout.take().ok_or(TortureError::ChildEnded)?;
-    let reader = std::thread::spawn(move || {
-        let mut first = [0; 2];
-        let started = pipe.read_exact(&mut first).is_ok();
-        (started, first, pipe)
-    });
-    let (started, first, mut pipe) = reader.join().map_err(|_| TortureError::ChildEnded)?;
+    let mut first = [0; 2];
+    let started = match since {
+        Since::Start => true,
+        Since::FirstNote => pipe.read_exact(&mut first).is_ok(),
+    };
     let rest = std::thread::spawn(move || {
         let mut bytes = Vec::new();
         pipe.read_to_end(&mut bytes).map(|_| bytes)
@@ -165,31 +227,39 @@ fn run_and_kill(mut command: Command, life: Duration) -> Result<Vec<u8>, Torture
     if !started || ended {
         return Err(TortureError::ChildEnded);
     }
-    Ok([&first[..], &bytes].concat())
+    Ok(match since {
+        Since::Start => bytes,
+        Since::FirstNote => [&first[..], &bytes].concat(),
+    })
 }
 
 /// Reopens the pool, checks it, and reads all of it; none if that is impossible.
-fn reopen(options: &TortureOptions, report: &mut TortureReport) -> Option<Found> {
+fn reopen(options: &TortureOptions, report: &mut TortureReport) -> Option<(Found, Contract)> {
     let start = Instant::now();
-    let open = OpenOptions::new().transactions(options.transactions);
+    let open = OpenOptions::new().transactions(options.rtm);
     let Ok(store) = open.open(&options.pool) else {
         report.damaged += 1;
         return None;
     };
+    report.reopen_ms_max = report.reopen_ms_max.max(start.elapsed().as_millis() as u64);
     if let Ok(statistics) = store.statistics() {
         report.concurrency = statistics.concurrency.name();
+        let log = if statistics.log { " with a log" } else { "" };
+        report.ran.insert(format!("{}{log}, {}", statistics.medium, statistics.durability_mode));
     }
-    report.reopen_ms_max = report.reopen_ms_max.max(start.elapsed().as_millis() as u64);
     if !store.check().is_ok_and(|outcome| outcome.ok && outcome.leaked_blocks == 0) {
         report.damaged += 1;
     }
+    let contract = if is_buffered(&store) { Contract::Buffered } else { Contract::Strict };
+    let trees = Trees::of(&store).ok()?;
+    let named = trees.named.iter().flat_map(|tree| tree.iter().map(|entry| (true, entry)));
     let mut entries = BTreeMap::new();
-    for entry in store.iter() {
+    for (named, entry) in store.iter().map(|entry| (false, entry)).chain(named) {
         let Ok((key, value)) = entry else {
             report.damaged += 1;
             break;
         };
-        entries.insert(key, value);
+        entries.insert((named, key), value);
     }
-    Some(Found { key_type: store.key_type(), entries })
+    Some((Found { key_type: store.key_type(), entries }, contract))
 }

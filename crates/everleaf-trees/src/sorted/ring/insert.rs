@@ -10,16 +10,17 @@ use super::super::layout::{ShiftStep, State};
 use super::super::node::Node;
 use super::shift::{Moves, rings, shift};
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 
 /// Puts an entry before position `at` of a node that has room, at rest. No other thread has the
-/// node.
+/// node. `steps` complete behind the first fence, which comes before the commit.
 pub(in crate::sorted) fn insert_entry<K: TreeKey, M: Media>(
     media: &M,
     node: Node<'_>,
     state: State,
     at: usize,
-    key: u64,
-    value: u64,
+    (key, value): (u64, u64),
+    steps: &mut Steps,
 ) {
     let count = usize::from(state.count);
     if at == count {
@@ -30,8 +31,8 @@ pub(in crate::sorted) fn insert_entry<K: TreeKey, M: Media>(
             state,
             node.slot(state, count),
             after,
-            key,
-            value,
+            (key, value),
+            steps,
         );
     }
     if at == 0 && rings(node) {
@@ -42,8 +43,8 @@ pub(in crate::sorted) fn insert_entry<K: TreeKey, M: Media>(
             state,
             node.slot(state, usize::MAX),
             after,
-            key,
-            value,
+            (key, value),
+            steps,
         );
     }
     // The nearer side: fewer entries move.
@@ -61,6 +62,7 @@ pub(in crate::sorted) fn insert_entry<K: TreeKey, M: Media>(
     media.store(&node.head.state, intent.seal());
     media.flush(site!("circtree.insert.P1.header"), &node.head.state);
     media.fence(site!("circtree.insert.P1.fence"));
+    steps.complete();
     // P2: the moves, and room for the new entry. Crash: recovery takes them back.
     shift(media, node, moves, 0, true);
     // P3 COMMIT: the entry, its key last. Crash: recovery looks for the announced key where it
@@ -85,8 +87,8 @@ fn insert_at_end<K: TreeKey, M: Media>(
     state: State,
     slot: usize,
     after: State,
-    key: u64,
-    value: u64,
+    (key, value): (u64, u64),
+    steps: &mut Steps,
 ) {
     if state.vacated {
         // E0: a removal is known to be done by what the slot that it vacated holds, until the
@@ -100,6 +102,7 @@ fn insert_at_end<K: TreeKey, M: Media>(
     media.store(node.value(slot), value);
     media.flush(site!("circtree.insert.E1.entry"), node.key(slot));
     media.fence(site!("circtree.insert.E1.fence"));
+    steps.complete();
     // E2 COMMIT: one entry more.
     media.store(&node.head.state, after.seal());
     forget_key::<K, M>(media, node);

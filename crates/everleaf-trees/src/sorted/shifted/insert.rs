@@ -19,8 +19,7 @@ pub(in crate::sorted) fn insert_entry<K: TreeKey, M: Media>(
     node: Node<'_>,
     state: State,
     at: usize,
-    key: u64,
-    value: u64,
+    (key, value): (u64, u64),
 ) {
     let count = usize::from(state.count);
     let after = node.at_rest(state.level, 0, count + 1);

@@ -15,6 +15,7 @@ use super::{assert_sound, format};
 use crate::sorted::shifted;
 use crate::support::key::TestKey;
 use crate::support::key::TreeKey;
+use crate::support::steps::Steps;
 
 const SLOTS: usize = 4;
 const KEYS: u16 = 100;
@@ -50,7 +51,9 @@ fn misleads(
 ) -> bool {
     let Some((word, _)) = path.low else { return false };
     let low = BytesKeys::copy(pool, word).unwrap();
-    (0..least).for_each(|number| assert!(tree.remove(&key(number)).unwrap().is_some()));
+    (0..least).for_each(|number| {
+        assert!(tree.remove(&key(number), &mut Steps::none()).unwrap().is_some())
+    });
     (0..least).for_each(|number| assert!(tree.insert(&key(number), 1).unwrap()));
     located.seen.is_current() && BytesKeys::copy(pool, word).ok() != Some(low)
 }
@@ -79,7 +82,7 @@ fn a_bound_whose_record_became_another_keys_does_not_mislead_a_scan() {
 fn a_node_that_changed_since_it_was_seen_is_not_settled() {
     let (pool, tree) = grown(false, 37);
     let located = tree.path(Destination::To(&key(7))).unwrap().1;
-    assert!(tree.remove(&key(7)).unwrap().is_some());
+    assert!(tree.remove(&key(7), &mut Steps::none()).unwrap().is_some());
     // It was freed, let us say, and its memory is in other use.
     let state = pool.media().load(&located.node.head.state);
     pool.media().store(located.node.head.state.as_word(), 7);

@@ -17,6 +17,7 @@ use super::super::layout::{Anchor, Discipline, Shape, State};
 use super::super::node::Node;
 use super::format;
 use crate::sorted::shifted;
+use crate::support::steps::Steps;
 
 const SLOTS: usize = 8;
 
@@ -160,7 +161,7 @@ fn cut_everywhere(
                     before + 8
                 };
                 let key = before.midpoint(behind);
-                node.insert::<U64Keys, _>(&media, state, at, key, 7);
+                node.insert::<U64Keys, _>(&media, state, at, (key, 7), &mut Steps::none());
             }
             Action::Remove(at) => node.remove::<U64Keys, _>(&media, state, at),
         }

@@ -96,6 +96,27 @@ fn costs_of_writes_where_keys_have_records_of_their_own() {
     assert_eq!(costs, [(2 + 9, 6), (2 + 6, 5), (5, 5)], "added, replaced, removed");
 }
 
+/// Nodes that are sorted: one line of entries, so nothing moves between lines. In a ring a new
+/// entry needs no fence beside those of its own.
+#[test]
+fn costs_of_writes_of_sorted_trees_with_u64_keys() {
+    for (engine, costs) in [
+        (Engine::CircTree, [(1 + 4, 2), (1 + 3, 2), (3, 2)]),
+        (Engine::FastFair, [(1 + 3, 2), (1 + 3, 2), (3, 2)]),
+    ] {
+        let media = Traced::new(1 << 20, 1 << 20, 3).unwrap();
+        let options = CreateOptions::new().engine(engine).key_type(KeyType::U64);
+        let (store, pool) = create_on(&options, media).unwrap();
+        (0..20u64).for_each(|key| assert!(!store.put(key, value(key, 44)).unwrap()));
+        let found = [
+            cost(&store, pool.media(), |store| assert!(!store.put(50u64, value(1, 44)).unwrap())),
+            cost(&store, pool.media(), |store| assert!(store.put(50u64, value(2, 44)).unwrap())),
+            cost(&store, pool.media(), |store| assert!(store.delete(50u64).unwrap())),
+        ];
+        assert_eq!(found, costs, "{engine}");
+    }
+}
+
 #[test]
 fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
     for key_type in [KeyType::U64, KeyType::Bytes] {

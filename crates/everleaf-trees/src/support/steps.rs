@@ -3,7 +3,7 @@
 use everleaf_index::{IndexError, LinkSteps};
 
 /// Steps of another, before the first and before the last fence of an operation.
-pub(super) struct Steps<'s> {
+pub(crate) struct Steps<'s> {
     steps: Option<&'s mut dyn LinkSteps>,
     failed: Option<IndexError>,
 }
