@@ -15,7 +15,8 @@
 //!                                                    Crash: replay begins where it did, which is
 //!                                                    early enough for this stamp too.
 //! C7  COMMIT the control block, written and synced   Crash: replay begins here or there.
-//! C8  the segments before C1 are removed             Crash: the next opening removes them.
+//! C8  the segments before C1 become spares, or are removed (`spares`)
+//!                                                    Crash: the next opening removes them.
 //!     Pages are given back to the file, if they take too much memory (`memory`).
 //! ```
 //!
@@ -31,6 +32,7 @@
 //! what a power failure leaves of the file is taken for complete beside a later log. Without C6
 //! the control block may name a beginning that the stamp of the file does not allow.
 
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_pmem::{LINE, Media};
@@ -40,8 +42,8 @@ use crate::control::{Control, Place, Stamp};
 use crate::core::Core;
 use crate::disk::BLOCK;
 use crate::lines::PAGE_LINES;
+use crate::spares::remove_unused;
 use crate::weak::Weak;
-use crate::writer::Writer;
 
 /// Pages that are copied at a time; in the tests, whose pools are small, two.
 const BATCH: usize = if cfg!(test) { 2 } else { 256 };
@@ -92,7 +94,7 @@ impl Core {
             stamp = self.stamp();
         }
         if self.weak.is(Weak::RecycleEarly) {
-            self.remove_before(redo.segment)?;
+            self.set_free(redo.segment, false)?;
         }
         self.sync_base(Weak::PagesNotSynced)?; // C5
         let stamp = stamp.lacking_from(redo);
@@ -106,7 +108,7 @@ impl Core {
         self.redo_bytes.store(redo_bytes, Relaxed);
         self.checkpoints.fetch_add(1, Relaxed);
         self.give_back();
-        self.remove_before(redo.segment) // C8
+        self.set_free(redo.segment, last) // C8
     }
 
     fn sync_base(&self, without: Weak) -> Result<(), LogError> {
@@ -128,14 +130,24 @@ impl Core {
         let bytes = self.base.length().map_err(LogError::io(action))?;
         if bytes < self.hardware.region().len() {
             let what = "its file was truncated while it was open; restore it from a backup";
-            return Err(LogError::io(action)(std::io::Error::other(what)));
+            return Err(LogError::io(action)(io::Error::other(what)));
         }
         Ok(())
     }
 
-    fn remove_before(&self, segment: u64) -> Result<(), LogError> {
-        let disk = self.log.lock().spare_parts().0;
-        Writer::remove_before(&*disk, segment).map_err(LogError::io("removing old segments"))
+    /// Sets the segments before this one free; at the end of the session spares go too.
+    fn set_free(&self, segment: u64, last: bool) -> Result<(), LogError> {
+        let mut of = self.log.lock().spares();
+        if last {
+            self.log.lock().spares.clear();
+            of.most = 0;
+        }
+        let set_free = || -> io::Result<()> {
+            let spares = of.set_free(segment)?;
+            self.log.lock().spares.extend(spares);
+            if last { remove_unused(&*of.disk) } else { Ok(()) }
+        };
+        set_free().map_err(LogError::io("removing old segments"))
     }
 
     /// C2 to C4, for these pages and the first one. The log begins at `redo`. The stamp that the

@@ -17,19 +17,21 @@
 //!   latch of the line's stripe, and reads there which group is open; stores take the same latch.
 //! * I2: the file of the pool holds only what durable groups hold. A checkpoint copies lines that
 //!   have no uncaptured word, and waits for the group that is open afterwards.
-//! * I3: a block of the log that may have been acknowledged is never written again.
-//! * I4: a segment is removed when a durable control block says that the log begins behind it. From
-//!   there on the numbers of the segments have no gap, and each knows its own length.
+//! * I3: a block of the log that may have been acknowledged is written again only when I4 has set
+//!   its segment free, and the segment has another number, durably.
+//! * I4: a segment is set free, to be removed or used again, when a durable control block says that
+//!   the log begins behind it. From there on the numbers of the segments have no gap, each knows
+//!   its own length, and each group its segment: what else stands in one is no group of the log.
 //! * I5: nothing is served that exists in the page cache only. Opening copies the valid log into
 //!   segments of a session of its own and syncs them first.
 //! * I6: after the first error nothing more is logged, and nothing more is acknowledged.
 //!
 //! Map of the files: `disk` (what is asked of a disk) · `folder` (a real one) · `simulated` (one
 //! whose power fails) · `error` · `group` (the bytes of a group) · `segment` (the files of groups)
-//! · `control` (where the log begins) · `writer` (appending) · `reader` (one group after the other)
-//! · `lines` (what is new in each line) · `core` (captures, group commit) · `checkpoint` ·
-//! `memory` (how much the image takes) · `recover` · `salvage` (what a damaged log holds) · `media`
-//! (the media) · `thread` (what happens meanwhile).
+//! · `spares` (before they have a number) · `control` (where the log begins) · `writer` (appending)
+//! · `reader` (one group after the other) · `lines` (what is new in each line) · `core` (captures,
+//! group commit) · `checkpoint` · `memory` (how much the image takes) · `recover` · `salvage` (what
+//! a damaged log holds) · `media` (the media) · `thread` (what happens meanwhile).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -48,6 +50,7 @@ mod recover;
 mod salvage;
 mod segment;
 mod simulated;
+mod spares;
 #[cfg(test)]
 mod tests;
 mod thread;

@@ -61,7 +61,8 @@ impl<'d> Reader<'d> {
     ) -> Result<Self, LogError> {
         let missing = LogError::damaged(Damage::MissingSegment, number);
         let segment = Segment::open_damaged(disk, number)?.ok_or(missing)?;
-        let first = header_at(&segment, FIRST)?.filter(|header| header.uuid == uuid);
+        let own = |header: &Header| header.uuid == uuid && header.segment == number;
+        let first = header_at(&segment, FIRST)?.filter(own);
         let (session, end) = first.map_or((0, Place::default()), |first| {
             let (number, before) = (first.number, first.before);
             (first.session, Place { segment: segment.number, offset: FIRST, number, before })
@@ -186,8 +187,8 @@ impl<'d> Reader<'d> {
 
     /// What a group behind the end says of the end.
     fn check_later(&self, header: &Header, segment: u64) -> Result<(), LogError> {
-        if header.uuid != self.uuid {
-            return Ok(());
+        if header.uuid != self.uuid || header.segment < segment {
+            return Ok(()); // A stale one.
         }
         let same = header.session == self.session;
         let knows = header.synced_through >= self.end.number;
@@ -212,6 +213,7 @@ impl<'d> Reader<'d> {
             let Some(segment) = self.open(number)? else { continue };
             let Some(header) = header_at(&segment, at)? else { continue };
             let follows = header.uuid == self.uuid
+                && header.segment == number
                 && header.previous_session == self.session
                 && (header.number, header.before) == (self.end.number, self.end.before);
             if follows {

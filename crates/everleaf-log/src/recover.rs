@@ -4,7 +4,8 @@
 //! R1  the newest valid control block; the file of the pool is mapped privately: the image. The
 //!     groups from the redo point on, as far as they are valid, are stored into it, and never into
 //!     the file
-//! R2  segments behind the end are removed, the last one first, and the folder is synced after each
+//! R2  spares of the session before are removed, and what it left unfinished
+//!     Segments behind the end are removed, the last one first, and the folder is synced after each
 //!     Crash: those that are left follow the end without a gap; they are removed.
 //!     What the groups hold is written into new segments there, under a new session, and synced; so
 //!     is the stamp of the file, as it was read
@@ -13,7 +14,8 @@
 //!     Crash: it is the stamp that the file has.
 //! R4  the file gets the stamp of the new session, and is synced
 //!     Crash: the file has this stamp or the one before, and the control block fits both.
-//! R5  the old segments are removed           Crash: the next opening removes them.
+//! R5  the old segments become spares, or are removed (`spares`)
+//!     Crash: the next opening removes them.
 //! ```
 //!
 //! Only now the pool is served: nothing is in it that another crash takes back. What was read may
@@ -54,6 +56,7 @@ use crate::lines::Lines;
 use crate::media::LogOptions;
 use crate::reader::Reader;
 use crate::segment::{Segment, segment_number, segment_numbers};
+use crate::spares::remove_unused;
 use crate::weak::{Weak, Weakness};
 use crate::writer::Writer;
 use crate::{Damage, LogError};
@@ -161,8 +164,8 @@ pub(crate) fn create(
     let control_file = disk.create(control::NAME).map_err(making)?;
     let session = random_word();
     let place = Place { segment: 0, offset: 0, number: 1, before: 0 };
-    let mut writer = Writer::new(Arc::clone(&disk), base.uuid, place, options.segment_bytes);
-    (writer.session, writer.served, writer.weak) = (session, true, options.weak);
+    let mut writer = Writer::new(Arc::clone(&disk), base.uuid, place, &options);
+    (writer.session, writer.served) = (session, true);
     writer.next_segment(0).map_err(making)?;
     let control = Control {
         number: 0,
@@ -202,10 +205,10 @@ pub(crate) fn open(
     let goes_on = control.clean && last == end.segment
         || weak.is(Weak::SessionsAreOne)
         || weak.is(Weak::ServeTheCache);
-    Writer::remove_unfinished(&*disk).map_err(failed)?;
-    let mut writer = Writer::new(Arc::clone(&disk), base.uuid, end, options.segment_bytes);
+    remove_unused(&*disk).map_err(failed)?;
+    let mut writer = Writer::new(Arc::clone(&disk), base.uuid, end, &options);
     writer.session = if weak.is(Weak::SessionsAreOne) { control.session } else { random_word() };
-    (writer.previous_session, writer.weak) = (control.session, weak);
+    writer.previous_session = control.session;
     if goes_on {
         let missing = LogError::damaged(Damage::MissingSegment, end.segment);
         let segment = Segment::open(&*disk, end.segment, base.uuid)?.ok_or(missing)?;
@@ -237,8 +240,9 @@ pub(crate) fn open(
     writer.served = true;
     let stamp = writer.stamp().lacking_from(redo);
     write_stamp(base, stamp, !weak.is(Weak::SessionNotMarked))?; // R4
-    let removed = if goes_on { Ok(()) } else { Writer::remove_before(&*disk, redo.segment) };
-    removed.map_err(failed)?; // R5
+    if !goes_on {
+        writer.spares = writer.spares().set_free(redo.segment).map_err(failed)?; // R5
+    }
     Ok(Core::new(Parts {
         hardware,
         lines,

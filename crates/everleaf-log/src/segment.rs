@@ -8,10 +8,13 @@
 //! The order in which one comes into use, step by step:
 //!
 //! ```text
-//! S1  it is made under another name, filled with zeros and headed, and synced
-//!     Crash: a file that the next opening removes.
-//! S2  it gets its name, and the folder is synced
-//!     Crash: it is there or not; nothing speaks of it, and no group is in it.
+//! S1  it is made under another name, filled with zeros and headed, and synced; or it is one that
+//!     is before the redo point of a durable control block, and gets the name of a spare (`spares`)
+//!     Crash: a file that the next opening removes; it may have its old name still, or both.
+//! S2  it gets its name, and the folder is synced: from now on it has no other
+//!     Crash: it is there or not, and may have names of S1 as well; nothing speaks of it, and no
+//!     group of its number is in it. The next opening removes it, durably, and spares, before it
+//!     sets segments free that stand before the redo point.
 //! S3  the segment before gets its last group, which says that this one follows; it is synced
 //!     together with the first group of this one (`Writer::append`)
 //!     Crash: the group is there or not, as any that nobody was told of.
@@ -19,6 +22,22 @@
 //!
 //! So the numbers have no gap from the redo point on, a segment is as long as its header says, and
 //! where a last group was read the next segment must be there: anything else is damage.
+//!
+//! One that is used again is not filled with zeros: behind its own groups, and in what a crash has
+//! left of one, it has *stale* groups. Each names a segment of a lower number than this one. For
+//! only segments before a durable redo point are used again, and new ones are behind it; those that
+//! an opening removes behind the end, whose numbers come again, are never used again. So:
+//!
+//! * The reader takes no stale group for one of the log: a group must name its segment. It must
+//!   also have the session, the number and the checksum that follow the group before.
+//! * A header is in one sector. Where that of a torn group was not written a stale one may stand:
+//!   the end. Where it was, the checksum of its payload fails: the end. Blocks in its middle are
+//!   looked at for what they say of the end only, as all that follow are.
+//! * A stale group says nothing of the end (`Reader::check_later`). If it is of the session that is
+//!   read, its number, and so the greatest that it knows to be durable, is before the redo point.
+//!   If it is of another session, that is an older one, and so the one before it is not this one.
+//! * Groups of the log behind the end say what they say of it: damage in the middle of a segment is
+//!   told whether it is used again or not.
 
 use std::io;
 use std::sync::Arc;

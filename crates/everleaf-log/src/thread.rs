@@ -11,7 +11,6 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use crate::core::Core;
-use crate::writer::Writer;
 
 /// After so long without a group an empty one is written behind the last.
 const IDLE: Duration = Duration::from_millis(100);
@@ -156,13 +155,15 @@ fn run(core: &Core) {
 
 /// A segment ahead of need. Without room for it, whoever needs one hears of that.
 fn make_spare(core: &Core) {
-    let parts = {
+    let spares = {
         let log = core.log.lock();
-        log.wants_spare().then(|| log.spare_parts())
+        log.wants_spare().then(|| log.spares())
     };
-    if let Some((disk, says)) = parts
-        && let Ok(file) = Writer::make_spare(&*disk, says)
+    if let Some(spares) = spares
+        && let Ok(name) = spares.make()
     {
-        core.log.lock().put_spare(file);
+        let mut log = core.log.lock();
+        log.zero_bytes += spares.bytes;
+        log.spares.push(name);
     }
 }

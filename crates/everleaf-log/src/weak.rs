@@ -21,6 +21,8 @@ pub(crate) enum Weak {
     PublishEarly,
     /// A segment is used before its name is durable.
     NameNotSynced,
+    /// A segment is used again before its new name is durable.
+    OtherNameNotSynced,
     /// The base is not synced before the control block moves on.
     BaseNotSynced,
     /// The stamp of a complete checkpoint may be durable before its pages.

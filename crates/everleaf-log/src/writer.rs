@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::control::{Place, Stamp};
 use crate::disk::{BLOCK, Disk, DiskFile, to_block};
 use crate::group::{Capture, HEADER, Header, encode_payload};
-use crate::segment::{
-    FIRST, LIMIT, SPARE, UNFINISHED, bytes_for, make, segment_name, segment_number,
-};
+use crate::media::LogOptions;
+use crate::segment::{FIRST, LIMIT, SPARE, UNFINISHED, bytes_for, make, segment_name};
+use crate::spares::Spares;
 use crate::weak::{Weak, Weakness};
 
 /// Where a session writes.
@@ -21,6 +21,8 @@ pub(crate) struct Writer {
     pub(crate) served: bool,
     /// Length of a new segment, if its first group has room there.
     pub(crate) segment_bytes: u64,
+    /// How many segments there may be, spares included: as many as a log at which writers wait.
+    most_segments: u64,
     /// Where the next group goes.
     pub(crate) place: Place,
     /// The segment of `place`.
@@ -32,8 +34,8 @@ pub(crate) struct Writer {
     pub(crate) synced_checksum: u32,
     /// Files with groups that are not.
     unsynced: Vec<Arc<dyn DiskFile>>,
-    /// A segment that was made ahead of need.
-    spare: Option<Arc<dyn DiskFile>>,
+    /// The names of segments that have no number yet.
+    pub(crate) spares: Vec<String>,
     /// Bytes that were appended, ever.
     pub(crate) appended_bytes: u64,
     /// Bytes of zeros that segments were made of.
@@ -43,24 +45,26 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(disk: Arc<dyn Disk>, uuid: u128, place: Place, segment_bytes: u64) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>, uuid: u128, place: Place, how: &LogOptions) -> Self {
+        let segment_bytes = to_block(how.segment_bytes.min(LIMIT)).max(bytes_for(BLOCK));
         Self {
             disk,
             uuid,
             session: 0,
             previous_session: 0,
             served: false,
-            segment_bytes: to_block(segment_bytes.min(LIMIT)).max(bytes_for(BLOCK)),
+            segment_bytes,
+            most_segments: (how.log_bytes.saturating_mul(2)).div_ceil(segment_bytes) + 1,
             place,
             file: None,
             file_bytes: 0,
             synced_through: place.number.saturating_sub(1),
             synced_checksum: place.before,
             unsynced: Vec::new(),
-            spare: None,
+            spares: Vec::new(),
             appended_bytes: 0,
             zero_bytes: 0,
-            weak: Weakness::default(),
+            weak: how.weak,
             buffer: Vec::new(),
         }
     }
@@ -124,25 +128,30 @@ impl Writer {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let number = self.place.segment + 1;
-        let spare = self.spare.take().filter(|_| bytes == self.segment_bytes);
-        let (file, name) = match spare {
-            Some(file) => (file, SPARE),
+        let spare = if bytes == self.segment_bytes { self.spares.pop() } else { None };
+        let name = match spare {
+            Some(name) => name,
             None => {
+                make(&*self.disk, UNFINISHED, (self.uuid, bytes), self.weak)?; // S1
                 self.zero_bytes += bytes;
-                (make(&*self.disk, UNFINISHED, (self.uuid, bytes), self.weak)?, UNFINISHED) // S1
+                UNFINISHED.to_owned()
             }
         };
+        let used_again = name != UNFINISHED && name != SPARE;
+        let unsynced = self.weak.is(Weak::NameNotSynced)
+            || used_again && self.weak.is(Weak::OtherNameNotSynced);
         if self.weak.is(Weak::CloseBeforeName) {
             self.close_segment()?;
         }
-        self.disk.rename(name, &segment_name(number))?; // S2
-        if !self.weak.is(Weak::NameNotSynced) {
+        self.disk.rename(&name, &segment_name(number))?; // S2
+        if !unsynced {
             self.disk.sync()?;
         }
         if !self.weak.is(Weak::CloseBeforeName) {
             self.close_segment()?; // S3
         }
-        (self.file, self.file_bytes) = (Some(file), bytes);
+        self.file = Some(self.disk.open(&segment_name(number))?);
+        self.file_bytes = bytes;
         (self.place.segment, self.place.offset) = (number, FIRST);
         Ok(())
     }
@@ -159,22 +168,13 @@ impl Writer {
     /// writes more than a few groups, as one for a single `put` does.
     pub(crate) fn wants_spare(&self) -> bool {
         let writes_much = self.appended_bytes > self.segment_bytes / 8;
-        self.spare.is_none() && writes_much && self.place.offset > self.file_bytes / 2
+        self.spares.is_empty() && writes_much && self.place.offset > self.file_bytes / 2
     }
 
-    /// What makes one, without the writer: its disk, and what its header says.
-    pub(crate) fn spare_parts(&self) -> (Arc<dyn Disk>, (u128, u64)) {
-        (Arc::clone(&self.disk), (self.uuid, self.segment_bytes))
-    }
-
-    /// A segment made ahead of need, to be given to [`put_spare`](Self::put_spare).
-    pub(crate) fn make_spare(disk: &dyn Disk, says: (u128, u64)) -> io::Result<Arc<dyn DiskFile>> {
-        make(disk, SPARE, says, Weakness::default())
-    }
-
-    pub(crate) fn put_spare(&mut self, file: Arc<dyn DiskFile>) {
-        self.zero_bytes += self.segment_bytes;
-        self.spare = Some(file);
+    /// What makes spares, without the writer.
+    pub(crate) fn spares(&self) -> Spares {
+        let (disk, most) = (Arc::clone(&self.disk), self.most_segments);
+        Spares { disk, uuid: self.uuid, bytes: self.segment_bytes, most }
     }
 
     /// The files that hold groups which are not durable, and where the groups in them end.
@@ -191,26 +191,5 @@ impl Writer {
     pub(crate) fn stamp(&self) -> Stamp {
         let (number, checksum) = (self.synced_through, self.synced_checksum);
         Stamp { session: self.session, number, checksum, lacking: 0 }
-    }
-
-    /// Removes the segments before `first`. A removal that a crash undoes is made again by the next
-    /// opening.
-    pub(crate) fn remove_before(disk: &dyn Disk, first: u64) -> io::Result<()> {
-        for name in disk.names()? {
-            if segment_number(&name).is_some_and(|number| number < first) {
-                disk.remove(&name)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes what a session before has left unfinished.
-    pub(crate) fn remove_unfinished(disk: &dyn Disk) -> io::Result<()> {
-        for name in disk.names()? {
-            if name == UNFINISHED || name == SPARE {
-                disk.remove(&name)?;
-            }
-        }
-        Ok(())
     }
 }

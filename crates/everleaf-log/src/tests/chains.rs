@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use everleaf_pmem::Media;
 
+use super::reuse::Begun;
 use super::*;
 
 /// Bytes that a pool may grow to.
@@ -18,7 +19,7 @@ const SESSIONS: usize = 6;
 
 /// What was stored, and what must be there.
 #[derive(Clone, Debug, Default)]
-struct History {
+pub(super) struct History {
     /// Where the store of value i + 1 went.
     offsets: Vec<u64>,
     /// The stores that nothing takes back.
@@ -72,7 +73,7 @@ impl History {
     }
 
     /// What was served is there from now on, and nothing else.
-    fn serve(&mut self, media: &Logged) -> Result<(), String> {
+    pub(super) fn serve(&mut self, media: &Logged) -> Result<(), String> {
         let there = |offset: u64| media.region().at::<PCell>(offset);
         let newest = self.judge(|offset| there(offset).map(|cell| media.load(cell)))?;
         self.offsets.truncate(newest);
@@ -91,7 +92,11 @@ fn any_options(weak: Option<Weak>, chance: &mut Chance) -> LogOptions {
 }
 
 /// One session: until an operation fails, or to its end.
-fn session(media: &Logged, history: &mut History, chance: &mut Chance) -> Result<(), ()> {
+pub(super) fn session(
+    media: &Logged,
+    history: &mut History,
+    chance: &mut Chance,
+) -> Result<(), ()> {
     for _ in 0..chance.below(40) {
         let length = media.region().len();
         let lines = |most: usize, chance: &mut Chance| 1 + chance.below(most) as u64;
@@ -129,7 +134,7 @@ fn session(media: &Logged, history: &mut History, chance: &mut Chance) -> Result
     Ok(())
 }
 
-fn open_base(disk: &SimulatedDisk) -> Base {
+pub(super) fn open_base(disk: &SimulatedDisk) -> Base {
     Base { max_bytes: MAX_BYTES, ..base(disk) }
 }
 
@@ -175,7 +180,9 @@ fn chain(weak: Option<Weak>, seed: u64, seen: &mut Seen) -> Result<(), String> {
             Ok(media) => {
                 seen.states += 1;
                 history.serve(&media).map_err(at)?;
+                let begun = Begun::of(&media);
                 seen.cuts += u64::from(session(&media, &mut history, chance).is_err());
+                seen.used_again += begun.used_again(&media);
                 history.is_shown(&media).map_err(at)?;
                 end(media, chance);
             }
@@ -187,14 +194,14 @@ fn chain(weak: Option<Weak>, seed: u64, seen: &mut Seen) -> Result<(), String> {
     Ok(())
 }
 
-fn end(media: Logged, chance: &mut Chance) {
+pub(super) fn end(media: Logged, chance: &mut Chance) {
     if chance.below(2) == 0 {
         media.kill();
     }
 }
 
 /// Mostly any outcome; else the least or the most that may be left.
-fn fail_power(disk: &SimulatedDisk, chance: &mut Chance) -> SimulatedDisk {
+pub(super) fn fail_power(disk: &SimulatedDisk, chance: &mut Chance) -> SimulatedDisk {
     match chance.below(6) {
         0 => disk.after_power_failure(|_| 0),
         1 => disk.after_power_failure(|ways| ways - 1),
@@ -214,7 +221,7 @@ fn chains(weak: Option<Weak>, seeds: std::ops::Range<u64>) -> Result<Seen, Strin
 fn no_chain_of_sessions_loses_anything_or_ends_in_a_log_that_is_refused() {
     let seen = chains(None, 0..1000).unwrap_or_else(|violation| panic!("{violation}"));
     println!("{seen:?}");
-    assert!(seen.cuts > 500 && seen.states > 3000, "{seen:?}");
+    assert!(seen.cuts > 500 && seen.states > 3000 && seen.used_again > 300, "{seen:?}");
 }
 
 /// Blocks of a segment in the sessions of the script.
@@ -330,7 +337,7 @@ fn many_chains_of_sessions_lose_nothing() {
 }
 
 /// What chains find when a rule is left out.
-fn broken_without(rule: Weak) -> String {
+pub(super) fn broken_without(rule: Weak) -> String {
     let violation = chains(Some(rule), 0..4000).err().unwrap_or_else(|| panic!("nothing breaks"));
     println!("{rule:?}: {violation}");
     violation

@@ -4,7 +4,7 @@
 //! `histories` (each rule, and what happens without it) · `chains` (of sessions) · `openings` (that
 //! are cut) · `damage` · `salvage` · `copies` (of the pool's file and of the log, made at different
 //! moments) · `threads` · `image` (what of it is the file) · `memory` (pages that go
-//! back to it).
+//! back to it) · `reuse` (segments that are used again).
 
 mod chains;
 mod copies;
@@ -13,6 +13,7 @@ mod histories;
 mod image;
 mod memory;
 mod openings;
+mod reuse;
 mod salvage;
 mod threads;
 
@@ -221,6 +222,8 @@ fn outcomes(disk: &SimulatedDisk, most: u64, chance: &mut Chance) -> Vec<Simulat
 struct Seen {
     cuts: u64,
     states: u64,
+    /// Segments that were used again, at least.
+    used_again: u64,
 }
 
 /// How thorough an exploration is.
