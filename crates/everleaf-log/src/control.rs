@@ -20,7 +20,7 @@ pub(crate) const NAME: &str = "control";
 /// The first eight bytes of a control block, "ELlogctl".
 const MAGIC: u64 = u64::from_le_bytes(*b"ELlogctl");
 /// Version of the log's format.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// Words of a block, its checksum being the last, in each version.
 const WORDS: usize = 18;
 /// Bytes of a slot.

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! header    96 bytes, see `Header`; its CRC covers the payload's
-//! payload   runs: line << 8 | lines (1 to 8) · a byte for each line, bit i: word i follows · words
+//! payload   what is new in lines, see `payload`
 //! ```
 //!
 //! Numbers are little-endian. A group begins on a block of 4096 bytes.
 
 use crate::disk::{BLOCK, to_block};
 
-/// The first eight bytes of a group, "ELgroup1".
-const MAGIC: u64 = u64::from_le_bytes(*b"ELgroup1");
+/// The first eight bytes of a group.
+const MAGIC: u64 = u64::from_le_bytes(*b"ELgroup2");
 /// Bytes of a header.
 pub(crate) const HEADER: usize = 96;
 /// Words of a line.
@@ -132,46 +132,6 @@ pub(crate) fn merge(captures: &mut Vec<Capture>) {
     });
 }
 
-/// Appends the payload of merged captures to `bytes`.
-pub(crate) fn encode_payload(captures: &[Capture], bytes: &mut Vec<u8>) {
-    let follows = |pair: &[Capture]| pair[0].line + 1 == pair[1].line;
-    let mut rest = captures;
-    while let Some(first) = rest.first() {
-        let neighbours = rest.windows(2).take(WORDS - 1).take_while(|pair| follows(pair)).count();
-        let (run, others) = rest.split_at(neighbours + 1);
-        rest = others;
-        bytes.extend((first.line << 8 | run.len() as u64).to_le_bytes());
-        let masks: [u8; WORDS] = std::array::from_fn(|i| run.get(i).map_or(0, |c| c.mask));
-        bytes.extend(masks);
-        for capture in run {
-            for word in (0..WORDS).filter(|word| capture.mask & 1 << word != 0) {
-                bytes.extend(capture.words[word].to_le_bytes());
-            }
-        }
-    }
-}
-
-/// Shows the captures of a payload; false if it is not one.
-pub(crate) fn decode_payload(bytes: &[u8], mut show: impl FnMut(Capture)) -> bool {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
-    while let Some(place) = words.next() {
-        let (first, lines) = (place >> 8, place & 0xff);
-        let Some(masks) = words.next().filter(|_| (1..=WORDS as u64).contains(&lines)) else {
-            return false;
-        };
-        for (line, mask) in (first..first + lines).zip(masks.to_le_bytes()) {
-            let mut capture = Capture { line, order: 0, mask, words: [0; WORDS] };
-            for word in (0..WORDS).filter(|word| mask & 1 << word != 0) {
-                let Some(value) = words.next() else { return false };
-                capture.words[word] = value;
-            }
-            show(capture);
-        }
-    }
-    rest.is_empty()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,29 +148,6 @@ mod tests {
         assert_eq!(captures.len(), 2);
         assert_eq!((captures[0].line, captures[1].line, captures[1].mask), (5, 7, 0b11));
         assert_eq!(captures[1].words[..2], [10, 30]);
-    }
-
-    #[test]
-    fn payloads_round_trip_and_what_is_cut_is_refused() {
-        let mut captures: Vec<Capture> = [1, 2, 3, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 90]
-            .into_iter()
-            .map(|line| Capture {
-                line,
-                order: 0,
-                mask: (line * 37) as u8 | 1,
-                words: std::array::from_fn(|i| {
-                    if ((line * 37) as u8 | 1) & 1 << i != 0 { line * 8 + i as u64 } else { 0 }
-                }),
-            })
-            .collect();
-        merge(&mut captures);
-        let mut bytes = Vec::new();
-        encode_payload(&captures, &mut bytes);
-        let mut found = Vec::new();
-        assert!(decode_payload(&bytes, |capture| found.push(capture)));
-        assert_eq!(found, captures);
-        let whole = (0..bytes.len()).filter(|end| decode_payload(&bytes[..*end], |_| ())).count();
-        assert!(whole < 8, "only where a run ends: {whole}");
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::control::{Place, Stamp};
 use crate::disk::{BLOCK, Disk, DiskFile, to_block};
-use crate::group::{Capture, HEADER, Header, encode_payload};
+use crate::group::{Capture, HEADER, Header};
 use crate::media::LogOptions;
+use crate::payload::encode_payload;
 use crate::segment::{FIRST, LIMIT, SPARE, UNFINISHED, bytes_for, make, segment_name};
 use crate::spares::Spares;
 use crate::weak::{Weak, Weakness};

@@ -1,7 +1,7 @@
 //! Sessions in a chain: pools that grow, parameters that change, checkpoints, kills and power
 //! failures between and in all of them, syncs that fail.
 //!
-//! Every store has a value of its own, greater than all before, and is flushed at once, in order.
+//! Every store has a number of its own, greater than all before, and is flushed at once, in order.
 //! So an image is legal if some store is the newest in it and every word holds what was stored to
 //! it last by then.
 
@@ -31,8 +31,9 @@ impl History {
     fn store(&mut self, media: &Logged, offset: u64, lines: u64) {
         let lines = (0..lines).map(|i| offset / 64 * 64 + i * 64);
         for line in lines.clone() {
-            self.offsets.push(line + offset % 64);
-            media.store(cell(media, line + offset % 64), self.offsets.len() as u64);
+            let at = line + offset % 64;
+            self.offsets.push(at);
+            media.store(cell(media, at), wide(self.offsets.len() as u64, at));
         }
         media.flush_lines(site!("test.chain"), lines);
         media.fence(site!("test.chain.fence"));
@@ -44,7 +45,8 @@ impl History {
         for (i, offset) in self.offsets.iter().enumerate() {
             places.entry(*offset).or_default().push(i + 1);
         }
-        let found = |offset: &u64| load(*offset).unwrap_or(0) as usize; // Not grown so far.
+        let of = |word, offset| narrow(word, offset).unwrap_or(u64::MAX) as usize;
+        let found = |at: &u64| of(load(*at).unwrap_or(0), *at); // None: not grown so far.
         let newest = places.keys().map(found).max().unwrap_or(0);
         if newest > self.offsets.len() {
             return Err(format!("{newest} of {} was never stored", self.offsets.len()));
@@ -66,8 +68,9 @@ impl History {
     fn is_shown(&self, media: &Logged) -> Result<(), String> {
         let last: BTreeMap<u64, usize> = self.offsets.iter().copied().zip(1..).collect();
         let differs = |(offset, value): (&u64, &usize)| {
-            let found = word(media, *offset);
-            (found != *value as u64).then(|| format!("{found} is shown at {offset}, not {value}"))
+            let found = narrow(word(media, *offset), *offset);
+            (found != Some(*value as u64))
+                .then(|| format!("{found:?} is shown at {offset}, not {value}"))
         };
         last.iter().find_map(differs).map_or(Ok(()), Err)
     }

@@ -4,6 +4,7 @@ use everleaf_pmem::Media;
 
 use super::*;
 use crate::disk::{Disk, DiskFile};
+use crate::group::{HEADER, Header};
 use crate::segment::segment_number;
 use crate::{Damage, LogError};
 
@@ -190,6 +191,36 @@ fn a_control_block_that_states_what_no_log_has_is_an_error() {
 }
 
 #[test]
+fn a_group_of_any_bytes_whose_checksums_hold_is_read_or_refused() {
+    let (disk, program) = killed_after(19);
+    let mut chance = Chance(6);
+    let (mut refused, mut read) = (0, 0);
+    for name in segments(&disk) {
+        for block in (1..5).flat_map(|block| [block; 40]) {
+            let copy = disk.after_kill();
+            let forge = |bytes: &mut Vec<u8>| {
+                let group = &mut bytes[block * 4096..(block + 1) * 4096];
+                let Some((header, _)) = Header::decode(group) else { return };
+                let end = HEADER + header.payload_bytes as usize;
+                for _ in 0..=chance.below(20) {
+                    if let Some(byte) = group.get_mut(HEADER + chance.below(4000)) {
+                        *byte = chance.below(256) as u8;
+                    }
+                }
+                let payload_crc = crc32c::crc32c(&group[HEADER..end]);
+                let forged = Header { payload_crc, ..header }.encode().0;
+                group[..HEADER].copy_from_slice(&forged);
+            };
+            copy.change(&name, forge).unwrap();
+            // A forged group breaks the chain of checksums, unless it is the last.
+            *(if outcome(&copy, &program).is_err() { &mut refused } else { &mut read }) += 1;
+            super::salvage::salvaged(&copy);
+        }
+    }
+    assert!(refused > 50 && read > 50, "{refused} refused, {read} read");
+}
+
+#[test]
 fn a_segment_that_is_longer_than_it_was_made_is_read_as_far_as_it_was() {
     let (disk, program) = killed_after(19);
     let huge = Arc::new(Huge(disk.after_kill()));
@@ -283,7 +314,7 @@ fn foreign_missing_and_newer_logs_are_recognised() {
     let empty = Arc::new(SimulatedDisk::new());
     let refused = Logged::open(&base(&disk), empty, options(None)).err().unwrap();
     assert!(matches!(refused, LogError::Missing), "{refused}");
-    for version in [1, 3] {
+    for version in [1, 2, 4] {
         let other = disk.after_kill();
         let change = |bytes: &mut Vec<u8>| {
             bytes.truncate(8192);

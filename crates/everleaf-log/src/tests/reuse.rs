@@ -293,7 +293,7 @@ fn damage_in_the_middle_of_a_segment_that_is_used_again_is_told() {
         media.core.seal().unwrap();
         let segment = media.core.log.lock().place.segment;
         media.kill();
-        let used = HEADER + 8; // A header and what is left of one word.
+        let used = HEADER + 5; // A line, two masks, and one byte of a word.
         for at in (1..BLOCKS).flat_map(|block| (0..used as u64).map(move |at| block * BLOCK + at)) {
             let copy = disk.after_kill();
             copy.change(&segment_name(segment), |bytes| bytes[at as usize] ^= 16).unwrap();
