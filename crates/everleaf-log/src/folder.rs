@@ -142,7 +142,8 @@ impl NewFolder {
         Ok(())
     }
 
-    /// The folder at `path`, or where a link there leads, which was made for what is still being made. It stays unlocked.
+    /// The folder at `path`, or where a link there leads, which was made for what is still being
+    /// made. It stays unlocked.
     ///
     /// # Errors
     /// As the system reports.

@@ -1,7 +1,7 @@
 //! How stores are made and opened.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -186,8 +186,8 @@ impl CreateOptions {
     /// # Errors
     /// [`Error::UnknownEngine`], [`Error::UnknownParameter`], [`Error::NoByteStrings`], an
     /// [`Error::Index`] that says which parameters there are, [`Error::DurabilityOfMedium`],
-    /// [`Error::DurabilityOfEngine`], [`Error::NoLog`], [`PoolError::Exists`], [`PoolError::TooSmall`], or what the
-    /// system says (a full disk above all).
+    /// [`Error::DurabilityOfEngine`], [`Error::NoLog`], [`PoolError::Exists`],
+    /// [`PoolError::TooSmall`], or what the system says (a full disk above all).
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         let path = path.as_ref();
         self.create_at(path, path)

@@ -45,8 +45,9 @@
 //! `layout` (every persistent byte, the state word) · `node` (cells by slot) · `discipline` (what
 //! the designs do differently) · `engine` (sizes on offer, the
 //! trees that have them) · `search` `many` `scan` `insert` `split` `remove` `merge` `update` (one
-//! operation each) · `link` (a change with what it leads to) · `recover` (crash states, opening, closing) · `check` (I1 to I7) · `format`
-//! (for docs/format.md) · [`ring`] [`shifted`] (the two designs, the same files each).
+//! operation each) · `link` (a change with what it leads to) · `recover` (crash states, opening,
+//! closing) · `check` (I1 to I7) · `format` (for docs/format.md) · [`ring`] [`shifted`] (the two
+//! designs, the same files each).
 
 mod check;
 mod discipline;

@@ -11,8 +11,8 @@
 //! its process began, so perhaps while it opens. Before the parent looks, children that do nothing
 //! but open and close are killed as well: so a recovery is cut, and the one after it.
 //!
-//! Map of the files: `operations` (what is done) · `child` (what is killed) · `judge` (what is owed,
-//! and what is there).
+//! Map of the files: `operations` (what is done) · `child` (what is killed) · `judge` (what is
+//! owed, and what is there).
 
 mod child;
 mod judge;
