@@ -26,6 +26,9 @@ pub(super) fn refused_splits(engine: Engine) -> Vec<Case> {
     if !engine_sites(engine).any(|site| site.name().contains(".link.")) {
         return Vec::new(); // It splits under an intent.
     }
+    if engine_sites(engine).any(|site| site.name().starts_with("sorted.")) {
+        return Vec::new(); // Its nodes are blocks: a chunk of them has room when none is free.
+    }
     let (run, leaves) = filled(engine);
     if leaves < u64::from(engine.least_leaf_slots()) {
         return Vec::new(); // No leaf is full yet when there is no room for another record.
