@@ -116,6 +116,7 @@ pub(crate) fn describe(
         redundant_fences,
         lazily_exhaustive_points: tally.lazily_exhaustive_points,
         sampled_points: tally.sampled_points,
+        sampled_in: tally.sampled_in.clone(),
         left_out: tally.left_out,
         seed: options.seed,
         ..Report::default()

@@ -1,5 +1,7 @@
 //! What an exploration found.
 
+use std::collections::BTreeMap;
+
 use everleaf_pmem::Site;
 
 use crate::mutant::Mutant;
@@ -60,8 +62,12 @@ pub struct Report {
     /// Crash points where only a sample was tried: of their images, or of those that a second
     /// crash, inside the recovery of one, can leave.
     pub sampled_points: u64,
+    /// The same by the number of the operation that was cut, or of the step of a program of several
+    /// threads.
+    pub sampled_in: BTreeMap<usize, u64>,
     /// Possible images that were not tried, nor any that could not be told from them, at most (an
     /// image that is possible at several crash points may be counted more than once).
+    /// [`u64::MAX`]: more than can be counted.
     pub left_out: u64,
     /// The seed of everything that was drawn at random.
     pub seed: u64,

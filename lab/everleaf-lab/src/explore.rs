@@ -121,6 +121,10 @@ pub struct Args {
     /// themselves, are at most 16 times as many, those of all crash points together 300 times.
     #[arg(long, value_name = "IMAGES", default_value_t = 512)]
     pub budget: u64,
+    /// Operations that are run and crashed in behind each recovery [default: 2 of a script, 1 of
+    /// programs that are drawn or have threads].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=8))]
+    pub follow_up: Option<u64>,
     /// Kind of keys [default: u64 if every key of the script is a number, else bytes].
     #[arg(long, value_name = "KIND")]
     pub keys: Option<Keys>,
@@ -182,6 +186,8 @@ struct Summary {
     left_out: u64,
     lazily_exhaustive_points: u64,
     sampled_points: u64,
+    /// The same by the operation that was cut, counted from 0.
+    sampled_in: BTreeMap<usize, u64>,
     interleavings: Option<u64>,
     interleavings_left_out: u64,
     preemption_bound: Option<usize>,
@@ -195,10 +201,12 @@ struct Summary {
     mutants_by_kind: Option<suite::MutantsByKind>,
     /// How many crashes deep recoveries were cut, each in the recovery from the one before.
     exhaustive_depth: u8,
+    /// How many operations behind a recovery were cut, where the exploration is exhaustive.
+    exhaustive_follow_up: u64,
 }
 
 impl Summary {
-    fn new(engine: Engine, report: &Report) -> Self {
+    fn new(engine: Engine, report: &Report, follow_up: u64) -> Self {
         Self {
             engine: engine.name(),
             operations: report.operations,
@@ -218,6 +226,7 @@ impl Summary {
             left_out: report.left_out,
             lazily_exhaustive_points: report.lazily_exhaustive_points,
             sampled_points: report.sampled_points,
+            sampled_in: report.sampled_in.clone(),
             interleavings: report.interleavings,
             interleavings_left_out: report.interleavings_left_out,
             preemption_bound: report.preemption_bound,
@@ -228,6 +237,7 @@ impl Summary {
             argued: suite::Arguments::new(),
             mutants_by_kind: report.mutants.map(|_| suite::MutantsByKind::of(report)),
             exhaustive_depth: report.exhaustive_depth,
+            exhaustive_follow_up: if report.exhaustive { follow_up } else { 0 },
         }
     }
 }
@@ -295,6 +305,9 @@ pub fn run(args: Args) -> Outcome {
         assumptions,
         ..Options::default()
     };
+    let usual = if args.script.is_some() && !scenario.has_threads() { 2 } else { 1 };
+    let follow_up = args.follow_up.unwrap_or(usual);
+    let options = Options { follow_up: follow_up as usize, ..options };
     let subject = subject(&args, engine, scenario)?;
     let mut report = explore(&args, subject, &options)?;
     let mut argued = suite::set_argued_apart(&mut report);
@@ -303,7 +316,8 @@ pub fn run(args: Args) -> Outcome {
         directed_scenarios =
             suite::ask_directed(engine, args.script.is_none(), &mut report, &mut argued)?;
     }
-    let summary = Summary { directed_scenarios, argued, ..Summary::new(engine, &report) };
+    let summary =
+        Summary { directed_scenarios, argued, ..Summary::new(engine, &report, follow_up) };
     show(&summary, args.json)?;
     verdict(&report)
 }
@@ -430,9 +444,18 @@ fn sentence(summary: &Summary) -> String {
             format!("every state, at {lazily} points one of each kind that recovery can tell apart")
         }
         (false, _) if *left_out == 0 => "every state of the orders that were run".to_owned(),
-        _ => format!(
-            "a sample at {sampled_points} of them ({left_out} states left out, seed {seed})"
-        ),
+        _ => {
+            let left_out = match *left_out {
+                u64::MAX => "more than 10^19".to_owned(),
+                left_out => left_out.to_string(),
+            };
+            let cut: Vec<String> = summary.sampled_in.keys().map(usize::to_string).collect();
+            let cut = cut.join(", ");
+            format!(
+                "a sample at {sampled_points} of them (in {cut}, counted from 0; {left_out} states \
+                left out, seed {seed})"
+            )
+        }
     };
     let orders =
         match (summary.interleavings, summary.preemption_bound, summary.interleavings_left_out) {

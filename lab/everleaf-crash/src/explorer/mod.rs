@@ -8,7 +8,7 @@ mod point;
 mod unread;
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::rc::Rc;
 
@@ -56,6 +56,8 @@ pub(crate) struct Tally {
     /// Crash points of the operations where some were left out, of their images or of those of a
     /// crash inside a recovery.
     pub sampled_points: u64,
+    /// The same by what was cut: an operation, or the step of a program of threads.
+    pub sampled_in: BTreeMap<usize, u64>,
     /// Barriers of the explored operations and, where they were explored, of recoveries.
     pub sites: BTreeSet<Site>,
     /// The mutants that do something else.
@@ -63,6 +65,19 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// Notes how many crash points, in what is cut, are samples.
+    fn note_samples(&mut self, during: During, points: u64) {
+        if points > 0 {
+            let cut = match during {
+                During::Operation(at) | During::After(at) | During::Step(at) => at,
+                During::FollowUp(at) => at,
+                During::Prepare | During::Recovery => 0,
+            };
+            self.sampled_points += points;
+            *self.sampled_in.entry(cut).or_default() += points;
+        }
+    }
+
     fn reach(&mut self, trace: &Trace, options: &Options, operation_of: OperationOf<'_>) {
         self.sites.extend(trace.events.iter().filter_map(barrier));
         if options.mutate {

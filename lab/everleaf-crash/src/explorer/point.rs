@@ -54,7 +54,7 @@ impl<S: Subject> Explorer<'_, S> {
                 self.leave_out(left_out);
                 if !walk.is_inner() {
                     let is_sample = self.tally.samples > samples;
-                    self.tally.sampled_points += u64::from(is_sample);
+                    self.tally.note_samples(walk.during, u64::from(is_sample));
                     self.tally.lazily_exhaustive_points += u64::from(!is_sample && !few);
                 }
                 return Ok(left_out);
@@ -104,7 +104,7 @@ impl<S: Subject> Explorer<'_, S> {
         } else {
             let samples = self.tally.samples;
             self.leave_out(images::possible(&ranges));
-            self.tally.sampled_points += self.tally.samples - samples;
+            self.tally.note_samples(walk.during, self.tally.samples - samples);
         }
         true
     }
