@@ -93,6 +93,7 @@ mod view;
 pub use batch::{Batch, BatchOn};
 pub use clock::Clock;
 pub use core::backend::Swept;
+pub use core::behind::Unsynced;
 pub use core::fetched::Entry;
 pub use core::progress::{Progress, Watch};
 pub use dump_files::{restore, restore_with};

@@ -3,7 +3,7 @@
 //! While replies are sent nothing is read, so a client that does not read its replies stops being
 //! read itself. What a connection holds is bounded by its limit of replies, by one request, and,
 //! for all connections together, by the limit of requests that have not come to their end. A
-//! connection that is idle holds no buffer.
+//! connection that is idle holds no buffer. Replies are held until what they tell is durable.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::watch;
 
+use super::syncer::Syncer;
 use super::{Served, Session, Then};
 use crate::log::log;
 use crate::shared::Shared;
@@ -69,13 +70,19 @@ pub async fn run(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     mut session: impl Session,
     shared: Arc<Shared>,
+    syncer: Arc<Syncer>,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let (mut input, mut out) = (Vec::new(), Vec::new());
     let mut room = shared.requests.part();
     let mut start = 0;
     loop {
-        let Served { consumed, then } = session.serve(&input[start..], &mut out);
+        let store = shared.data.store();
+        let (served, unsynced) = store.unsynced(|| session.serve(&input[start..], &mut out));
+        let Served { consumed, then } = served;
+        if !syncer.durable(unsynced).await {
+            return Ok(()); // No reply is sent that may not be true after a power failure.
+        }
         start += consumed;
         shared.counters.bytes_read.add(consumed as u64);
         send(&mut stream, &mut out, &shared).await?;

@@ -1,11 +1,12 @@
 //! Sockets: who is listened to, and how bytes become requests and replies.
 //!
-//! Map of the files: `server` (listeners and threads) · `connection` (one connection) · `listener`
-//! (addresses).
+//! Map of the files: `server` (listeners and threads) · `connection` (one connection) · `syncer`
+//! (replies wait for the disk) · `listener` (addresses).
 
 mod connection;
 mod listener;
 mod server;
+mod syncer;
 
 pub use server::{Server, wait_for_signal};
 

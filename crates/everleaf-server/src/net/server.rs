@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use super::connection;
 use super::listener::{Listener, Stream};
+use super::syncer::Syncer;
 use crate::data::{Database, Sweeper};
 use crate::log::log;
 use crate::shared::Shared;
@@ -69,14 +70,16 @@ impl Server {
         allow_files(options.limits.connections);
         let shared = Shared::new(data, options);
         let (stop, stopped) = watch::channel(false);
-        let mut threads = Vec::new();
+        let (syncer, syncs) = Syncer::start()?;
+        let (syncer, mut threads) = (Arc::new(syncer), Vec::new());
         let mut workers = Vec::new();
         for number in 0..shared.options.threads {
             let (sender, receiver) = mpsc::unbounded_channel();
             workers.push(sender);
             let (runtime, shared, stopped) = (runtime()?, Arc::clone(&shared), stopped.clone());
+            let syncer = Arc::clone(&syncer);
             threads.push(spawn(format!("answers-{number}"), move || {
-                runtime.block_on(answer(receiver, shared, stopped))
+                runtime.block_on(answer(receiver, shared, syncer, stopped))
             })?);
         }
         let runtime = runtime()?;
@@ -97,6 +100,7 @@ impl Server {
         threads.push(spawn("accepts".to_owned(), move || {
             runtime.block_on(accept(listeners, workers, accepting, stopped))
         })?);
+        threads.push(syncs); // The last: it ends when those who ask it have.
         let sweeper = Some(shared.data.sweep(SWEEP_PAUSE));
         Ok(Self { shared, memcached, redis, stop, threads, sweeper })
     }
@@ -142,7 +146,10 @@ impl Drop for Server {
     }
 }
 
-fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServeError> {
+pub(super) fn spawn(
+    name: String,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, ServeError> {
     std::thread::Builder::new().name(name).spawn(run).map_err(ServeError::Thread)
 }
 
@@ -240,12 +247,14 @@ async fn give(
 async fn answer(
     mut accepted: mpsc::UnboundedReceiver<Accepted>,
     shared: Arc<Shared>,
+    syncer: Arc<Syncer>,
     stop: watch::Receiver<bool>,
 ) {
     let mut connections = JoinSet::new();
     // The channel ends when the thread that accepts does.
     while let Some((protocol, stream)) = accepted.recv().await {
-        connections.spawn(converse(protocol, stream, Arc::clone(&shared), stop.clone()));
+        let (shared, syncer) = (Arc::clone(&shared), Arc::clone(&syncer));
+        connections.spawn(converse(protocol, stream, shared, syncer, stop.clone()));
         while connections.try_join_next().is_some() {}
     }
     let all = async { while connections.join_next().await.is_some() {} };
@@ -265,17 +274,18 @@ async fn converse(
     protocol: Protocol,
     stream: Stream,
     shared: Arc<Shared>,
+    syncer: Arc<Syncer>,
     stop: watch::Receiver<bool>,
 ) {
     let _open = Open(Arc::clone(&shared));
     // What a broken connection says is of no use: the client is gone.
     let _ = match stream {
         Stream::Tcp(stream) => match TcpStream::from_std(stream) {
-            Ok(stream) => speak(protocol, stream, shared, stop).await,
+            Ok(stream) => speak(protocol, stream, shared, syncer, stop).await,
             Err(error) => Err(error),
         },
         Stream::Unix(stream) => match UnixStream::from_std(stream) {
-            Ok(stream) => speak(protocol, stream, shared, stop).await,
+            Ok(stream) => speak(protocol, stream, shared, syncer, stop).await,
             Err(error) => Err(error),
         },
     };
@@ -285,16 +295,17 @@ async fn speak(
     protocol: Protocol,
     stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     shared: Arc<Shared>,
+    syncer: Arc<Syncer>,
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     match protocol {
         Protocol::Memcached => {
             let session = memcached::Session::new(Arc::clone(&shared));
-            connection::run(stream, session, shared, stop).await
+            connection::run(stream, session, shared, syncer, stop).await
         }
         Protocol::Redis => {
             let session = redis::Session::new(Arc::clone(&shared));
-            connection::run(stream, session, shared, stop).await
+            connection::run(stream, session, shared, syncer, stop).await
         }
     }
 }

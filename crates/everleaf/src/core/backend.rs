@@ -11,6 +11,7 @@ use std::time::Duration;
 use everleaf_index::Direction;
 use everleaf_pool::KeyType;
 
+use crate::core::behind::Waiting;
 use crate::core::gate::Turn;
 use crate::core::images::Images;
 use crate::core::keyspace::Space;
@@ -173,6 +174,10 @@ pub trait Backend: Reading + Writing + Transacting + Sweeping {
     fn statistics(&self) -> Result<Statistics, Error>;
     fn capabilities(&self) -> Capabilities;
     fn check(&self, watch: &mut Watch<'_>) -> Result<CheckOutcome, Error>;
+    /// Which pool it is, as scopes know it ([`behind`](crate::core::behind)).
+    fn pool_identity(&self) -> usize;
+    /// What calls have put off until a point; none where that is durable.
+    fn put_off(&self, point: u64) -> Option<Arc<dyn Waiting>>;
     fn sync(&self) -> Result<(), Error>;
     /// Closes cleanly; does nothing when done again. Every other call gives [`Error::Closed`]
     /// afterwards.

@@ -10,6 +10,7 @@
 
 pub(crate) mod attached;
 pub mod backend;
+pub mod behind;
 pub(crate) mod check;
 pub(crate) mod fetched;
 pub(crate) mod gate;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::core::backend::{Backend, Swept};
+use crate::core::behind::{self, Unsynced};
 use crate::core::keyspace::Space;
 use crate::core::life::Life;
 use crate::core::showing;
@@ -381,6 +382,35 @@ impl Store {
     /// As the system reports.
     pub fn sync(&self) -> Result<()> {
         self.backend().sync()
+    }
+
+    /// Runs `work`, in which calls of this store by this thread wait for no sync of a log: they
+    /// return when what they did is done and every thread sees it. What they have written or seen
+    /// is durable when [`Unsynced::wait`] has returned, which waits for one sync for all of it;
+    /// until then nobody should be told of it. For programs that answer many clients by one thread.
+    ///
+    /// It changes nothing where calls return durable without a sync (persistent memory), or promise
+    /// less than [`Immediate`](crate::DurabilityMode::Immediate). The log may become as long as
+    /// `work` makes it, since only who waits is held up.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// let (answers, unsynced) = store.unsynced(|| {
+    ///     let first = store.put("a", "1");
+    ///     (first, store.get("a"))
+    /// });
+    /// // ... other work; then, before anybody is told:
+    /// unsynced.wait()?;
+    /// assert!(!answers.0? && answers.1?.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn unsynced<R>(&self, work: impl FnOnce() -> R) -> (R, Unsynced) {
+        let (result, point) = behind::within(self.backend().pool_identity(), work);
+        let waiting = if point == 0 { None } else { self.backend().put_off(point) };
+        (result, Unsynced::of(waiting))
     }
 
     /// Closes the store, its clones included: what it holds is synced to the file, and then the

@@ -304,6 +304,50 @@ fn nobody_is_shown_what_a_power_failure_takes_back() {
     }
 }
 
+#[test]
+fn what_waits_for_no_sync_is_durable_when_it_was_waited_for() {
+    let disk = SimulatedDisk::new();
+    let store = create(Engine::FpTreeConcurrent, &disk, Arc::new(disk.clone()));
+    let content_after = |ways: fn(usize) -> usize| {
+        let left = disk.after_power_failure(ways);
+        let media = Logged::open(&base(&left), Arc::new(left.clone()), log_options()).unwrap();
+        content(&internal::open_on(&OpenOptions::new(), media).unwrap().0).unwrap().len()
+    };
+    let before = disk.operations();
+    let (seen, unsynced) = store.unsynced(|| {
+        for key in ["a", "b"] {
+            store.put(key, b"1").unwrap();
+        }
+        let mut batch = store.batch();
+        batch.put("c", b"1").unwrap().delete("b").unwrap();
+        batch.commit().unwrap();
+        let committed: Result<_, Error> = store.transaction(|tx| tx.put("d", b"1"));
+        committed.unwrap();
+        (store.get("a").unwrap(), content(&store).unwrap().len(), store.first().unwrap())
+    });
+    assert_eq!((seen.0.as_deref(), seen.1), (Some(&b"1"[..]), 3));
+    assert_eq!(disk.operations(), before, "nothing has waited");
+    assert!(!unsynced.is_durable());
+    assert_eq!(content_after(|_| 0), 0);
+    // One who only reads what is not durable holds its answer back as well.
+    let (_, seen) = store.unsynced(|| store.get("a").unwrap());
+    assert!(!seen.is_durable());
+    let all = unsynced.and(seen);
+    all.wait().unwrap();
+    assert!(all.is_durable());
+    assert_eq!(content_after(|_| 0), 3);
+    assert!(store.unsynced(|| store.get("a").unwrap()).1.is_durable());
+    // Another thread's calls wait, and so do those behind it.
+    let (_, unsynced) = store.unsynced(|| {
+        std::thread::scope(|scope| scope.spawn(|| store.put("e", b"1").unwrap()).join().unwrap())
+    });
+    assert!(unsynced.is_durable());
+    assert_eq!(content_after(|_| 0), 4);
+    disk.fail_sync_after(0);
+    let (put, unsynced) = store.unsynced(|| store.put("f", b"1"));
+    assert!(!put.unwrap() && unsynced.wait().is_err() && !unsynced.is_durable());
+}
+
 /// A folder on an ordinary file system, if temporary files are on one.
 pub(crate) fn ordinary() -> Option<tempfile::TempDir> {
     let folder = tempfile::tempdir().unwrap();

@@ -17,6 +17,7 @@ use everleaf_pool::{Pool, PoolError};
 use rustc_hash::FxHasher;
 
 use super::Attached;
+use crate::core::behind::{self, Waiting};
 use crate::core::link::Live;
 use crate::core::value_record::KeyBytes;
 use crate::{DurabilityMode, Error, StoreKey};
@@ -49,6 +50,22 @@ pub(super) struct Pending<M: Media> {
 
 impl<M: Media> Pending<M> {
     fn wait(self) -> Result<(), Error> {
+        let is_put_off = self.point != DurablePoint::REACHED
+            && behind::puts_off(Arc::as_ptr(&self.pool).addr(), self.point.number());
+        if is_put_off { Ok(()) } else { Waiting::wait(&self) }
+    }
+}
+
+impl<M: Media> Waiting for Pending<M> {
+    fn point(&self) -> u64 {
+        self.point.number()
+    }
+
+    fn is_reached(&self) -> bool {
+        self.pool.media().is_durable(self.point)
+    }
+
+    fn wait(&self) -> Result<(), Error> {
         Ok(self.pool.media().wait_durable(self.point).map_err(PoolError::from)?)
     }
 }
@@ -112,6 +129,17 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         })?;
         wait(pending)?;
         Ok(result)
+    }
+
+    /// What calls have put off until a point.
+    pub(super) fn put_off(&self, point: u64) -> Option<Arc<dyn Waiting>> {
+        if point == 0 {
+            return None;
+        }
+        let point = DurablePoint::new(point);
+        // A store that was closed has synced all of it.
+        let pending = |live: &Live<M, K>| Ok(Pending { pool: Arc::clone(&live.pool), point });
+        self.read(pending).ok().map(|pending| Arc::new(pending) as _)
     }
 
     /// Everything that was done so far, where readers wait.

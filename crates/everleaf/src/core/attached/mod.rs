@@ -27,6 +27,7 @@ use self::durable::{Stripes, wait};
 use self::expiring::Expiring;
 use crate::clock::Clock;
 use crate::core::backend::Backend;
+use crate::core::behind::Waiting;
 use crate::core::check;
 use crate::core::gate::Gate;
 use crate::core::images::{Images, Snapshots};
@@ -310,6 +311,14 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             }
             Ok(outcome)
         })
+    }
+
+    fn pool_identity(&self) -> usize {
+        self.read(|live| Ok(Arc::as_ptr(&live.pool).addr())).unwrap_or(0)
+    }
+
+    fn put_off(&self, point: u64) -> Option<Arc<dyn Waiting>> {
+        Self::put_off(self, point)
     }
 
     fn sync(&self) -> Result<(), Error> {
