@@ -66,6 +66,8 @@ pub use self::media::{LogOptions, Logged};
 pub use self::recover::{Base, read_only};
 pub use self::salvage::read_damaged;
 pub use self::simulated::{SimulatedDisk, SimulatedFile};
+#[doc(hidden)]
+pub use self::weak::Weak;
 
 /// A random identity for a pool and its log.
 pub fn new_uuid() -> u128 {

@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::disk::{Disk, DiskFile};
@@ -128,6 +128,9 @@ fn put_sector(bytes: &mut [u8], sector: usize, version: &[u8; SECTOR]) {
     place.copy_from_slice(&version[..place.len()]);
 }
 
+/// Who is shown the disk.
+type Watch = Arc<dyn Fn(&SimulatedDisk) + Send + Sync>;
+
 #[derive(Clone, Default)]
 struct State {
     files: Vec<Content>,
@@ -141,13 +144,43 @@ struct State {
     failing_sync: Option<u64>,
     /// Bytes that files may have together.
     room: Option<u64>,
+    /// Called before each operation.
+    watch: Option<Watch>,
+}
+
+/// Begins an operation that changes something, and counts it.
+fn operate(shared: &Arc<Mutex<State>>) -> io::Result<MutexGuard<'_, State>> {
+    let mut state = shared.lock();
+    state.operations += 1;
+    if state.is_off() {
+        return Err(io::Error::other("the power has failed"));
+    }
+    if let Some(watch) = state.watch.clone() {
+        let disk = SimulatedDisk { state: Arc::clone(shared) };
+        MutexGuard::unlocked(&mut state, || watch(&disk));
+    }
+    Ok(state)
 }
 
 impl State {
-    /// Counts an operation that changes something.
-    fn operate(&mut self) -> io::Result<()> {
-        self.operations += 1;
-        if self.is_off() { Err(io::Error::other("the power has failed")) } else { Ok(()) }
+    /// What another process finds when this one was killed.
+    fn as_killed(&self) -> SimulatedDisk {
+        let files = (0..).zip(&self.files);
+        let left = |(file, content): (usize, &Content)| match self.leads_to(file) {
+            true => content.unmapped(),
+            false => Content::default(),
+        };
+        let (files, names) = (files.map(left).collect(), self.names.clone());
+        let state = Self { files, names, room: self.room, ..Self::default() };
+        SimulatedDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Whether a name leads to a file, or may again after a crash. The first is the pool's.
+    fn leads_to(&self, file: usize) -> bool {
+        let named = |(now, before): &(Option<usize>, Option<usize>)| {
+            *now == Some(file) || *before == Some(file)
+        };
+        file == 0 || self.names.values().any(named)
     }
 
     fn is_off(&self) -> bool {
@@ -213,10 +246,13 @@ impl SimulatedDisk {
     /// The disk as another process finds it when this one was killed: whatever was written is
     /// there, whatever was not synced is not synced.
     pub fn after_kill(&self) -> Self {
-        let mut state = self.state.lock().clone();
-        state.files = state.files.iter().map(Content::unmapped).collect();
-        (state.cut, state.failing_sync, state.operations) = (None, None, 0);
-        Self { state: Arc::new(Mutex::new(state)) }
+        self.state.lock().as_killed()
+    }
+
+    /// Shows the disk before each operation that changes something, until the power fails. Others
+    /// go on meanwhile.
+    pub fn watch(&self, watch: impl Fn(&Self) + Send + Sync + 'static) {
+        self.state.lock().watch = Some(Arc::new(watch));
     }
 
     /// How many outcomes a power failure has now; at most `u64::MAX`.
@@ -234,7 +270,11 @@ impl SimulatedDisk {
     pub fn after_power_failure(&self, mut choose: impl FnMut(usize) -> usize) -> Self {
         let state = self.state.lock();
         let mut left = State { room: state.room, ..State::default() };
-        left.files = state.files.iter().map(|content| content.after(&mut choose)).collect();
+        let files = (0..).zip(&state.files).map(|(file, content)| match state.leads_to(file) {
+            true => content.after(&mut choose),
+            false => Content::default(),
+        });
+        left.files = files.collect();
         for (name, (now, before)) in &state.names {
             let chosen = if now == before || choose(2) == 1 { *now } else { *before };
             if chosen.is_some() {
@@ -273,8 +313,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let mut state = self.state.lock();
-        state.operate()?;
+        let mut state = operate(&self.state)?;
         state.files.push(Content::default());
         let file = state.files.len() - 1;
         state.names.entry(name.to_owned()).or_default().0 = Some(file);
@@ -282,8 +321,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut state = self.state.lock();
-        state.operate()?;
+        let mut state = operate(&self.state)?;
         let file = state.file(from)?;
         state.names.entry(from.to_owned()).or_default().0 = None;
         state.names.entry(to.to_owned()).or_default().0 = Some(file);
@@ -291,16 +329,14 @@ impl Disk for SimulatedDisk {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let mut state = self.state.lock();
-        state.operate()?;
+        let mut state = operate(&self.state)?;
         state.file(name)?;
         state.names.entry(name.to_owned()).or_default().0 = None;
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut state = self.state.lock();
-        state.operate()?;
+        let mut state = operate(&self.state)?;
         for (now, before) in state.names.values_mut() {
             *before = *now;
         }
@@ -328,14 +364,12 @@ impl DiskFile for SimulatedFile {
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut state = self.state.lock();
-        state.operate()?;
+        let mut state = operate(&self.state)?;
         state.files[self.file].write(offset as usize, bytes)
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
-        let mut state = self.state.lock();
-        state.operate()?;
+        let mut state = operate(&self.state)?;
         let all: usize = state.files.iter().map(|content| content.cached.len()).sum();
         let content = &state.files[self.file];
         let more = (length as usize).saturating_sub(content.cached.len());
@@ -348,8 +382,7 @@ impl DiskFile for SimulatedFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut state = self.state.lock();
-        state.operate()?;
+        let mut state = operate(&self.state)?;
         match state.failing_sync {
             Some(0) => {
                 state.failing_sync = None;

@@ -1,8 +1,23 @@
 //! Rules that a test can switch off one by one, to see that it notices.
 
-/// A rule that is left out. Outside this crate's tests none ever is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Weak {
+macro_rules! rules {
+    ($($(#[doc = $text:literal])* $name:ident,)*) => {
+        /// A rule that is left out. Outside of tests none ever is, and what is built without debug
+        /// assertions looks at none.
+        #[doc(hidden)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Weak {
+            $($(#[doc = $text])* $name,)*
+        }
+
+        impl Weak {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+        }
+    };
+}
+
+rules! {
     /// Any invalid group before a valid later one is damage.
     TailIsDamage,
     /// Damage to a durable group is taken for the end of the log.
@@ -69,6 +84,10 @@ pub(crate) enum Weak {
     MarkLate,
     /// What a growth adds is memory, not the file.
     GrowthIsMemory,
+    /// A read of a key shows what is not durable.
+    ReadShowsEarly,
+    /// A call returns before what it has done is durable.
+    WriteReturnsEarly,
 }
 
 /// What is left out; nothing as a rule.
@@ -78,6 +97,6 @@ pub(crate) struct Weakness(pub(crate) Option<Weak>);
 impl Weakness {
     #[inline(always)]
     pub(crate) fn is(self, rule: Weak) -> bool {
-        cfg!(test) && self.0 == Some(rule)
+        cfg!(any(test, debug_assertions)) && self.0 == Some(rule)
     }
 }

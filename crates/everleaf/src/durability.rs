@@ -24,7 +24,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use everleaf_index::Contract;
-use everleaf_pmem::{Durability, Medium};
+use everleaf_pmem::{Durability, Media, Medium};
 use everleaf_pool::Format;
 
 use crate::{Engine, Error};
@@ -187,6 +187,12 @@ impl Ground {
     /// Of an engine of the table.
     pub(crate) const fn new(engine: Engine, medium: Medium, keeps: Durability) -> Self {
         Self { engine, contract: engine.contract(), medium, keeps, log: false }
+    }
+
+    /// Of an engine on a media that was opened.
+    pub(crate) fn of<M: Media>(engine: Engine, media: &M) -> Self {
+        let on = Self::new(engine, media.region().medium(), media.durability());
+        Self { log: M::DURABLE_LATER, ..on }
     }
 
     /// The same with a log beside the pool, on an ordinary file.

@@ -287,7 +287,7 @@ impl CreateOptions {
     /// # Errors
     /// As [`create`](Self::create), but for those about files.
     pub(crate) fn create_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
-        let ground = Ground::new(self.engine, media.region().medium(), media.durability());
+        let ground = Ground::of(self.engine, &media);
         self.make(media, ground, Made::New)
     }
 
@@ -512,7 +512,7 @@ impl OpenOptions {
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
         let (medium, keeps) = (media.region().medium(), media.durability());
         let terms = |engine, format: &Format| {
-            let ground = Ground::new(engine, medium, keeps);
+            let ground = Ground { log: M::DURABLE_LATER, ..Ground::new(engine, medium, keeps) };
             let mode = ground.of_opening(choice_of(format)?, self.durability, !self.read_only)?;
             Ok(self.terms(ground, mode))
         };

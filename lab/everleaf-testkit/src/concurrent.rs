@@ -65,7 +65,7 @@ pub(crate) fn answer<K: StoreKey>(
 
 /// What an operation does if nothing else runs. A store tells of a key that is replaced or removed
 /// only that it was there.
-fn specification(level: Level, content: &mut Content, operation: &Operation) -> Answer {
+pub(crate) fn specification(level: Level, content: &mut Content, operation: &Operation) -> Answer {
     let told = match operation {
         Operation::Thread { operation, .. } => return specification(level, content, operation),
         Operation::Insert(key, _) => Answer::Changed(!content.contains_key(key)),

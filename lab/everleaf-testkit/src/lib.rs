@@ -6,6 +6,7 @@
 mod allocator;
 mod concurrent;
 mod conformance;
+mod disk;
 mod families;
 pub mod linearizability;
 mod lines;
@@ -18,6 +19,7 @@ mod torture;
 pub use allocator::{ALLOCATOR_PATHS, Action, AllocatorOperation, AllocatorSubject};
 pub use concurrent::{Answer, ConcurrentEngineSubject};
 pub use conformance::{Conformance, TestKeys};
+pub use disk::{DiskCase, DiskReport};
 pub use families::{engine_sites, folders, may_be_idle, why_equivalent};
 pub use script::{Cut, Key, Operation, Scenario, ScriptError, ScriptKeys};
 pub use sites::{POOL_SITES, TREE_SITES};

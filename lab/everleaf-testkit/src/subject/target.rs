@@ -172,7 +172,7 @@ const MOST_KIB: u64 = 64;
 
 /// A value of a script as bytes: 0 to 3 lines of them, so that records differ in their sizes; or so
 /// many KiB as its upper half says.
-fn expand(value: u64) -> Vec<u8> {
+pub(crate) fn expand(value: u64) -> Vec<u8> {
     let words = match value >> 32 {
         kib @ 1..=MOST_KIB => kib * (1024 / WORD as u64),
         _ => 1 + value % 3 * 10,
@@ -181,7 +181,7 @@ fn expand(value: u64) -> Vec<u8> {
 }
 
 /// The value of a script that these bytes stand for.
-fn value_of(bytes: &[u8]) -> Result<u64, String> {
+pub(crate) fn value_of(bytes: &[u8]) -> Result<u64, String> {
     let value = bytes
         .first_chunk()
         .map(|bytes| u64::from_le_bytes(*bytes))
@@ -193,7 +193,7 @@ fn value_of(bytes: &[u8]) -> Result<u64, String> {
     }
 }
 
-fn owned(key: &Key) -> OwnedKey {
+pub(crate) fn owned(key: &Key) -> OwnedKey {
     match key {
         Key::U64(key) => OwnedKey::U64(*key),
         Key::Bytes(key) => OwnedKey::Bytes(key.as_slice().into()),

@@ -3,6 +3,7 @@
 mod batches;
 mod concurrent;
 mod conformance;
+mod disk;
 mod explore;
 mod linearizability;
 mod pool_threads;
