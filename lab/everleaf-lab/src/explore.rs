@@ -1,5 +1,6 @@
 //! `explore`: every state that a crash can leave.
 
+mod disk;
 mod suite;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ use everleaf_cli::rtm::Rtm;
 /// Bytes of the pool that is explored, and that it can grow to: small, so that images are, and with
 /// room to grow in.
 const POOL_BYTES: (u64, u64) = (96 << 10, 256 << 10);
+/// Images at a crash point: of memory, and of a disk.
+const BUDGET: (u64, u64) = (512, 16);
 /// Fewer images at a crash point than this tell nothing.
 const MIN_BUDGET: u64 = 8;
 /// Recoveries that a crash point may cost, for each image of the budget: most have a crash or two
@@ -47,6 +50,7 @@ Examples:
   everleaf-lab explore --engine fptree --ops 200 --seed 1 --json
   everleaf-lab explore --engine fptree --script split.script --mutate
   everleaf-lab explore --engine fptree --suite
+  everleaf-lab explore --engine fptree-c --disk --ops 40 --seeds 10
 
 A script has one operation a line: get KEY, insert KEY VALUE, update KEY VALUE, upsert KEY VALUE,
 remove KEY, scan, batch OP; OP; .., move KEY TO and claim FROM BELOW KEY VALUE (transactions: a
@@ -58,6 +62,7 @@ first),
 explore (what is above only prepares), thread N OP.. (an operation of thread N: those between two
 lines without `thread` run concurrently), # comment.")]
 #[command(group(clap::ArgGroup::new("operations").required(true).args(["script", "ops", "suite"])))]
+#[command(group(clap::ArgGroup::new("drawn").args(["seed", "seeds"])))]
 pub struct Args {
     /// The engine.
     #[arg(
@@ -74,7 +79,7 @@ pub struct Args {
     #[arg(
         long,
         value_name = "N",
-        requires = "seed",
+        requires = "drawn",
         value_parser = clap::value_parser!(u64).range(1..100_000)
     )]
     pub ops: Option<u64>,
@@ -89,9 +94,30 @@ pub struct Args {
         ]
     )]
     pub suite: bool,
+    /// Explore whole stores over a log on a simulated disk, whose power fails before each of its
+    /// operations: with keys of each kind, in each mode of durability, with one thread and where
+    /// the engine has any with three.
+    #[arg(
+        long,
+        requires = "seeds",
+        conflicts_with_all = [
+            "script", "suite", "mutate", "store", "value_words", "assume", "threads", "rtm",
+            "preemptions", "interleavings", "interleaving", "leaf_slots", "inner_keys",
+            "group_bytes", "log_ranges", "buffers",
+        ]
+    )]
+    pub disk: bool,
     /// The seed of all that is drawn.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
+    /// Explore programs of the seeds 1 to N.
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "disk",
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    pub seeds: Option<u64>,
     /// Threads whose operations run concurrently (of a script, its lines `thread` say it).
     #[arg(
         long,
@@ -118,9 +144,10 @@ pub struct Args {
     /// Images tried at one crash point; where there are more, one of each kind that recovery and
     /// checks can tell apart by what they read; where these are more as well, a sample, and the
     /// result is not exhaustive. The recoveries of a crash point, with those that are cut
-    /// themselves, are at most 16 times as many, those of all crash points together 300 times.
-    #[arg(long, value_name = "IMAGES", default_value_t = 512)]
-    pub budget: u64,
+    /// themselves, are at most 16 times as many, those of all crash points together 300 times
+    /// [default: 512, with --disk 16].
+    #[arg(long, value_name = "IMAGES")]
+    pub budget: Option<u64>,
     /// Operations that are run and crashed in behind each recovery [default: 2 of a script, 1 of
     /// programs that are drawn or have threads].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=8))]
@@ -248,10 +275,10 @@ pub fn run(args: Args) -> Outcome {
     if args.threads > 1 && !engine.is_concurrent() {
         return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
     }
-    if args.budget < MIN_BUDGET {
+    let budget = args.budget.unwrap_or(if args.disk { BUDGET.1 } else { BUDGET.0 });
+    if budget < MIN_BUDGET {
         return Err(Failure::usage(format!(
-            "--budget {} is too small to say anything; use at least {MIN_BUDGET}",
-            args.budget
+            "--budget {budget} is too small to say anything; use at least {MIN_BUDGET}"
         )));
     }
     everleaf::internal::registry::pool_format(
@@ -262,6 +289,9 @@ pub fn run(args: Args) -> Outcome {
     )?;
     if args.suite {
         return suite::run(engine, args.json);
+    }
+    if let Some(seeds) = args.seeds {
+        return disk::run(engine, seeds, budget, &args);
     }
     let scenario = scenario(&args)?;
     scenario.check_for(engine).map_err(|e| Failure::usage(e.to_string()))?;
@@ -290,15 +320,15 @@ pub fn run(args: Args) -> Outcome {
         len: POOL_BYTES.0,
         max_len: POOL_BYTES.1,
         seed: args.seed.unwrap_or(1),
-        budget: args.budget,
-        recovery_budget: args.budget / 16 + 2,
-        recoveries: args.budget.saturating_mul(RECOVERIES_AN_IMAGE),
-        all_recoveries: args.budget.saturating_mul(ALL_RECOVERIES_AN_IMAGE),
+        budget,
+        recovery_budget: budget / 16 + 2,
+        recoveries: budget.saturating_mul(RECOVERIES_AN_IMAGE),
+        all_recoveries: budget.saturating_mul(ALL_RECOVERIES_AN_IMAGE),
         step_recoveries: match engine.contract() {
-            Contract::Buffered => args.budget.saturating_mul(ALL_RECOVERIES_AN_IMAGE),
+            Contract::Buffered => budget.saturating_mul(ALL_RECOVERIES_AN_IMAGE),
             _ => u64::MAX,
         },
-        mutant_recoveries: args.budget.saturating_mul(MUTANT_RECOVERIES_AN_IMAGE),
+        mutant_recoveries: budget.saturating_mul(MUTANT_RECOVERIES_AN_IMAGE),
         mutate: args.mutate,
         preemption_bound: args.preemptions.unwrap_or(PREEMPTIONS) as usize,
         interleavings: args.interleavings.unwrap_or(beyond),
@@ -365,11 +395,15 @@ fn explore(args: &Args, subject: EngineSubject, options: &Options) -> Result<Rep
     })
 }
 
-fn scenario(args: &Args) -> Result<Scenario, Failure> {
-    let keys = args.keys.map(|keys| match keys {
+fn script_keys(args: &Args) -> Option<ScriptKeys> {
+    args.keys.map(|keys| match keys {
         Keys::U64 => ScriptKeys::U64,
         Keys::Bytes => ScriptKeys::Bytes,
-    });
+    })
+}
+
+fn scenario(args: &Args) -> Result<Scenario, Failure> {
+    let keys = script_keys(args);
     if let Some(path) = &args.script {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|e| match e.kind() {

@@ -143,6 +143,10 @@ fn what_says_nothing_is_refused_and_never_passes() {
         &["--script", "s", "--value-words", "2", "--store"],
         &["--suite", "--mutate"],
         &["--suite", "--seed", "1"],
+        &["--disk", "--ops", "3", "--seed", "1"],
+        &["--disk", "--seeds", "1"],
+        &["--disk", "--ops", "3", "--seeds", "1", "--mutate"],
+        &["--ops", "3", "--seeds", "1"],
         &["--script", "s", "--assume", "luck"],
     ] {
         bench.refused([&["explore"], arguments].concat());
@@ -268,4 +272,19 @@ fn two_threads_are_explored() {
         "--json",
     ];
     assert_eq!(json(&bench.ok(random))["violations"], 0);
+}
+
+#[test]
+fn stores_are_cut_on_a_simulated_disk() {
+    let bench = Bench::new();
+    let asked = ["explore", "--disk", "--engine", "fptree", "--ops", "4", "--seeds", "2"];
+    let report = json(&bench.ok(asked.iter().chain(&["--budget", "8", "--json"])));
+    let number = |key: &str| report[key].as_u64().unwrap();
+    assert_eq!((number("violations"), number("programs"), number("seeds")), (0, 8, 2));
+    assert!(number("states") > number("crash_points") && number("recoveries") > number("states"));
+    assert_eq!((&report["mutants"], &report["exhaustive"]), (&Value::Null, &false.into()));
+    let u64_keys = bench.ok(asked.iter().chain(&["--keys", "u64"]));
+    assert!(u64_keys.starts_with("fptree: 4 programs of 2 seeds, "), "{u64_keys}");
+    let none = ["explore", "--disk", "--engine", "cdds", "--ops", "4", "--seeds", "1"];
+    assert!(bench.refused(none).contains("not available"));
 }

@@ -15,10 +15,11 @@ use crate::subject::sentence;
 use crate::{EngineSubject, Key, ScriptKeys};
 
 /// Bytes of a new pool, and that it may grow to.
-const POOL: (u64, u64) = (96 << 10, 4 << 20);
-/// Of the log: a checkpoint begins after ten blocks.
-const SEGMENT_BYTES: u64 = 16 << 10;
-const LOG_BYTES: u64 = 40 << 10;
+const POOL: (u64, u64) = (64 << 10, 4 << 20);
+/// Bytes of the segments of a log: of one session, of the next one, and so on.
+const SEGMENT_BYTES: [u64; 3] = [16 << 10, 12 << 10, 32 << 10];
+/// A checkpoint begins after four blocks of the log.
+const LOG_BYTES: u64 = 16 << 10;
 /// Memory of an image where it is scarce: twelve pages.
 const SCARCE_BYTES: u64 = 12 << 12;
 /// How often the threads behind a program of several threads commit and end epochs.
@@ -37,7 +38,7 @@ pub struct DiskCase {
     pub threads: bool,
     /// Whether the image of the pool may take few pages of memory only.
     pub scarce_memory: bool,
-    /// Operations of the program; with threads of each writer.
+    /// Operations of the program; of two threads each does half of them.
     pub operations: usize,
     /// Of all that is drawn.
     pub seed: u64,
@@ -129,9 +130,10 @@ impl DiskCase {
     }
 
     /// With threads of its own, the log is what it is to users.
-    fn log(&self, background: bool) -> LogOptions {
+    fn log(&self, session: usize, background: bool) -> LogOptions {
         let mut log = LogOptions::for_pool(POOL.0);
-        (log.segment_bytes, log.log_bytes) = (SEGMENT_BYTES, LOG_BYTES);
+        log.segment_bytes = SEGMENT_BYTES[session % SEGMENT_BYTES.len()];
+        log.log_bytes = LOG_BYTES;
         log.background = background;
         if background && self.buffered && self.engine.contract() == Contract::Strict {
             log.interval = Some(Duration::from_millis(OFTEN_MS.into()));
@@ -150,7 +152,7 @@ impl DiskCase {
     /// A new pool on an empty disk.
     pub(super) fn create(&self, disk: &SimulatedDisk, clock: &Clock) -> Result<Opened, String> {
         disk.nameless();
-        let (log, folder) = (self.log(self.threads), Arc::new(disk.clone()));
+        let (log, folder) = (self.log(0, self.threads), Arc::new(disk.clone()));
         let media = Logged::create(&Self::base(disk), folder, POOL.0, log).map_err(sentence)?;
         let key_type = if self.keys == ScriptKeys::U64 { KeyType::U64 } else { KeyType::Bytes };
         let options = CreateOptions::new()
@@ -165,9 +167,15 @@ impl DiskCase {
         Ok(Opened { store, pool })
     }
 
-    /// What is on a disk.
-    pub(super) fn open(&self, disk: &SimulatedDisk, clock: &Clock) -> Result<Opened, String> {
-        let media = Logged::open(&Self::base(disk), Arc::new(disk.clone()), self.log(false));
+    /// What is on a disk, in a session with this number.
+    pub(super) fn open(
+        &self,
+        disk: &SimulatedDisk,
+        clock: &Clock,
+        session: usize,
+    ) -> Result<Opened, String> {
+        let (log, folder) = (self.log(session, false), Arc::new(disk.clone()));
+        let media = Logged::open(&Self::base(disk), folder, log);
         let media = media.map_err(|error| format!("the log is refused: {error}"))?;
         let opened = open_on(&OpenOptions::new().clock(clock.clone()), media);
         let (store, pool) = opened.map_err(|error| format!("the pool is refused: {error}"))?;

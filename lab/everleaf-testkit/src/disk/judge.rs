@@ -23,17 +23,18 @@ pub(super) type Promise<'p> = &'p dyn Fn(&Content) -> Result<(), String>;
 pub(super) struct Judge<'c> {
     case: &'c DiskCase,
     rng: StdRng,
-    pub report: DiskReport,
+    pub report: &'c mut DiskReport,
 }
 
 impl<'c> Judge<'c> {
-    pub fn new(case: &'c DiskCase) -> Self {
-        Self { case, rng: StdRng::seed_from_u64(case.seed), report: DiskReport::default() }
+    pub fn new(case: &'c DiskCase, report: &'c mut DiskReport) -> Self {
+        Self { case, rng: StdRng::seed_from_u64(case.seed), report }
     }
 
     /// The power fails now; or the process alone dies.
     pub fn judge(&mut self, disk: &SimulatedDisk, promise: Promise<'_>) -> Result<(), String> {
         self.report.cuts += 1;
+        self.report.sampled_cuts += u64::from(disk.outcomes() > self.case.images);
         for (number, image) in self.images(disk, self.case.images).into_iter().enumerate() {
             self.judge_image(&image, promise)
                 .map_err(|error| format!("image {number}: {error}"))?;
@@ -59,8 +60,6 @@ impl<'c> Judge<'c> {
         if all <= most {
             return (0..all).map(numbered).collect();
         }
-        self.report.sampled_cuts += 1;
-        self.report.left_out = self.report.left_out.saturating_add(all - most);
         let extremes = [disk.after_power_failure(|_| 0), disk.after_power_failure(|ways| ways - 1)];
         let drawn = (2..most).map(|_| drawn(disk, &mut self.rng));
         extremes.into_iter().chain(drawn).collect()
@@ -71,12 +70,15 @@ impl<'c> Judge<'c> {
         let closely = self.rng.random_ratio(1, CLOSELY);
         let untouched = closely.then(|| image.after_kill());
         let (opened, found) = self.recovered(image, promise)?;
-        if let Some(again) = untouched {
+        if let Some(mut again) = untouched {
             let shown = image.after_power_failure(|_| 0);
             let lost = self.recovered(&shown, &exactly(&found));
             lost.map_err(|error| format!("shown, and after a second cut: {error}"))?;
-            again.cut_before(self.rng.random_range(0..image.operations().max(1)));
-            drop(self.case.open(&again, &Clock::manual(0)));
+            for _ in 0..self.rng.random_range(1..=2) {
+                again = again.after_kill();
+                again.cut_before(self.rng.random_range(0..image.operations().max(1)));
+                drop(self.open(&again));
+            }
             for left in self.images(&again, AGAIN) {
                 let recovered = self.recovered(&left, promise);
                 recovered.map_err(|error| format!("cut in its recovery: {error}"))?;
@@ -85,14 +87,19 @@ impl<'c> Judge<'c> {
         self.go_on(opened, found, image, closely)
     }
 
+    fn open(&mut self, image: &SimulatedDisk) -> Result<Opened, String> {
+        self.report.recoveries += 1;
+        let session = self.rng.random_range(0..3);
+        self.case.open(image, &Clock::manual(0), session)
+    }
+
     /// Opens an image: it is sound, and holds what was promised.
     fn recovered(
         &mut self,
         image: &SimulatedDisk,
         promise: Promise<'_>,
     ) -> Result<(Opened, Content), String> {
-        self.report.recoveries += 1;
-        let opened = self.case.open(image, &Clock::manual(0))?;
+        let opened = self.open(image)?;
         let found = Target::content(&opened.store)?;
         promise(&found)?;
         Target::check(&opened.store)?;

@@ -28,8 +28,6 @@ pub struct DiskReport {
     pub cuts: u64,
     /// Those that may leave more images than were tried.
     pub sampled_cuts: u64,
-    /// How many more, at most `u64::MAX`.
-    pub left_out: u64,
     /// Images that were tried.
     pub images: u64,
     /// Openings, of these images and after further cuts.
@@ -42,36 +40,17 @@ pub struct DiskReport {
     pub grown: u64,
 }
 
-impl DiskReport {
-    /// Adds what another exploration has seen.
-    pub fn add(&mut self, other: &Self) {
-        let left_out = self.left_out.saturating_add(other.left_out);
-        *self = Self {
-            operations: self.operations + other.operations,
-            cuts: self.cuts + other.cuts,
-            sampled_cuts: self.sampled_cuts + other.sampled_cuts,
-            left_out,
-            images: self.images + other.images,
-            recoveries: self.recoveries + other.recoveries,
-            failures: self.failures + other.failures,
-            checkpoints: self.checkpoints + other.checkpoints,
-            grown: self.grown + other.grown,
-        };
-    }
-}
-
 impl DiskCase {
     /// Explores the program, and adds what was seen to `report`.
     ///
     /// # Errors
     /// The first violation.
     pub fn explore(&self, report: &mut DiskReport) -> Result<(), String> {
-        let mut judge = Judge::new(self);
+        let mut judge = Judge::new(self, report);
         let explored = match self.threads {
             false => run::explore(self, &mut judge),
             true => threads::explore(self, &mut judge),
         };
-        report.add(&judge.report);
         explored.map_err(|error| format!("{self}: {error}"))
     }
 }

@@ -57,6 +57,7 @@ struct Run<'c> {
     earlier: u64,
     /// Operations of this disk before the program began.
     first: u64,
+    sessions: usize,
     checkpoints: u64,
     grown: bool,
     /// Values that expire so far.
@@ -82,9 +83,9 @@ fn program(case: &DiskCase) -> Vec<Operation> {
     let mut program = Vec::new();
     for (number, mut operation) in (0..).zip(drawn) {
         if let Operation::Insert(_, value) | Operation::Update(_, value) = &mut operation
-            && number % 4 == 1
+            && number % 3 == 1
         {
-            *value = (1 + number * 7 % 30) << 32 | *value & 3;
+            *value = (10 + number * 7 % 40) << 32 | *value & 3;
         }
         match operation {
             Operation::Reopen => program.extend([Operation::Close, Operation::Open]),
@@ -111,6 +112,7 @@ impl<'c> Run<'c> {
             watches: failure.is_none(),
             failure,
             earlier: 0,
+            sessions: 0,
             checkpoints: 0,
             grown: false,
             expiring: 0,
@@ -215,7 +217,7 @@ impl<'c> Run<'c> {
 
     /// What the store shows.
     fn shown(&self) -> &Content {
-        self.promise.last().unwrap_or_else(|| unreachable!("something is always promised"))
+        &self.promise[self.promise.len() - 1]
     }
 
     fn opened(&self) -> Result<&Opened, Stop> {
@@ -302,7 +304,9 @@ impl<'c> Run<'c> {
     }
 
     fn open(&mut self) -> Result<(), Stop> {
-        self.opened = Some(self.case.open(&self.disk, &self.clock).map_err(Stop::Refused)?);
+        self.sessions += 1;
+        let opened = self.case.open(&self.disk, &self.clock, self.sessions);
+        self.opened = Some(opened.map_err(Stop::Refused)?);
         Ok(())
     }
 
@@ -317,7 +321,7 @@ impl<'c> Run<'c> {
     fn leave(&mut self) -> Result<Option<Opened>, Stop> {
         if let Some(opened) = &self.opened {
             let (grown, checkpoints) = opened.has_done().map_err(Stop::Refused)?;
-            self.checkpoints += checkpoints;
+            self.checkpoints += checkpoints - u64::from(self.sessions == 0); // A new pool has one.
             self.grown |= grown;
         }
         Ok(self.opened.take())

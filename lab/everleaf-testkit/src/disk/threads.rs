@@ -47,9 +47,9 @@ impl Writer {
         let mut rng = StdRng::seed_from_u64(case.seed ^ (number + 1) << 32);
         let keys: Vec<Key> = (0..KEYS).map(|i| script_key(case.keys, 2 * i + number)).collect();
         let (mut contents, mut operations) = (vec![Content::new()], Vec::new());
-        for i in 0..case.operations as u64 {
+        for i in 0..case.operations.div_ceil(2) as u64 {
             let mut put = |value: u64| {
-                let kib = if i % 4 == 1 { rng.random_range(1..20) } else { 0 };
+                let kib = if i % 4 == 1 { rng.random_range(1..30) } else { 0 };
                 Operation::Upsert(keys[rng.random_range(0..keys.len())].clone(), kib << 32 | value)
             };
             let operation = match i % 5 {
@@ -169,10 +169,11 @@ pub(super) fn explore(case: &DiskCase, judge: &mut Judge<'_>) -> Result<(), Stri
             .chain([reader.join()])
             .try_for_each(|ended| ended.unwrap_or_else(|_| Err("a thread has panicked".to_owned())))
     })?;
-    judge.report.operations += 2 * case.operations as u64;
+    judge.report.operations +=
+        writers.iter().map(|writer| writer.operations.len() as u64).sum::<u64>();
     let (grown, checkpoints) = opened.has_done()?;
     judge.report.grown += u64::from(grown);
-    judge.report.checkpoints += checkpoints;
+    judge.report.checkpoints += checkpoints - 1; // A new pool has one.
     let Opened { store, pool } = opened;
     store.close().map_err(|error| format!("it is not closed: {error}"))?;
     drop(pool);
