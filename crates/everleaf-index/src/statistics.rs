@@ -72,9 +72,6 @@ impl fmt::Display for InnerFrom {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoImage {
-    /// Images are of `u64` keys.
-    #[error("there are no images of byte-string keys")]
-    Bytes,
     /// The pool was not closed.
     #[error("the pool was not closed")]
     Crash,

@@ -4,7 +4,10 @@ use std::sync::atomic::Ordering;
 
 use everleaf_pmem::{Media, site};
 
-use super::{Block, Chunks, Free, LISTED, OWNED, line_at, lock_relaxing, shadow, shadow_byte};
+use super::{
+    Block, Chunks, Free, LISTED, OWNED, has_no_block, line_at, lock_relaxing, shadow, shadow_byte,
+    usage_in,
+};
 use crate::classes::{Class, Usage};
 use crate::layout::{CHUNK, WORKER_SLOTS};
 use crate::pins::Pin;
@@ -40,7 +43,10 @@ impl Chunks {
         self.fill(extent.start, extent.first_usable() - extent.start, shadow::SYSTEM);
         let mut chunk = extent.first_usable();
         while chunk < extent.end() {
-            let usage = self.usage(media, chunk)?;
+            let line = media.region().get(extent.line_pointer(chunk));
+            let line =
+                line.ok_or_else(|| PoolError::corrupt(chunk * CHUNK, Corruption::Pointer))?;
+            let usage = usage_in(media, line, chunk)?;
             if usage.chunks() > extent.end() - chunk {
                 return Err(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk));
             }
@@ -49,10 +55,10 @@ impl Chunks {
                 free.chunks += 1;
             }
             if let Some(class) = usage.class() {
-                if self.is_empty(media, chunk)? && !self.is_awaited(chunk) {
+                if has_no_block(media, line) && !self.is_awaited(chunk) {
                     self.fill(chunk, 1, shadow::FREE);
                     free.chunks += 1;
-                } else if self.first_free_block(media, chunk, class)?.is_some() {
+                } else if self.free_block_in(media, line, chunk, class, 0)?.is_some() {
                     self.list(free, chunk, usage);
                 }
             }

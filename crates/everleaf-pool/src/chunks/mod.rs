@@ -95,6 +95,11 @@ fn usage_in<M: Media>(media: &M, line: &ChunkLine, chunk: u64) -> Result<Usage, 
         .ok_or_else(|| PoolError::corrupt(chunk * CHUNK, Corruption::Chunk))
 }
 
+/// Whether no block of a chunk is allocated, as its line says.
+fn has_no_block<M: Media>(media: &M, line: &ChunkLine) -> bool {
+    line.bitmap.iter().all(|cell| media.load(cell) == Sealed::ZERO)
+}
+
 /// Chunks that the table of an extent of `chunks` chunks takes.
 pub(crate) const fn table_chunks(chunks: u64) -> u64 {
     chunks.div_ceil(LINES_PER_CHUNK)
@@ -398,9 +403,21 @@ impl Chunks {
         class: Class,
         from: usize,
     ) -> Result<Option<Block>, PoolError> {
+        self.free_block_in(media, self.line(media, chunk)?, chunk, class, from)
+    }
+
+    /// The same of the chunk whose line this is.
+    fn free_block_in<M: Media>(
+        &self,
+        media: &M,
+        line: &ChunkLine,
+        chunk: u64,
+        class: Class,
+        from: usize,
+    ) -> Result<Option<Block>, PoolError> {
         loop {
             let ended = self.freeing.ended_batches();
-            let found = self.look_for_block(media, chunk, class, from)?;
+            let found = self.look_for_block(media, line, chunk, class, from)?;
             // A batch sets the bits of its blocks and then no longer keeps them. If it did both
             // after the bits were looked at, the block is in use.
             if found.is_none() || self.freeing.ended_batches() == ended {
@@ -413,11 +430,11 @@ impl Chunks {
     fn look_for_block<M: Media>(
         &self,
         media: &M,
+        line: &ChunkLine,
         chunk: u64,
         class: Class,
         from: usize,
     ) -> Result<Option<Block>, PoolError> {
-        let line = self.line(media, chunk)?;
         let mut left = class.blocks();
         for (i, cell) in line.bitmap.iter().enumerate() {
             let here = left.min(SEALED_BITS as usize);
@@ -445,7 +462,7 @@ impl Chunks {
 
     /// Whether no block of a chunk is allocated.
     fn is_empty<M: Media>(&self, media: &M, chunk: u64) -> Result<bool, PoolError> {
-        Ok(self.line(media, chunk)?.bitmap.iter().all(|cell| media.load(cell) == Sealed::ZERO))
+        Ok(has_no_block(media, self.line(media, chunk)?))
     }
 
     /// Sets or clears the allocated bit of a block (publishes or withdraws the descriptor of a run)

@@ -77,19 +77,21 @@ pub(super) fn end<K: TreeKey>(
 /// [`IndexError::Pool`] when there is no memory.
 pub(super) fn from_image<K: TreeKey, M: Media>(
     pool: &Pool<M>,
-    image: &Image<'_, M>,
+    image: &Image<'_, K, M>,
     inner_keys: u64,
 ) -> Result<(InnerNodes<K>, u64), IndexError> {
     let nodes = Building::begin(inner_keys, pool.media().dram())?;
-    let (records, mut entries) = (pool.pin(), image.entries());
-    let leftmost = entries.next().map_or(0, |(_, leaf)| leaf);
-    nodes.plan(leftmost, image.leaves(), 1)?;
+    let leftmost = image.leaves().next().unwrap_or(0);
+    let (mut parts, mut bottoms) = (image.parts(), Vec::new());
+    nodes.plan(leftmost, image.leaves().len(), parts.left())?;
+    nodes.expect_separators(image.words_of_bounds());
     nodes.fault_in();
-    // Of the keys that have images the word is the key: nothing is read.
-    let others =
-        entries.filter_map(|(bound, leaf)| Some((K::read_bound(&records, bound).ok()?, leaf)));
-    let bottom = nodes.bottom(0, image.leaves() - 1, others)?;
-    Ok((nodes.end(vec![bottom])?, leftmost))
+    while let Some(part) = parts.next() {
+        // The leftmost leaf is planned.
+        let others = part.entries::<K>().skip(usize::from(bottoms.is_empty()));
+        bottoms.push(nodes.bottom(bottoms.len(), part.leaves(), others)?);
+    }
+    Ok((nodes.end(bottoms)?, leftmost))
 }
 
 #[cfg(test)]

@@ -155,6 +155,13 @@ macro_rules! capacities {
                 }
             }
 
+            /// Takes memory for lower bounds of so many words.
+            pub fn expect_separators(&self, words: u64) {
+                match self {
+                    $(Self::$variant(building) => building.expect_separators(words),)+
+                }
+            }
+
             /// Plans nodes over the first leaf; `most` leaves at most, in so many parts.
             ///
             /// # Errors

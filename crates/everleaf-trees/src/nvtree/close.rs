@@ -12,8 +12,10 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
     /// Stores the image of the inner nodes: see `support/image`.
     pub(super) fn store_image(&mut self) -> Result<Option<Seal>, IndexError> {
         let Self { pool, worker, inner, parameters, keys, .. } = self;
-        let places = std::iter::successors(Some(inner.first()), |place| inner.next(*place));
-        let entry = |place| (K::word(K::borrow(&inner.lower_bound(place)), 0), inner.leaf(place));
-        image::write::<K, M>(pool, worker, *parameters, *keys, inner.len(), places.map(entry))
+        let entries = || {
+            let places = std::iter::successors(Some(inner.first()), |place| inner.next(*place));
+            places.map(|place| (inner.lower_bound(place), inner.leaf(place)))
+        };
+        image::write::<K, M, _>(pool, worker, *parameters, *keys, inner.len(), entries)
     }
 }

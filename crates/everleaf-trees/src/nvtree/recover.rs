@@ -48,7 +48,10 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         let (inner, groups, keys, inner_from) =
             match Leaves::in_image::<K, M>(pool, &opening, shape, parameters)? {
                 Ok((image, groups)) => {
-                    let inner = Inner::build_known(fanout, dram, image.entries())?;
+                    let inner = match K::RECORDS {
+                        true => Inner::build(fanout, dram, owned(&image).into_iter().map(Ok))?,
+                        false => Inner::build_known(fanout, dram, image.of_numbers())?,
+                    };
                     (inner, groups, image.keys, InnerFrom::Image)
                 }
                 Err(why) => {
@@ -62,6 +65,15 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         let pool = Arc::clone(pool);
         Ok(Self { pool, worker, inner, groups, shape, parameters, keys, inner_from })
     }
+}
+
+/// The lower bounds and the leaves of an image.
+fn owned<K: TreeKey, M: Media>(image: &Image<'_, K, M>) -> Vec<(K::Owned, u64)> {
+    let (mut owned, mut parts) = (Vec::with_capacity(image.leaves().len()), image.parts());
+    while let Some(part) = parts.next() {
+        owned.extend(part.entries::<K>().map(|(bound, leaf)| (K::to_owned(bound), leaf)));
+    }
+    owned
 }
 
 /// What the pool holds of a tree.
@@ -83,15 +95,14 @@ impl Leaves {
         opening: &Opening,
         shape: Shape,
         parameters: Parameters,
-    ) -> Result<Result<(Image<'p, M>, Groups), NoImage>, IndexError> {
+    ) -> Result<Result<(Image<'p, K, M>, Groups), NoImage>, IndexError> {
         let image = match image::read::<K, M>(pool, (opening.shutdown, opening.seal), parameters) {
             Ok(image) => image,
             Err(why) => return Ok(Err(why)),
         };
         let (runs, leaf_bytes) = (pool.runs(LEAVES)?, shape.leaf_bytes());
-        let leaves = image.entries().map(|(_, leaf)| leaf);
-        let groups =
-            Groups::around(LEAVES, &runs, leaves, leaf_bytes, group_bytes(shape, parameters));
+        let group_bytes = group_bytes(shape, parameters);
+        let groups = Groups::around(LEAVES, &runs, image.leaves(), leaf_bytes, group_bytes);
         Ok(groups.map(|groups| (image, groups)).ok_or(NoImage::Damaged(NO_LEAF)))
     }
 

@@ -1,9 +1,10 @@
 //! The image of inner nodes that live in DRAM: what a clean close stores of them, so that the next
-//! opening reads no leaf. For `u64` keys.
+//! opening reads no leaf, and no record of a lower bound.
 //!
-//! It is a list of all leaves with their lower bounds, ascending, and the number of keys. Inner
-//! nodes are built from it as they are built from leaves, so neither their layout nor their fanout
-//! is part of it. What is free of the runs of leaves is all that is not in the list.
+//! It is a list of all leaves with their lower bounds, ascending, and the number of keys; the
+//! bytes of byte strings stand behind the list ([`bounds`]). Inner nodes are built from it as they
+//! are built from leaves, so neither their layout nor their fanout is part of it. What is free of
+//! the runs of leaves is all that is not in the list.
 //!
 //! # When it is taken
 //! The pool was closed with a [`Seal`] that has the number and the checksum of the image, and the
@@ -28,12 +29,19 @@
 //! The number is one more than that of the image before: half a seal, or one that was put back, is
 //! of another number than the image.
 
+mod bounds;
+#[cfg(test)]
+mod tests;
+
+use std::marker::PhantomData;
+
 use everleaf_index::{IndexError, NoImage};
 use everleaf_pmem::{LINE, Layout, Media, PCell, PPtr, WORD, persistent, site};
 use everleaf_pool::{
     Audit, KeyType, Node, NodeKind, Pool, PoolError, RootName, Seal, Shutdown, Worker,
 };
 
+use self::bounds::{Cut, Parts};
 use crate::support::key::TreeKey;
 use crate::support::parameters::Parameters;
 
@@ -41,7 +49,7 @@ use crate::support::parameters::Parameters;
 const IMAGE: RootName = RootName::new("image");
 /// Of the kinds of nodes the last: families count theirs from the first.
 const KIND: NodeKind = NodeKind::new(6);
-/// Words of an entry: the lower bound of a leaf, and its offset.
+/// Words of an entry: the lower bound of a leaf, or how that is cut, and the leaf's offset.
 const ENTRY_WORDS: usize = 2;
 
 persistent! {
@@ -54,7 +62,7 @@ persistent! {
     }
 
     /// How an image begins. Behind it are the entries, two words each: the lower bound of a leaf,
-    /// and its offset.
+    /// or how that is cut, and the leaf's offset. Then come the bytes of bounds.
     pub struct ImageHead {
         /// Its number, as the seal has it; from 1 on.
         pub number: PCell,
@@ -62,7 +70,7 @@ persistent! {
         pub uuid: [PCell; 2],
         /// Name of the engine, zero padded.
         pub engine: [PCell; 3],
-        /// 0: u64.
+        /// 0: u64; 1: byte strings.
         pub key_type: PCell,
         /// Slots of a leaf.
         pub leaf_slots: PCell,
@@ -72,8 +80,10 @@ persistent! {
         pub keys: PCell,
         /// Leaves in the tree.
         pub leaves: PCell,
+        /// Bytes behind the entries.
+        pub own_bytes: PCell,
         /// Zero.
-        pub _reserved: [PCell; 5],
+        pub _reserved: [PCell; 4],
     }
 }
 
@@ -100,29 +110,54 @@ const _: () = {
 };
 
 /// An image that is taken.
-pub(crate) struct Image<'p, M: Media> {
+pub(crate) struct Image<'p, K: TreeKey, M: Media> {
     media: &'p M,
     entries: &'p [[PCell; ENTRY_WORDS]],
+    /// The cells behind the entries, and how many bytes they hold.
+    own: (&'p [PCell], usize),
     /// Keys in the tree.
     pub keys: u64,
+    kind: PhantomData<K>,
 }
 
-impl<M: Media> Image<'_, M> {
+impl<'p, K: TreeKey, M: Media> Image<'p, K, M> {
     /// Whether each entry leads to a node of this type, and none to that of another.
     pub fn leads_to<T: Node>(&self, pool: &Pool<M>) -> bool {
         let mut leaves = Lines::none(self.media.region().len());
         let is_node = |leaf| pool.node(PPtr::<T>::at(leaf)).is_ok();
-        self.entries().all(|(_, leaf)| is_node(leaf) && leaves.add(leaf))
+        self.leaves().all(|leaf| is_node(leaf) && leaves.add(leaf))
     }
 
-    /// Leaves in the tree, at least one.
-    pub fn leaves(&self) -> usize {
-        self.entries.len()
+    /// The leaves, at least one.
+    pub fn leaves(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.entries.iter().map(|[_, leaf]| self.media.load(leaf))
     }
 
-    /// The lower bounds of the leaves and their offsets, ascending, from the least key on.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = (u64, u64)> {
+    /// The leaves and their lower bounds, which are numbers, ascending from 0.
+    pub fn of_numbers(&self) -> impl ExactSizeIterator<Item = (u64, u64)> {
         self.entries.iter().map(|[bound, leaf]| (self.media.load(bound), self.media.load(leaf)))
+    }
+
+    /// The leaves and their lower bounds, ascending from the least key.
+    pub fn parts(&self) -> Parts<'p, K, M> {
+        Parts::new(self.media, self.entries, self.own, self.media.region().len())
+    }
+
+    /// Words that the bounds take, where each begins a word of its own; of numbers none.
+    pub fn words_of_bounds(&self) -> u64 {
+        if !K::RECORDS {
+            return 0;
+        }
+        let bytes = self.entries.iter().map(|[word, _]| Cut(self.media.load(word)).bytes());
+        bytes.map(|bytes| bytes.div_ceil(WORD) as u64).sum()
+    }
+
+    fn is_ascending(&self) -> bool {
+        if K::RECORDS {
+            return self.parts().are_sound();
+        }
+        let mut bounds = self.of_numbers().map(|(bound, _)| bound).peekable();
+        bounds.peek() == Some(&0) && bounds.is_sorted_by(|before, bound| before < bound)
     }
 }
 
@@ -170,31 +205,34 @@ fn subject<M: Media>(pool: &Pool<M>, sizes: Parameters) -> [u64; OF_WORDS] {
 }
 
 /// Stores an image of a tree with so many keys and leaves, durably but for the medium's sync. None
-/// if there are no images of such keys, or there is no room. What the image before has in the same
-/// place stays: it was durable when this session began. 1 flush for each line that is new, 1 fence;
-/// those of two exchanges where its memory is too small.
+/// if there is no room. `entries` gives the bounds of all leaves, ascending, and the leaves; it is
+/// asked twice for byte strings. What the image before has in the same place stays: it was durable
+/// when this session began. 1 flush for each line that is new, 1 fence; those of two exchanges
+/// where its memory is too small.
 ///
 /// # Errors
 /// The pool is damaged.
-pub(crate) fn write<K: TreeKey, M: Media>(
+pub(crate) fn write<K: TreeKey, M: Media, I: Iterator<Item = (K::Owned, u64)>>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
     sizes: Parameters,
     keys: u64,
     leaves: usize,
-    entries: impl Iterator<Item = (u64, u64)>,
+    entries: impl Fn() -> I,
 ) -> Result<Option<Seal>, IndexError> {
-    let bytes = HEAD_BYTES + leaves as u64 * ENTRY_BYTES;
-    let Some(room) = (!K::RECORDS).then(|| room(pool, worker, bytes)).flatten() else {
+    let own = bounds::own_bytes::<K>(entries());
+    let behind = own.len().next_multiple_of(WORD) as u64;
+    let bytes = HEAD_BYTES + leaves as u64 * ENTRY_BYTES + behind;
+    let Some(Room { image, number, is_fresh }) = room(pool, worker, bytes) else {
         return Ok(None);
     };
-    let Room { image, number, is_fresh } = room;
     let media = pool.media();
     let cells = media.region().cells(image.offset(), (bytes as usize) / WORD);
     let cells = cells.ok_or(IndexError::Corrupt { offset: image.offset(), what: NO_MEMORY })?;
-    let counts = [keys, leaves as u64, 0, 0, 0, 0, 0];
+    let counts = [keys, leaves as u64, own.len() as u64, 0, 0, 0, 0];
     let head = [number].into_iter().chain(subject(pool, sizes)).chain(counts);
-    let mut words = head.chain(entries.flat_map(|(bound, leaf)| [bound, leaf]));
+    let entries = bounds::cut::<K>(entries()).flatten();
+    let mut words = head.chain(entries).chain(bounds::words(&own));
     // C1: all that is new. Crash: the pool is open, or has no seal.
     let mut checksum = Checksum::new();
     for (at, line) in (image.offset()..).step_by(LINE).zip(cells.chunks(LINE / WORD)) {
@@ -253,10 +291,7 @@ pub(crate) fn read<'p, K: TreeKey, M: Media>(
     pool: &'p Pool<M>,
     (shutdown, seal): (Shutdown, Option<Seal>),
     sizes: Parameters,
-) -> Result<Image<'p, M>, NoImage> {
-    if K::RECORDS {
-        return Err(NoImage::Bytes);
-    }
+) -> Result<Image<'p, K, M>, NoImage> {
     if shutdown == Shutdown::Crash {
         return Err(NoImage::Crash);
     }
@@ -268,11 +303,14 @@ pub(crate) fn read<'p, K: TreeKey, M: Media>(
     if media.load(&head.number) != seal.number() {
         return Err(NoImage::Stale);
     }
-    let leaves = media.load(&head.leaves);
-    if leaves == 0 || leaves > (bytes - HEAD_BYTES) / ENTRY_BYTES {
+    let (leaves, own_bytes) = (media.load(&head.leaves), media.load(&head.own_bytes));
+    let room = (bytes - HEAD_BYTES) / ENTRY_BYTES;
+    let behind = bytes - HEAD_BYTES - leaves.min(room) * ENTRY_BYTES;
+    if leaves == 0 || leaves > room || own_bytes > behind {
         return Err(NoImage::Damaged("it is longer than its memory, or empty"));
     }
-    let words = HEAD_WORDS + leaves as usize * ENTRY_WORDS;
+    let end_of_entries = HEAD_WORDS + leaves as usize * ENTRY_WORDS;
+    let words = end_of_entries + own_bytes.div_ceil(WORD as u64) as usize;
     let cells = media.region().cells(image.offset(), words).ok_or(NoImage::Damaged(NO_MEMORY))?;
     let mut checksum = Checksum::new();
     cells.iter().for_each(|cell| checksum.add(media.load(cell)));
@@ -285,14 +323,15 @@ pub(crate) fn read<'p, K: TreeKey, M: Media>(
     if !(leaves - 1..=leaves.saturating_mul(sizes.leaf_slots)).contains(&keys) {
         return Err(NoImage::Damaged("its leaves cannot have as many keys as it says"));
     }
-    let image = Image { media, entries: cells[HEAD_WORDS..].as_chunks().0, keys };
-    let ascend = image.entries().is_sorted_by(|(before, _), (bound, _)| before < bound);
-    if image.entries().next().is_none_or(|(least, _)| least != 0) || !ascend {
+    let (entries, own) = cells[HEAD_WORDS..].split_at(end_of_entries - HEAD_WORDS);
+    let (entries, own) = (entries.as_chunks().0, (own, own_bytes as usize));
+    let image = Image { media, entries, own, keys, kind: PhantomData };
+    if !image.is_ascending() {
         return Err(NoImage::Damaged("the lower bounds of leaves do not ascend"));
     }
     let end = media.region().len();
     let is_inside = |leaf: u64| leaf < end && leaf.is_multiple_of(LINE as u64);
-    if !image.entries().all(|(_, leaf)| is_inside(leaf)) {
+    if !image.leaves().all(is_inside) {
         return Err(NoImage::Damaged("it leads out of the pool"));
     }
     Ok(image)
@@ -351,6 +390,3 @@ impl Checksum {
         crc32c::crc32c_append(self.sum, &self.staged[..self.words % STAGED * WORD])
     }
 }
-
-#[cfg(test)]
-mod tests;

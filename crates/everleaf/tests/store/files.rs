@@ -6,8 +6,8 @@ use crate::common::{folder, key, tiny, value};
 use everleaf::internal::create_on;
 use everleaf::{
     CreateOptions, Durability, DurabilityMode, Engine, EngineParameters, Error, FlushChoice,
-    FlushInstruction, IndexError, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, Medium, OpenOptions,
-    PoolError, Shutdown, Store,
+    FlushInstruction, IndexError, InnerFrom, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, Medium,
+    NoImage, OpenOptions, PoolError, Shutdown, Store,
 };
 
 fn filled(path: &Path, key_type: KeyType) -> Store {
@@ -91,6 +91,58 @@ fn dropping_closes_and_a_killed_process_does_not() {
     expect_filled(&killed, KeyType::U64);
     killed.close().unwrap();
     assert_eq!(Store::open(&image).unwrap().statistics().unwrap().shutdown, Shutdown::Clean);
+}
+
+#[test]
+fn an_image_of_inner_nodes_is_used_once_and_void_before_the_first_change() {
+    let folder = folder();
+    let (path, killed) = (folder.path().join("a.pool"), folder.path().join("killed.pool"));
+    let engines = [
+        Engine::FpTree,
+        Engine::FpTreeConcurrent,
+        Engine::PTree,
+        Engine::NvTree,
+        Engine::NvTreeConcurrent,
+    ];
+    let from = |store: &Store| store.statistics().unwrap().inner_from;
+    for (engine, key_type) in
+        engines.into_iter().flat_map(|one| [(one, KeyType::U64), (one, KeyType::Bytes)])
+    {
+        let options = CreateOptions::new().engine(engine).key_type(key_type);
+        let store = options.size_bytes(1 << 20).max_size_bytes(1 << 30).create(&path).unwrap();
+        for n in 0..2000 {
+            store.put(key(key_type, n), value(n, 20)).unwrap();
+        }
+        store.close().unwrap();
+        let reader = Store::open_read_only(&path).unwrap();
+        assert_eq!(from(&reader), InnerFrom::Image, "{engine}, {key_type:?}");
+        drop(reader);
+        let store = Store::open(&path).unwrap();
+        assert_eq!(from(&store), InnerFrom::Image, "{engine}, {key_type:?}");
+        // Killed before its first change, and behind some.
+        for changes in [0, 300] {
+            for n in 2000..2000 + changes {
+                store.put(key(key_type, n), value(n, 20)).unwrap();
+            }
+            std::fs::copy(&path, &killed).unwrap();
+            let found = Store::open(&killed).unwrap();
+            assert_eq!(from(&found), InnerFrom::Leaves(NoImage::Crash), "{engine}, {key_type:?}");
+            assert_eq!(found.len().unwrap(), 2000 + changes);
+            assert!(found.check().unwrap().ok);
+            drop(found);
+        }
+        store.close().unwrap();
+        let store = Store::open(&path).unwrap();
+        assert_eq!(from(&store), InnerFrom::Image, "{engine}, {key_type:?}");
+        for n in 0..2300 {
+            assert_eq!(store.get(key(key_type, n)).unwrap().unwrap(), value(n, 20));
+        }
+        assert!(store.check().unwrap().ok);
+        drop(store);
+        for file in [&path, &killed] {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
 }
 
 #[test]

@@ -38,7 +38,6 @@ pub(super) const FAMILY: Family = Family {
 };
 
 const NEEDS: &[(&str, Needs)] = &[
-    ("image.", Needs::U64Keys),
     ("fptree.batch.", Needs::Store),
     ("fptree.batch.P1.value", Needs::OtherEngine),
     ("fptree.group.G1.bound", Needs::BytesKeys),
@@ -67,7 +66,6 @@ const NEEDS: &[(&str, Needs)] = &[
 
 /// PTree has no fingerprints, and keys and values apart.
 const PTREE_NEEDS: &[(&str, Needs)] = &[
-    ("image.", Needs::U64Keys),
     ("fptree.batch.", Needs::Store),
     ("fptree.batch.P3.order", Needs::OtherEngine),
     ("fptree.group.G1.bound", Needs::BytesKeys),

@@ -131,7 +131,7 @@ pub fn engine_sites(engine: Engine) -> impl Iterator<Item = Site> {
     TREE_SITES.iter().filter(move |(folder, _)| folders.contains(folder)).map(|(_, site)| *site)
 }
 
-/// Whether an engine's inner nodes have an image in the pool, where keys are words.
+/// Whether an engine's inner nodes have an image in the pool.
 pub(crate) fn has_images(engine: Engine) -> bool {
     folders(engine).contains(&"support")
 }

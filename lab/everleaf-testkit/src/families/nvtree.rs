@@ -32,7 +32,6 @@ pub(super) const FAMILY: Family = Family {
 };
 
 const NEEDS: &[(&str, Needs)] = &[
-    ("image.", Needs::U64Keys),
     ("nvtree.group.G1.", Needs::BytesKeys),
     ("nvtree.split.S3.", Needs::BytesKeys),
     ("nvtree.recover.R3.", Needs::BytesKeys),
@@ -41,7 +40,6 @@ const NEEDS: &[(&str, Needs)] = &[
 
 /// Of byte strings it is the tree for one thread.
 const CONCURRENT_NEEDS: &[(&str, Needs)] = &[
-    ("image.", Needs::U64Keys),
     ("nvtree.group.G1.", Needs::BytesKeys),
     ("nvtree.split.S3.", Needs::BytesKeys),
     ("nvtree.recover.R3.", Needs::BytesKeys),

@@ -204,10 +204,9 @@ impl EngineSubject {
     /// A seal is never older than its image. After a whole close an image must be taken where the
     /// engine has any.
     fn judge_image(&self, from: InnerFrom, must_be: bool) -> Result<(), String> {
-        let has_image = has_images(self.engine) && self.scenario.keys == ScriptKeys::U64;
         match from {
             InnerFrom::Leaves(NoImage::Damaged(_) | NoImage::Foreign(_)) => {}
-            InnerFrom::Leaves(_) if must_be && has_image => {}
+            InnerFrom::Leaves(_) if must_be && has_images(self.engine) => {}
             _ => return Ok(()),
         }
         Err(format!("the inner nodes should be from an image; they are {from}"))

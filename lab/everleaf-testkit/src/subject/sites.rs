@@ -58,7 +58,7 @@ impl EngineSubject {
         let records = bytes || self.level == Level::Store;
         let epochs = self.engine.contract() == Contract::Buffered;
         let index = self.level == Level::Index;
-        let images = has_images(self.engine) && !bytes;
+        let images = has_images(self.engine);
         let excluded = [
             (RECORDS, !epochs && !records),
             (BLOCKS, !epochs && groups && !records && !images),

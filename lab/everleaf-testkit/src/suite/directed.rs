@@ -73,8 +73,8 @@ fn pools(engine: Engine) -> Vec<Case> {
             Case::scripted(&format!("closed again, {keys:?}"), engine, Index, keys, 1, script)
                 .closing(),
         );
-        if families::has_images(engine) && keys == U64 {
-            cases.extend(images(engine));
+        if families::has_images(engine) {
+            cases.extend(images(engine, keys));
         }
         if engine.most_value_words() < 14 {
             continue; // Too many keys fill a pool; the long ones below do it.
@@ -200,7 +200,7 @@ fn keys_with_room(
 
 /// Images of inner nodes: stored, taken, of a tree that has not changed or has, in the same memory
 /// or in more.
-fn images(engine: Engine) -> impl Iterator<Item = Case> {
+fn images(engine: Engine, keys: ScriptKeys) -> impl Iterator<Item = Case> {
     let scripts = [
         ("the first", "close\nopen\ninsert 5 5\nremove 40\n".to_owned()),
         ("the first of one leaf", "close\n".to_owned()),
@@ -210,10 +210,11 @@ fn images(engine: Engine) -> impl Iterator<Item = Case> {
         ("closed twice", "explore\nclose\nopen\nclose\n".to_owned()),
     ];
     scripts.into_iter().map(move |(name, script)| {
-        let keys = if name.ends_with("one leaf") { 10..11 } else { 1..7 };
+        let before = if name.ends_with("one leaf") { 10..11 } else { 1..7 };
         let explored = if script.contains("explore") { "" } else { "explore\n" };
-        let script = inserts(keys.map(|i| i * 10)) + explored + &script;
-        let case = Case::scripted(&format!("image, {name}"), engine, Index, U64, 1, &script);
+        let script = inserts(before.map(|i| i * 10)) + explored + &script;
+        let name = format!("image, {name}, {keys:?}");
+        let case = Case::scripted(&name, engine, Index, keys, 1, &script);
         if script.ends_with("close\n") { case.closing() } else { case }
     })
 }

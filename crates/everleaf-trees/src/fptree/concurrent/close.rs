@@ -18,18 +18,21 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     pub(super) fn store_image(&self) -> Result<Option<Seal>, IndexError> {
         let (leaves, relax) = (self.leaves.load(Ordering::Relaxed), self.relax());
         let seek = |from: Bound<K::Ref<'_>>| self.inner.seek(&relax, from, Direction::Forward);
-        let mut next = seek(Bound::Unbounded).map(|first| (0, first));
-        let entries = std::iter::from_fn(|| {
-            let (lower, sought) = next.take()?;
-            if let Some(upper) = sought.bound.as_ref().map(K::borrow) {
-                let beside = self.inner.seek_on(&sought, Direction::Forward);
-                let behind = beside.or_else(|| seek(Bound::Included(upper)));
-                next = behind.map(|behind| (K::word(upper, 0), behind));
-            }
-            Some((lower, sought.child))
-        });
+        let entries = || {
+            let first = seek(Bound::Unbounded);
+            let mut next = first.map(|first| (K::to_owned(K::least()), first));
+            std::iter::from_fn(move || {
+                let (lower, sought) = next.take()?;
+                if let Some(upper) = &sought.bound {
+                    let beside = self.inner.seek_on(&sought, Direction::Forward);
+                    let behind = beside.or_else(|| seek(Bound::Included(K::borrow(upper))));
+                    next = behind.map(|behind| (upper.clone(), behind));
+                }
+                Some((lower, sought.child))
+            })
+        };
         let mut worker = self.workers.lease()?;
         let (pool, keys) = (&self.pool, self.keys());
-        image::write::<K, M>(pool, &mut worker, self.parameters, keys, leaves as usize, entries)
+        image::write::<K, M, _>(pool, &mut worker, self.parameters, keys, leaves as usize, entries)
     }
 }

@@ -115,7 +115,7 @@ fn in_image<K: TreeKey, M: Media>(
         return Ok(Err(NoImage::Damaged(NO_LEAF)));
     }
     let (inner, leftmost) = build::from_image(pool, &image, parameters.inner_keys)?;
-    Ok(Ok(Found { inner, leftmost, leaves: image.leaves(), keys: image.keys }))
+    Ok(Ok(Found { inner, leftmost, leaves: image.leaves().len(), keys: image.keys }))
 }
 
 /// By the heads of all leaves.

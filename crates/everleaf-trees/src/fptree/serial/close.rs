@@ -14,14 +14,15 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     pub(super) fn store_image(&mut self) -> Result<Option<Seal>, IndexError> {
         let Self { pool, worker, inner, groups, parameters, keys, .. } = self;
         let leaves: u64 = groups.all().iter().map(|group| group.used).sum();
-        let mut walk = inner.start(Direction::Forward);
-        let mut next = Some((0, walk.current()));
-        let entries = std::iter::from_fn(|| {
-            let entry = next?;
-            let leaf = walk.step(Direction::Forward);
-            next = leaf.map(|leaf| (K::word(K::borrow(&walk.lower_bound()), 0), leaf));
-            Some(entry)
-        });
-        image::write::<K, M>(pool, worker, *parameters, *keys, leaves as usize, entries)
+        let entries = || {
+            let mut walk = inner.start(Direction::Forward);
+            let mut next = Some((K::to_owned(K::least()), walk.current()));
+            std::iter::from_fn(move || {
+                let entry = next.take()?;
+                next = walk.step(Direction::Forward).map(|leaf| (walk.lower_bound(), leaf));
+                Some(entry)
+            })
+        };
+        image::write::<K, M, _>(pool, worker, *parameters, *keys, leaves as usize, entries)
     }
 }

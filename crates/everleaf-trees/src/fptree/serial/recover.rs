@@ -86,8 +86,8 @@ fn in_image<K: TreeKey, M: Media, S: Shape>(
         Err(why) => return Ok(Err(why)),
     };
     let (leaf_bytes, group_bytes) = (shape.leaf_bytes(), parameters.group_bytes);
-    let leaves = image.entries().map(|(_, leaf)| leaf);
-    let Some(groups) = Groups::around(LEAVES, runs, leaves, leaf_bytes, group_bytes) else {
+    let around = Groups::around(LEAVES, runs, image.leaves(), leaf_bytes, group_bytes);
+    let Some(groups) = around else {
         return Ok(Err(NoImage::Damaged(NO_LEAF)));
     };
     let (inner, leftmost) = build::from_image(pool, &image, parameters.inner_keys)?;

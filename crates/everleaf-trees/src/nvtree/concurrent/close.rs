@@ -13,9 +13,16 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
     /// meanwhile.
     pub(super) fn store_image(&self) -> Result<Option<Seal>, IndexError> {
         let mut worker = self.stock.worker()?;
-        let (entries, keys) = (self.parents.entries(), self.count());
-        let leaves = entries.len();
-        let entries = entries.into_iter();
-        image::write::<K, M>(&self.pool, &mut worker, self.parameters, keys, leaves, entries)
+        let (found, keys) = (self.parents.entries(), self.count());
+        let entry = |(bound, leaf): &(u64, u64)| (K::to_owned(K::of(*bound, &[])), *leaf);
+        let entries = || found.iter().map(entry);
+        image::write::<K, M, _>(
+            &self.pool,
+            &mut worker,
+            self.parameters,
+            keys,
+            found.len(),
+            entries,
+        )
     }
 }

@@ -34,7 +34,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         let (parents, groups, keys_found, inner_from) =
             match Leaves::in_image::<K, M>(pool, &opening, shape, parameters)? {
                 Ok((image, groups)) => {
-                    let parents = Parents::build(fanout, dram, image.entries().map(Ok))?;
+                    let parents = Parents::build(fanout, dram, image.of_numbers().map(Ok))?;
                     (parents, groups, image.keys, InnerFrom::Image)
                 }
                 Err(why) => {

@@ -113,6 +113,11 @@ impl<K: TreeKey, const CAPACITY: usize> Building<K, CAPACITY> {
         Ok(())
     }
 
+    /// Takes memory for separators of so many words.
+    pub fn expect_separators(&self, words: u64) {
+        K::expect(&self.inner.separators, words);
+    }
+
     /// Takes part in faulting the memory of the nodes in: each huge page is zeroed by one of the
     /// threads that do this.
     pub fn fault_in(&self) {

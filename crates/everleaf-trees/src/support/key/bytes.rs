@@ -174,6 +174,9 @@ impl TreeKey for BytesKeys {
     fn separators(dram: DramSource<'_>) -> Result<Strings, MapError> {
         Strings::new(dram)
     }
+    fn expect(separators: &Strings, words: u64) {
+        separators.expect(words);
+    }
     fn keep(separators: &Strings, key: &[u8]) -> Result<u64, KeepError> {
         separators.keep(key)
     }

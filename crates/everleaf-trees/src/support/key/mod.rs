@@ -207,6 +207,10 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
     /// When the system has no addresses.
     fn separators(dram: DramSource<'_>) -> Result<Self::Separators, MapError>;
 
+    /// Takes memory at once for separators of so many words that are kept next. Where there is
+    /// none, keeping them says so.
+    fn expect(separators: &Self::Separators, words: u64);
+
     /// Keeps a separator; returns its handle, 0 for the smallest.
     ///
     /// # Errors

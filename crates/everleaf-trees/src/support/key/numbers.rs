@@ -118,6 +118,7 @@ impl TreeKey for U64Keys {
     fn separators(_dram: DramSource<'_>) -> Result<(), MapError> {
         Ok(())
     }
+    fn expect((): &(), _words: u64) {}
     fn keep((): &(), _key: u64) -> Result<u64, KeepError> {
         Ok(0)
     }

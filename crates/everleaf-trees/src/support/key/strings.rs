@@ -135,6 +135,13 @@ impl Strings {
         }
     }
 
+    /// See [`TreeKey::expect`](super::TreeKey::expect): memory that grows step by step is faulted
+    /// in by small pages.
+    pub(super) fn expect(&self, words: u64) {
+        let used_words = self.state.lock().used_words;
+        let _ = self.arena.ensure(used_words.saturating_add(words).div_ceil(8) as usize);
+    }
+
     pub(super) fn keep(&self, key: &[u8]) -> Result<u64, KeepError> {
         if key.is_empty() {
             return Ok(0);

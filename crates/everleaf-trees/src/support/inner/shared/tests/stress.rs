@@ -370,6 +370,7 @@ impl<K: TreeKey> TreeKey for Yielding<K> {
         fn prefetch<M>(media: &M, word: u64) -> ();
         fn prefetch_value<M>(media: &M, value: &PCell) -> ();
         fn separators(dram: DramSource<'_>) -> Result<K::Separators, MapError>;
+        fn expect(separators: &K::Separators, words: u64) -> ();
         fn keep(separators: &K::Separators, key: K::Ref<'_>) -> Result<u64, KeepError>;
         fn release(separators: &K::Separators, handle: u64) -> ();
         fn words_kept(handle: u64) -> u64;
