@@ -118,7 +118,7 @@ impl Core {
         self.base.sync().map_err(LogError::io("syncing the file of the pool"))
     }
 
-    fn write_page(&self, page: u64, copy: &[u8]) -> Result<(), LogError> {
+    pub(crate) fn write_page(&self, page: u64, copy: &[u8]) -> Result<(), LogError> {
         self.base_bytes.fetch_add(BLOCK, Relaxed);
         self.base.write(page * BLOCK, copy).map_err(LogError::io("writing the pool"))
     }

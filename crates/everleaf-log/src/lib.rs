@@ -31,8 +31,8 @@
 //! · `segment` (the files of groups) · `spares` (before they have a number) · `control` (where the
 //! log begins) · `writer` (appending) · `reader` (one group after the other) · `lines` (what is new
 //! in each line) · `core` (captures, group commit) · `checkpoint` · `memory` (how much the image
-//! takes) · `recover` · `salvage` (what a damaged log holds) · `media` (the media) · `thread` (what
-//! happens meanwhile).
+//! takes) · `recover` · `replay` · `salvage` (what a damaged log holds) · `media` (the media) ·
+//! `thread` (what happens meanwhile).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -49,6 +49,7 @@ mod memory;
 mod payload;
 mod reader;
 mod recover;
+mod replay;
 mod salvage;
 mod segment;
 mod simulated;
@@ -63,7 +64,8 @@ pub use self::disk::{Disk, DiskFile};
 pub use self::error::{Damage, LogError};
 pub use self::folder::{Folder, NewFolder, base_file};
 pub use self::media::{LogOptions, Logged};
-pub use self::recover::{Base, read_only};
+pub use self::recover::Base;
+pub use self::replay::read_only;
 pub use self::salvage::read_damaged;
 pub use self::simulated::{SimulatedDisk, SimulatedFile};
 #[doc(hidden)]

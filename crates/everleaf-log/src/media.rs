@@ -102,9 +102,6 @@ impl Logged {
         let core = Arc::new(core);
         let start = || Background::start(&core).map_err(LogError::io("starting the log's thread"));
         let background = core.options.background.then(start).transpose()?;
-        if core.takes_quarters(2) {
-            core.make_room(3)?; // What replay has stored.
-        }
         Ok(Self { core, background: Mutex::new(background), closes: AtomicBool::new(true) })
     }
 

@@ -15,6 +15,9 @@
 //! words there that the image has not (`recover`). And what a growth adds is the file's from the
 //! beginning: memory would show zeros when it is given back.
 //!
+//! Replay gives pages back before any checkpoint (R6 of `recover`): D1 is then that they are written
+//! and synced, and that what they hold is durable in a log that begins before it.
+//!
 //! Above half the limit a checkpoint begins, and gives back what it can. Above three quarters
 //! writers wait for it between two operations, when they hold nothing; above the limit at a flush,
 //! where an operation may hold locks of its store: a checkpoint waits for nothing but latches,
@@ -26,6 +29,7 @@ use std::time::Duration;
 
 use everleaf_pmem::{Media, MediaError};
 
+use crate::LogError;
 use crate::core::{Core, Latch, media_error};
 use crate::disk::BLOCK;
 use crate::lines::PAGE_LINES;
@@ -73,6 +77,24 @@ impl Core {
                 self.give_back_page(page);
             }
         }
+    }
+
+    /// As a part of a checkpoint, in replay: pages are written, synced, and given back, where more
+    /// than half of the memory is taken. The log begins where it did.
+    pub(crate) fn give_back_early(&self) -> Result<(), LogError> {
+        if !self.takes_quarters(2) {
+            return Ok(());
+        }
+        let mut pages = self.lines.take_pages(false);
+        pages.retain(|page| *page != 0); // Each checkpoint writes it.
+        let mut copy = [0; BLOCK as usize];
+        for page in pages {
+            self.copy_page(page * PAGE_LINES, &mut copy);
+            self.write_page(page, &copy)?;
+        }
+        self.base.sync().map_err(LogError::io("syncing the file of the pool"))?;
+        self.give_back();
+        Ok(())
     }
 
     fn give_back_page(&self, page: u64) {

@@ -161,6 +161,13 @@ impl<'d> Reader<'d> {
         Ok(crc)
     }
 
+    /// Whether it has come to this end, as the log's writer or another reader has.
+    pub(crate) fn check_place(&self, end: Place) -> Result<(), LogError> {
+        let damaged = LogError::damaged(Damage::Group, self.end.segment);
+        let is_there = self.end == end || self.weak.is(Weak::GapIsEnd);
+        if is_there { Ok(()) } else { Err(damaged) }
+    }
+
     /// Whether what looks like the end is one: no later group knows of a durable one there.
     pub(crate) fn check_end(&self) -> Result<(), LogError> {
         self.check_behind(&self.segment, self.end.offset)?;

@@ -2,8 +2,7 @@
 //!
 //! ```text
 //! R1  the newest valid control block; the file of the pool is mapped privately: the image. The
-//!     groups from the redo point on, as far as they are valid, are stored into it, and never into
-//!     the file
+//!     groups from the redo point on are read as far as they are valid, and checked
 //! R2  spares of the session before are removed, and what it left unfinished
 //!     Segments behind the end are removed, the last one first, and the folder is synced after each
 //!     Crash: those that are left follow the end without a gap; they are removed.
@@ -16,6 +15,9 @@
 //!     Crash: the file has this stamp or the one before, and the control block fits both.
 //! R5  the old segments become spares, or are removed (`spares`)
 //!     Crash: the next opening removes them.
+//! R6  the groups of the new session are stored into the image. Where more than half of the memory
+//!     is taken, pages are written to the file, it is synced, and they are given back
+//!     Crash: the file holds some of what the log holds. Replay begins where it did.
 //! ```
 //!
 //! Only now the pool is served: nothing is in it that another crash takes back. What was read may
@@ -23,6 +25,15 @@
 //! without what was served, or a stamp that the control block does not fit. Without the sync of R4
 //! a log of an earlier session, put back, is accepted after a crash, without what this session has
 //! acknowledged.
+//!
+//! R6 writes to the file, so it comes behind R2: what is in the file must be in the log that counts
+//! after a crash, and of the old groups a crash may take back what was in the page cache only; a
+//! sync of theirs is worth nothing after one that has failed. It comes behind R3 and R4 too: the
+//! log that counts is the new one then, and leads to the last of its groups. The redo point stays
+//! before all of them, and words are absolute values: replay sets each word that the file may have
+//! early, and the end of the log is behind what any page has. So a page may be written between any
+//! two captures. It is not given back before it is synced: what the system could not write it may
+//! forget, and the page would show what it was.
 //!
 //! What is behind the end holds no group that counts; the name of the last of these segments may
 //! not be durable. If one were made behind it, a crash could leave that one alone: a gap. And
@@ -35,8 +46,10 @@
 //! A page of the image that was never stored to shows what is written to the file. So the first one
 //! is stored to at once: the file gets stamps there, for which the image has zeros. And replay
 //! stores a word that is there already too: the page cache may have what the disk has not got, and
-//! a page that is not stored to is in no log and in no checkpoint. What replay has stored takes
-//! memory: where that is too much, a checkpoint follows before the pool is served (`memory`).
+//! a page that is not stored to is in no checkpoint.
+//!
+//! The log is read three times, and never held in memory whole. A group that is not what it was the
+//! time before is damage: a disk that has failed may show another one when it is read again.
 //!
 //! The end of the log is the first invalid group. If a later one of the same session knows that it
 //! was durable, it is damage; otherwise it was never acknowledged. Of a group that was not
@@ -45,17 +58,18 @@
 use std::io;
 use std::sync::Arc;
 
-use everleaf_pmem::{Cpu, Hardware, LINE, Media, Region};
+use everleaf_pmem::{Cpu, Hardware, Media, Region};
 
 use crate::checkpoint::{put_stamp, stamp_in};
 use crate::control::{self, Control, Place, Stamp};
 use crate::core::{Core, Parts};
 use crate::disk::{BLOCK, Disk, DiskFile, PIECE};
-use crate::group::{Capture, WORDS};
+use crate::group::{Capture, merge};
 use crate::lines::Lines;
 use crate::media::LogOptions;
 use crate::payload::decode_payload;
 use crate::reader::Reader;
+use crate::replay::{Found, find};
 use crate::segment::{Segment, segment_number, segment_numbers};
 use crate::spares::remove_unused;
 use crate::weak::{Weak, Weakness};
@@ -77,75 +91,6 @@ pub struct Base {
     /// Where three words are that the pool keeps at zero, in its first 4096 bytes: in the file they
     /// say which log belongs to it.
     pub stamp_offset: u64,
-}
-
-/// The pool in memory, as its file and groups of the log leave it.
-pub(crate) struct Image {
-    hardware: Hardware,
-    lines: Lines,
-    /// The lines that were captured, in the order of the log.
-    captured: Vec<u64>,
-    /// Whether every group was inside the pool.
-    inside: bool,
-    weak: Weakness,
-}
-
-impl Image {
-    /// The file of the pool, and the stamp in it.
-    pub(crate) fn of(base: &Base, weak: Weakness) -> Result<(Self, Stamp), LogError> {
-        let bytes = base.file.length().map_err(LogError::io("reading the pool"))? / BLOCK * BLOCK;
-        let max_bytes = base.max_bytes.max(bytes);
-        let hardware = match mapped(base, bytes, max_bytes)? {
-            Some(hardware) => hardware,
-            None => read(base, bytes, max_bytes)?,
-        };
-        let stamp = take_stamp(base, &hardware, weak)?;
-        let lines = Lines::new(hardware.region().max_len());
-        Ok((Self { hardware, lines, captured: Vec::new(), inside: true, weak }, stamp))
-    }
-
-    /// Sets the words of a group.
-    pub(crate) fn apply(&mut self, payload: &[u8]) {
-        let Self { hardware, lines, captured, inside, weak } = self;
-        *inside &= decode_payload(payload, |capture| {
-            let Some(cells) = hardware.region().cells(capture.line * LINE as u64, WORDS) else {
-                *inside = false;
-                return;
-            };
-            let equal = |word: &usize| hardware.load(&cells[*word]) == capture.words[*word];
-            let given = (0..WORDS).filter(|word| capture.mask & 1 << word != 0);
-            if weak.is(Weak::EqualIsDone) && given.clone().all(|word| equal(&word)) {
-                return;
-            }
-            for word in given {
-                hardware.store(&cells[word], capture.words[word]);
-            }
-            lines.add(capture.line, capture.mask);
-            captured.push(capture.line);
-        });
-    }
-
-    pub(crate) fn into_region(self) -> Region {
-        self.hardware.into_region()
-    }
-}
-
-/// What the groups of a log have left.
-pub(crate) struct Replayed {
-    pub(crate) image: Image,
-    /// Where the valid groups end.
-    end: Place,
-    control: Control,
-    /// What the file bears.
-    stamp: Stamp,
-}
-
-/// The pool as the log leaves it, in memory that no other process sees. Nothing is written.
-///
-/// # Errors
-/// [`LogError`].
-pub fn read_only(base: &Base, disk: &dyn Disk) -> Result<Region, LogError> {
-    Ok(replay(base, disk, Weakness::default())?.image.into_region())
 }
 
 /// A new log in an empty folder, for a pool of `bytes` bytes whose file means nothing yet.
@@ -199,8 +144,7 @@ pub(crate) fn open(
 ) -> Result<Core, LogError> {
     let failed = |source| LogError::io("writing the log of a new session")(source);
     let weak = options.weak;
-    let Replayed { image, end, control, stamp } = replay(base, &*disk, weak)?; // R1
-    let Image { hardware, lines, mut captured, .. } = image;
+    let Found { hardware, control, end, stamp } = find(base, &*disk, weak)?; // R1
     let control_file = disk.open(control::NAME).map_err(failed)?;
     let last = segment_numbers(&*disk)?.last().copied().unwrap_or(0).max(end.segment);
     let goes_on = control.clean && last == end.segment
@@ -221,11 +165,10 @@ pub(crate) fn open(
         writer.next_segment(0).map_err(failed)?;
     }
     let redo = if weak.is(Weak::ServeTheCache) { control.redo } else { writer.place };
-    captured.sort_unstable();
-    captured.dedup();
-    captured.iter().for_each(|line| lines.mark_page(*line));
     if !goes_on {
-        copy_log(&hardware, &lines, &captured, &mut writer).map_err(failed)?; // R2
+        let mut log = Reader::new(&*disk, &control, weak)?;
+        copy_log(&mut log, &mut writer)?; // R2
+        log.check_place(end)?;
         write_stamp(base, stamp, !weak.is(Weak::StampOfTheCache))?;
     }
     let served = Control {
@@ -244,16 +187,21 @@ pub(crate) fn open(
     if !goes_on {
         writer.spares = writer.spares().set_free(redo.segment).map_err(failed)?; // R5
     }
-    Ok(Core::new(Parts {
+    let (written, place) = (if goes_on { control } else { served }, writer.place);
+    let core = Core::new(Parts {
+        lines: Lines::new(hardware.region().max_len()),
         hardware,
-        lines,
         writer,
         base: Arc::clone(&base.file),
         stamp_offset: base.stamp_offset,
         control: served,
         control_file,
         options,
-    }))
+    });
+    let mut log = Reader::new(&*disk, &written, weak)?;
+    core.replay(&mut log)?; // R6
+    log.check_place(place)?;
+    Ok(core)
 }
 
 /// R2: the segments behind the last one that counts.
@@ -270,31 +218,30 @@ fn remove_behind(disk: &dyn Disk, last: u64, weak: Weakness) -> io::Result<()> {
     Ok(())
 }
 
-/// R2: the lines that the log has left, as groups of the new session.
-fn copy_log(
-    hardware: &Hardware,
-    lines: &Lines,
-    captured: &[u64],
-    writer: &mut Writer,
-) -> io::Result<()> {
-    for part in captured.chunks(GROUP) {
-        let captures: Vec<Capture> = part
-            .iter()
-            .map(|line| {
-                let mask = lines.take(*line);
-                let mut capture = Capture { line: *line, order: 0, mask, words: [0; WORDS] };
-                let cells = hardware.region().cells(line * LINE as u64, WORDS).unwrap_or_default();
-                for (word, cell) in capture.words.iter_mut().zip(cells) {
-                    *word = hardware.load(cell);
-                }
-                capture
-            })
-            .collect();
-        writer.append(&captures)?;
+/// R2: what the log holds, as groups of the new session. Small ones become one, with one capture a
+/// line.
+fn copy_log(log: &mut Reader<'_>, writer: &mut Writer) -> Result<(), LogError> {
+    let failed = |source| LogError::io("writing the log of a new session")(source);
+    let mut captures = Vec::new();
+    loop {
+        let goes_on = log.next()?;
+        if goes_on {
+            decode_payload(log.payload(), |capture| {
+                captures.push(Capture { order: captures.len() as u64, ..capture });
+            });
+        }
+        if captures.len() >= GROUP || !goes_on && !captures.is_empty() {
+            merge(&mut captures);
+            captures.chunks(GROUP).try_for_each(|group| writer.append(group)).map_err(failed)?;
+            captures.clear();
+        }
+        if !goes_on {
+            break;
+        }
     }
     let (files, place) = writer.take_unsynced();
     if !writer.weak.is(Weak::CopyNotSynced) {
-        files.iter().try_for_each(|file| file.sync())?;
+        files.iter().try_for_each(|file| file.sync()).map_err(failed)?;
     }
     writer.note_synced(place);
     Ok(())
@@ -312,29 +259,16 @@ fn write_stamp(base: &Base, stamp: Stamp, synced: bool) -> Result<(), LogError> 
     write().map_err(LogError::io("writing the file of the pool"))
 }
 
-/// R1.
-pub(crate) fn replay(base: &Base, disk: &dyn Disk, weak: Weakness) -> Result<Replayed, LogError> {
-    let control = Control::read(disk, weak)?;
-    if control.uuid != base.uuid {
-        return Err(LogError::Foreign);
-    }
-    let mut log = Reader::new(disk, &control, weak)?;
-    let (mut image, stamp) = Image::of(base, weak)?;
-    let mut reaches_stamp = log.is_at(stamp);
-    while log.next()? {
-        image.apply(log.payload());
-        reaches_stamp |= log.is_at(stamp);
-    }
-    if !image.inside {
-        return Err(LogError::damaged(Damage::Outside, log.end.segment));
-    }
-    log.check_end()?;
-    let end = log.end;
-    let fits = match stamp.session == control.session {
-        true => reaches_stamp && stamp.lets_begin_at(control.redo),
-        false => stamp == control.stamp,
+/// The file of the pool as an image, and the stamp in it.
+pub(crate) fn image(base: &Base, weak: Weakness) -> Result<(Hardware, Stamp), LogError> {
+    let bytes = base.file.length().map_err(LogError::io("reading the pool"))? / BLOCK * BLOCK;
+    let max_bytes = base.max_bytes.max(bytes);
+    let hardware = match mapped(base, bytes, max_bytes)? {
+        Some(hardware) => hardware,
+        None => read(base, bytes, max_bytes)?,
     };
-    if fits { Ok(Replayed { image, end, control, stamp }) } else { Err(LogError::OtherTime) }
+    let stamp = take_stamp(base, &hardware, weak)?;
+    Ok((hardware, stamp))
 }
 
 /// The file as private memory; none where it cannot be mapped.

@@ -6,12 +6,14 @@
 //! first segment of those without a gap; and from one session into the next. Words have absolute
 //! values, so going through more of the log than necessary changes nothing at its end.
 
-use everleaf_pmem::Region;
+use everleaf_pmem::{Hardware, Region};
 
 use crate::control::Control;
 use crate::disk::Disk;
+use crate::payload::decode_payload;
 use crate::reader::Reader;
-use crate::recover::{Base, Image, replay};
+use crate::recover::{Base, image};
+use crate::replay::{read_only, set};
 use crate::segment::segment_numbers;
 use crate::weak::Weakness;
 use crate::{Damage, LogError};
@@ -25,16 +27,16 @@ use crate::{Damage, LogError};
 /// # Errors
 /// The file cannot be read, or there is no memory.
 pub fn read_damaged(base: &Base, disk: &dyn Disk) -> Result<(Region, Option<LogError>), LogError> {
-    let why = match replay(base, disk, Weakness::default()) {
-        Ok(replayed) => return Ok((replayed.image.into_region(), None)),
+    let why = match read_only(base, disk) {
+        Ok(region) => return Ok((region, None)),
         Err(why) => why,
     };
-    let (mut image, _) = Image::of(base, Weakness::default())?;
+    let (hardware, _) = image(base, Weakness::default())?;
     let takes = matches!(why, LogError::Missing | LogError::Damaged { .. } | LogError::Io { .. });
     if takes && let Some(log) = beginning(disk, base.uuid, &why) {
-        take(&mut image, log);
+        take(&hardware, log);
     }
-    Ok((image.into_region(), Some(why)))
+    Ok((hardware.into_region(), Some(why)))
 }
 
 /// Where to begin in a damaged log.
@@ -59,12 +61,12 @@ fn first_without_gap(numbers: &[u64]) -> Option<u64> {
 }
 
 /// All that is valid, up to the end of the last session.
-fn take(image: &mut Image, mut log: Reader<'_>) {
+fn take(hardware: &Hardware, mut log: Reader<'_>) {
     let mut followed = false;
     loop {
         match log.next() {
             Ok(true) => {
-                image.apply(log.payload());
+                decode_payload(log.payload(), |capture| _ = set(hardware, &capture));
                 followed = false;
             }
             Ok(false) if !followed && log.follow_session().is_ok_and(|follows| follows) => {

@@ -91,10 +91,10 @@ fn a_growth_shows_the_file() {
 
 /// A checkpoint has written a page, and its sync has failed: the page cache has it and the disk has
 /// not. The next process replays what is equal there, makes a checkpoint, and the power fails.
-fn after_a_failed_sync(weak: Option<Weak>) -> Result<u64, String> {
+fn after_a_failed_sync(weak: Option<Weak>, steps: u64) -> Result<u64, String> {
     let (disk, media) = created(weak);
     let mut program = Program::default();
-    program.run(&media, 4);
+    program.run(&media, steps);
     media.sync().unwrap();
     program.acknowledged = program.begun;
     let mut syncs = 0;
@@ -126,9 +126,13 @@ fn after_a_failed_sync(weak: Option<Weak>) -> Result<u64, String> {
 
 #[test]
 fn replay_stores_what_is_equal_already_too() {
-    let syncs = after_a_failed_sync(None).unwrap_or_else(|violation| panic!("{violation}"));
-    println!("{syncs} syncs failed");
-    after_a_failed_sync(Some(Weak::EqualIsDone)).unwrap_err();
+    for (memory_bytes, steps) in [(u64::MAX, 1), (u64::MAX, 4), (2 * 4096, 1), (2 * 4096, 4)] {
+        let syncs = with_memory(memory_bytes, || after_a_failed_sync(None, steps));
+        let syncs = syncs.unwrap_or_else(|violation| panic!("{violation}"));
+        println!("{syncs} syncs failed");
+    }
+    // Each line is in the log once: nothing is stored to.
+    after_a_failed_sync(Some(Weak::EqualIsDone), 1).unwrap_err();
 }
 
 #[test]

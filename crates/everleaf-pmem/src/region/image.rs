@@ -52,6 +52,15 @@ impl Region {
         self.mapping == Mapping::Image && self.advise(offset, bytes, libc::MADV_DONTNEED)
     }
 
+    /// Lets the system read pages of an image that are not cached, while the caller goes on. A
+    /// system call; a hint only.
+    pub fn will_need(&self, offset: u64, bytes: u64) {
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.len());
+        if inside && self.mapping == Mapping::Image {
+            self.advise(offset, bytes, libc::MADV_WILLNEED);
+        }
+    }
+
     /// Maps a part of an image. What a forked process would have of it are pages that nobody
     /// captures, at the price of a copy of each that is stored to here.
     pub(super) fn map_image(&self, file: &File, offset: u64, bytes: u64) -> Result<(), MapError> {

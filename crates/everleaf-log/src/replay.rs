@@ -1,0 +1,130 @@
+//! Going through a log: what it leads to (R1 of `recover`), and storing it into memory (R6).
+
+use everleaf_pmem::{Hardware, LINE, Media, PCell, Region};
+
+use crate::control::{Control, Place, Stamp};
+use crate::core::Core;
+use crate::disk::{BLOCK, Disk};
+use crate::group::{Capture, WORDS};
+use crate::lines::PAGE_LINES;
+use crate::payload::decode_payload;
+use crate::reader::Reader;
+use crate::recover::{Base, image};
+use crate::weak::{Weak, Weakness};
+use crate::{Damage, LogError};
+
+/// Captures whose pages are asked for before the first of them is stored. Memory is looked after
+/// as often; in the tests, whose pools are small, two.
+const AT_ONCE: usize = if cfg!(test) { 2 } else { 256 };
+
+/// A pool and its log, which belong together.
+pub(crate) struct Found {
+    /// The image.
+    pub(crate) hardware: Hardware,
+    pub(crate) control: Control,
+    /// Where the valid groups end.
+    pub(crate) end: Place,
+    /// What the file bears.
+    pub(crate) stamp: Stamp,
+}
+
+/// R1. Nothing is stored into the image, and nothing is written.
+pub(crate) fn find(base: &Base, disk: &dyn Disk, weak: Weakness) -> Result<Found, LogError> {
+    through(base, disk, weak, |hardware, capture| words_of(hardware, capture).is_some())
+}
+
+/// The pool as the log leaves it, in memory that no other process sees. Nothing is written.
+///
+/// # Errors
+/// [`LogError`].
+pub fn read_only(base: &Base, disk: &dyn Disk) -> Result<Region, LogError> {
+    through(base, disk, Weakness::default(), set).map(|found| found.hardware.into_region())
+}
+
+/// Shows each capture; false where it leads outside the pool.
+fn through(
+    base: &Base,
+    disk: &dyn Disk,
+    weak: Weakness,
+    show: impl Fn(&Hardware, &Capture) -> bool,
+) -> Result<Found, LogError> {
+    let control = Control::read(disk, weak)?;
+    if control.uuid != base.uuid {
+        return Err(LogError::Foreign);
+    }
+    let mut log = Reader::new(disk, &control, weak)?;
+    let (hardware, stamp) = image(base, weak)?;
+    let (mut reaches_stamp, mut inside) = (log.is_at(stamp), true);
+    while log.next()? {
+        inside &= decode_payload(log.payload(), |capture| inside &= show(&hardware, &capture));
+        reaches_stamp |= log.is_at(stamp);
+    }
+    if !inside {
+        return Err(LogError::damaged(Damage::Outside, log.end.segment));
+    }
+    log.check_end()?;
+    let end = log.end;
+    let fits = match stamp.session == control.session {
+        true => reaches_stamp && stamp.lets_begin_at(control.redo),
+        false => stamp == control.stamp,
+    };
+    if fits { Ok(Found { hardware, control, end, stamp }) } else { Err(LogError::OtherTime) }
+}
+
+/// The words of a line; none outside the pool.
+fn words_of<'m>(hardware: &'m Hardware, capture: &Capture) -> Option<&'m [PCell]> {
+    hardware.region().cells(capture.line * LINE as u64, WORDS)
+}
+
+/// Stores what is new in a line; false if it is outside the pool.
+pub(crate) fn set(hardware: &Hardware, capture: &Capture) -> bool {
+    let Some(cells) = words_of(hardware, capture) else { return false };
+    for word in given(capture) {
+        hardware.store(&cells[word], capture.words[word]);
+    }
+    true
+}
+
+fn given(capture: &Capture) -> impl Iterator<Item = usize> {
+    (0..WORDS).filter(|word| capture.mask & 1 << word != 0)
+}
+
+impl Core {
+    /// R6. Nobody else stores to the image.
+    pub(crate) fn replay(&self, log: &mut Reader<'_>) -> Result<(), LogError> {
+        let mut captures = Vec::new();
+        while log.next()? {
+            captures.clear();
+            decode_payload(log.payload(), |capture| captures.push(capture));
+            for captures in captures.chunks(AT_ONCE) {
+                self.read_ahead(captures);
+                captures.iter().for_each(|capture| self.set_captured(capture));
+                self.give_back_early()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the system read the pages of captures, many at a time. Lines ascend.
+    fn read_ahead(&self, captures: &[Capture]) {
+        for pages in captures.chunk_by(|a, b| a.line / PAGE_LINES == b.line / PAGE_LINES) {
+            self.hardware.region().will_need(pages[0].line / PAGE_LINES * BLOCK, BLOCK);
+        }
+    }
+
+    fn set_captured(&self, capture: &Capture) {
+        if self.weak.is(Weak::EqualIsDone) {
+            let equal = |cells: &[PCell]| {
+                given(capture).all(|word| self.hardware.load(&cells[word]) == capture.words[word])
+            };
+            if words_of(&self.hardware, capture).is_some_and(equal) {
+                return;
+            }
+        }
+        if set(&self.hardware, capture) {
+            self.lines.add(capture.line, capture.mask);
+            self.lines.take(capture.line);
+            self.lines.mark_page(capture.line);
+        }
+    }
+}
