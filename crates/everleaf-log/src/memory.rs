@@ -15,8 +15,8 @@
 //! words there that the image has not (`recover`). And what a growth adds is the file's from the
 //! beginning: memory would show zeros when it is given back.
 //!
-//! Replay gives pages back before any checkpoint (R6 of `recover`): D1 is then that they are written
-//! and synced, and that what they hold is durable in a log that begins before it.
+//! Replay gives pages back before any checkpoint (R6 of `recover`): D1 is then that they are
+//! written and synced, and that what they hold is durable in a log that begins before it.
 //!
 //! Above half the limit a checkpoint begins, and gives back what it can. Above three quarters
 //! writers wait for it between two operations, when they hold nothing; above the limit at a flush,

@@ -76,6 +76,9 @@ fn owned<K: TreeKey, M: Media>(image: &Image<'_, K, M>) -> Vec<(K::Owned, u64)> 
     owned
 }
 
+/// An image, and the memory of the leaves that it names.
+type InImage<'p, K, M> = (Image<'p, K, M>, Groups);
+
 /// What the pool holds of a tree.
 pub(super) struct Leaves {
     /// Those of the list, in its order.
@@ -95,7 +98,7 @@ impl Leaves {
         opening: &Opening,
         shape: Shape,
         parameters: Parameters,
-    ) -> Result<Result<(Image<'p, K, M>, Groups), NoImage>, IndexError> {
+    ) -> Result<Result<InImage<'p, K, M>, NoImage>, IndexError> {
         let image = match image::read::<K, M>(pool, (opening.shutdown, opening.seal), parameters) {
             Ok(image) => image,
             Err(why) => return Ok(Err(why)),
