@@ -282,7 +282,7 @@ fn stores_are_cut_on_a_simulated_disk() {
     let number = |key: &str| report[key].as_u64().unwrap();
     assert_eq!((number("violations"), number("programs"), number("seeds")), (0, 8, 2));
     assert!(number("states") > number("crash_points") && number("recoveries") > number("states"));
-    assert_eq!((&report["mutants"], &report["exhaustive"]), (&Value::Null, &false.into()));
+    assert!(report["mutants"].is_null() && report["exhaustive"] == false);
     let u64_keys = bench.ok(asked.iter().chain(&["--keys", "u64"]));
     assert!(u64_keys.starts_with("fptree: 4 programs of 2 seeds, "), "{u64_keys}");
     let none = ["explore", "--disk", "--engine", "cdds", "--ops", "4", "--seeds", "1"];
