@@ -101,7 +101,7 @@ pub struct Args {
         long,
         requires = "seeds",
         conflicts_with_all = [
-            "script", "suite", "mutate", "store", "value_words", "assume", "threads", "rtm",
+            "seed", "script", "suite", "mutate", "store", "value_words", "assume", "threads", "rtm",
             "preemptions", "interleavings", "interleaving", "leaf_slots", "inner_keys",
             "group_bytes", "log_ranges", "buffers",
         ]

@@ -88,7 +88,8 @@ impl Unsynced {
         Self(waiting)
     }
 
-    /// Whether all of it is durable by now. Costs an atomic load.
+    /// Whether all of it is durable by now; not asked of a store that is closed. Costs some atomic
+    /// operations.
     pub fn is_durable(&self) -> bool {
         self.0.as_ref().is_none_or(|waiting| waiting.is_reached())
     }
@@ -98,6 +99,7 @@ impl Unsynced {
     ///
     /// # Errors
     /// [`Error::Pool`] as the system reports: then it may not be durable, and never will be.
+    /// [`Error::Closed`] if the store is closed by now: it is durable if the close was a success.
     ///
     /// # Examples
     /// See [`Store::unsynced`](crate::Store::unsynced).

@@ -343,7 +343,14 @@ fn what_waits_for_no_sync_is_durable_when_it_was_waited_for() {
     });
     assert!(unsynced.is_durable());
     assert_eq!(content_after(|_| 0), 4);
-    disk.fail_sync_after(0);
+    // Of a store that was closed nobody can tell, and its pool is not kept open.
+    let (_, left) = store.unsynced(|| store.put("g", b"1").unwrap());
+    let copy = disk.after_kill();
+    drop(store);
+    assert!(matches!(left.wait(), Err(Error::Closed)) && !left.is_durable());
+    let media = Logged::open(&base(&copy), Arc::new(copy.clone()), log_options()).unwrap();
+    let (store, _pool) = internal::open_on(&OpenOptions::new(), media).unwrap();
+    copy.fail_sync_after(0);
     let (put, unsynced) = store.unsynced(|| store.put("f", b"1"));
     assert!(!put.unwrap() && unsynced.wait().is_err() && !unsynced.is_durable());
 }

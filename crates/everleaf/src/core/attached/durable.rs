@@ -9,8 +9,8 @@
 //! On other media nothing of this is compiled.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use everleaf_pmem::{DurablePoint, Media};
 use everleaf_pool::{Pool, PoolError};
@@ -52,21 +52,31 @@ impl<M: Media> Pending<M> {
     fn wait(self) -> Result<(), Error> {
         let is_put_off = self.point != DurablePoint::REACHED
             && behind::puts_off(Arc::as_ptr(&self.pool).addr(), self.point.number());
-        if is_put_off { Ok(()) } else { Waiting::wait(&self) }
+        if is_put_off { Ok(()) } else { wait_for(&self.pool, self.point) }
     }
 }
 
-impl<M: Media> Waiting for Pending<M> {
+fn wait_for<M: Media>(pool: &Pool<M>, point: DurablePoint) -> Result<(), Error> {
+    Ok(pool.media().wait_durable(point).map_err(PoolError::from)?)
+}
+
+/// What was put off. It keeps no pool open.
+struct PutOff<M: Media> {
+    pool: Weak<Pool<M>>,
+    point: DurablePoint,
+}
+
+impl<M: Media> Waiting for PutOff<M> {
     fn point(&self) -> u64 {
         self.point.number()
     }
 
     fn is_reached(&self) -> bool {
-        self.pool.media().is_durable(self.point)
+        self.pool.upgrade().is_some_and(|pool| pool.media().is_durable(self.point))
     }
 
     fn wait(&self) -> Result<(), Error> {
-        Ok(self.pool.media().wait_durable(self.point).map_err(PoolError::from)?)
+        wait_for(&*self.pool.upgrade().ok_or(Error::Closed)?, self.point)
     }
 }
 
@@ -138,8 +148,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         }
         let point = DurablePoint::new(point);
         // A store that was closed has synced all of it.
-        let pending = |live: &Live<M, K>| Ok(Pending { pool: Arc::clone(&live.pool), point });
-        self.read(pending).ok().map(|pending| Arc::new(pending) as _)
+        let put_off = |live: &Live<M, K>| Ok(PutOff { pool: Arc::downgrade(&live.pool), point });
+        self.read(put_off).ok().map(|put_off| Arc::new(put_off) as _)
     }
 
     /// Everything that was done so far, where readers wait.
