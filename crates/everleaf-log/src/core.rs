@@ -255,6 +255,9 @@ impl Core {
         if self.check().is_ok() {
             let _ = self.append_group(&mut log); // A failure is kept for those who wait.
         }
+        if self.options.background && self.length_bytes() > self.options.log_bytes {
+            self.signals.want_checkpoint(); // Perhaps nobody waits.
+        }
     }
 
     /// Appends what was captured, and says where the next group begins.

@@ -90,8 +90,12 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
         io::ErrorKind::AlreadyExists => Error::LogInTheWay { path: path.into() },
         _ => io_failed("creating", path)(source),
     };
-    let mut new = NewFolder::make(&folder).map_err(|source| made(source, &folder))?;
-    if options.log_folder.is_some() {
+    let chosen = options.log_folder.is_some();
+    let mut new = NewFolder::make(&folder).map_err(|source| match chosen {
+        true => io_failed("creating", &folder)(source), // What is there is of no concern to us.
+        false => made(source, &folder),
+    })?;
+    if chosen {
         new.link_from(&beside, &folder).map_err(|source| made(source, &beside))?;
     }
     let base = base_of(new_uuid(), max_bytes, file, false);

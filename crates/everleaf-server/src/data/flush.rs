@@ -12,7 +12,8 @@
 //! are one batch of the store (`Work::flush`):
 //! F1: the batch. A crash before it: nothing is emptied, and the moment still counts. An error of
 //! it: the same, and the request says so. A crash after it: all of them are emptied.
-//! F2: the numbers in memory, under the lock of everything, so no request sees some of them only.
+//! F2: the numbers in memory, under the lock of everything, so no request sees some of them only;
+//! and when F1 is durable, since what they hide may have been for long.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -223,7 +223,11 @@ impl<'d> Work<'d> {
         let mut changed = std::mem::take(&mut self.touched);
         changed.extend(pending.keys().filter(|row| key_of(row).is_some()).cloned());
         write(self, &pending)?;
-        self.data.flushes.raise(&self.since);
+        if self.since.iter().any(|since| *since > 0) {
+            // F2 hides rows that are durable: durable before anybody sees it.
+            self.data.sync()?;
+            self.data.flushes.raise(&self.since);
+        }
         changed.iter().for_each(|row| self.data.changed(row));
         Ok(())
     }

@@ -138,6 +138,7 @@ impl Session {
         for (row, seen) in &watched.keys {
             let gone = seen.there && work.header(row)?.is_none();
             if gone || data.version(row) != seen.version {
+                work.header(row)?; // The reply waits until what has changed it is durable.
                 Reply::to(out, self.three).null_array();
                 return Ok(());
             }

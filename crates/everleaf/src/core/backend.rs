@@ -174,10 +174,8 @@ pub trait Backend: Reading + Writing + Transacting + Sweeping {
     fn statistics(&self) -> Result<Statistics, Error>;
     fn capabilities(&self) -> Capabilities;
     fn check(&self, watch: &mut Watch<'_>) -> Result<CheckOutcome, Error>;
-    /// Which pool it is, as scopes know it ([`behind`](crate::core::behind)).
-    fn pool_identity(&self) -> usize;
-    /// What calls have put off until a point; none where that is durable.
-    fn put_off(&self, point: u64) -> Option<Arc<dyn Waiting>>;
+    /// What waits for points of a log ([`behind`](crate::core::behind)); none where nobody does.
+    fn points(&self) -> Option<Arc<dyn Waiting>>;
     fn sync(&self) -> Result<(), Error>;
     /// Closes cleanly; does nothing when done again. Every other call gives [`Error::Closed`]
     /// afterwards.

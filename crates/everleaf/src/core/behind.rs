@@ -32,7 +32,8 @@ pub(crate) fn puts_off(pool: usize, point: u64) -> bool {
     scope.is_some()
 }
 
-/// Runs `work` within a scope; the last point that was put off, or 0.
+/// Runs `work` within a scope; the last point that was put off, or 0. The pool's address must not
+/// become another's meanwhile.
 pub(crate) fn within<R>(pool: usize, work: impl FnOnce() -> R) -> (R, u64) {
     let outer = Outer(SCOPE.replace(Some(Scope { pool, point: 0 })));
     let result = work();
@@ -43,31 +44,35 @@ pub(crate) fn within<R>(pool: usize, work: impl FnOnce() -> R) -> (R, u64) {
 struct Outer(Option<Scope>);
 
 impl Outer {
-    /// Goes back to it; what was put off.
+    /// Goes back to it; what was put off, which counts for a scope around of the same pool too.
     fn end(&self) -> u64 {
         let point = SCOPE.get().map_or(0, |scope| scope.point);
-        SCOPE.set(self.0);
+        let same = |outer: Scope| SCOPE.get().is_some_and(|inner| inner.pool == outer.pool);
+        SCOPE.set(self.0.map(|outer| match same(outer) {
+            true => Scope { point: outer.point.max(point), ..outer },
+            false => outer,
+        }));
         point
     }
 }
 
 impl Drop for Outer {
     fn drop(&mut self) {
-        SCOPE.set(self.0); // A panic as well.
+        self.end(); // A panic as well.
     }
 }
 
-/// Of a pool with a log: what waits for a point of it.
+/// Of a pool with a log: what waits for its points. It keeps no pool open, but its address.
 pub trait Waiting: Send + Sync {
-    /// Which point.
-    fn point(&self) -> u64;
-    /// Whether it is reached.
-    fn is_reached(&self) -> bool;
+    /// Which pool.
+    fn pool(&self) -> usize;
+    /// Whether a point is reached.
+    fn is_reached(&self, point: u64) -> bool;
     /// Returns when it is.
     ///
     /// # Errors
     /// As the system reports.
-    fn wait(&self) -> Result<(), Error>;
+    fn wait(&self, point: u64) -> Result<(), Error>;
 }
 
 /// What calls have done or seen that may not be durable yet ([`Store::unsynced`]).
@@ -75,23 +80,23 @@ pub trait Waiting: Send + Sync {
 /// [`Store::unsynced`]: crate::Store::unsynced
 #[must_use = "what was done may not be durable before `wait` has returned"]
 #[derive(Clone, Default)]
-pub struct Unsynced(Option<Arc<dyn Waiting>>);
+pub struct Unsynced(Vec<(Arc<dyn Waiting>, u64)>);
 
 impl std::fmt::Debug for Unsynced {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Unsynced").field(&self.0.as_ref().map(|waiting| waiting.point())).finish()
+        f.debug_list().entries(self.0.iter().map(|(_, point)| point)).finish()
     }
 }
 
 impl Unsynced {
-    pub(crate) fn of(waiting: Option<Arc<dyn Waiting>>) -> Self {
-        Self(waiting)
+    pub(crate) fn of(waiting: Arc<dyn Waiting>, point: u64) -> Self {
+        Self(if point == 0 { Vec::new() } else { vec![(waiting, point)] })
     }
 
-    /// Whether all of it is durable by now; not asked of a store that is closed. Costs some atomic
-    /// operations.
+    /// Whether all of it is durable by now; not asked of a store that is closed. It syncs nothing:
+    /// without a call of [`wait`](Self::wait), by whomever, nothing may ever be.
     pub fn is_durable(&self) -> bool {
-        self.0.as_ref().is_none_or(|waiting| waiting.is_reached())
+        self.0.iter().all(|(waiting, point)| waiting.is_reached(*point))
     }
 
     /// Returns when all of it is durable: by a sync of this thread's, which serves all who wait, or
@@ -104,16 +109,18 @@ impl Unsynced {
     /// # Examples
     /// See [`Store::unsynced`](crate::Store::unsynced).
     pub fn wait(&self) -> Result<(), Error> {
-        self.0.as_ref().map_or(Ok(()), |waiting| waiting.wait())
+        self.0.iter().try_for_each(|(waiting, point)| waiting.wait(*point))
     }
 
-    /// What is durable when both are; both are of the same store.
-    pub fn and(self, other: Self) -> Self {
-        let later = |a: &Arc<dyn Waiting>, b: &Arc<dyn Waiting>| a.point() >= b.point();
-        Self(match (self.0, other.0) {
-            (Some(a), Some(b)) => Some(if later(&a, &b) { a } else { b }),
-            (a, b) => a.or(b),
-        })
+    /// What is durable when both are.
+    pub fn and(mut self, other: Self) -> Self {
+        for (waiting, point) in other.0 {
+            match self.0.iter_mut().find(|(own, _)| own.pool() == waiting.pool()) {
+                Some((_, own)) => *own = point.max(*own),
+                None => self.0.push((waiting, point)),
+            }
+        }
+        self
     }
 }
 
@@ -128,10 +135,17 @@ mod tests {
             assert!(puts_off(1, 7) && puts_off(1, 3) && !puts_off(2, 9));
             let ((), inner) = within(2, || assert!(puts_off(2, 4) && !puts_off(1, 9)));
             assert_eq!(inner, 4);
-            let caught = std::panic::catch_unwind(|| within(1, || panic!("within")));
-            assert!(caught.is_err() && puts_off(1, 8));
+            let caught = std::panic::catch_unwind(|| {
+                within(1, || {
+                    assert!(puts_off(1, 8));
+                    panic!("within")
+                })
+            });
+            assert!(caught.is_err() && puts_off(1, 4));
+            let ((), again) = within(1, || assert!(puts_off(1, 9)));
+            assert_eq!(again, 9);
         });
-        assert_eq!(outer, 8);
+        assert_eq!(outer, 9, "what is put off in a scope within counts");
         assert!(!puts_off(1, 5));
     }
 }

@@ -390,8 +390,9 @@ impl Store {
     /// until then nobody should be told of it. For programs that answer many clients by one thread.
     ///
     /// It changes nothing where calls return durable without a sync (persistent memory), or promise
-    /// less than [`Immediate`](crate::DurabilityMode::Immediate). The log may become as long as
-    /// `work` makes it, since only who waits is held up.
+    /// less than [`Immediate`](crate::DurabilityMode::Immediate). A log becomes as long as is
+    /// written without waiting, since only who waits is held up. [`sync`](Self::sync) waits here
+    /// too, and so does a write that makes the pool grow.
     ///
     /// # Examples
     /// ```
@@ -408,9 +409,9 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn unsynced<R>(&self, work: impl FnOnce() -> R) -> (R, Unsynced) {
-        let (result, point) = behind::within(self.backend().pool_identity(), work);
-        let waiting = if point == 0 { None } else { self.backend().put_off(point) };
-        (result, Unsynced::of(waiting))
+        let Some(points) = self.backend().points() else { return (work(), Unsynced::default()) };
+        let (result, point) = behind::within(points.pool(), work);
+        (result, Unsynced::of(points, point))
     }
 
     /// Closes the store, its clones included: what it holds is synced to the file, and then the

@@ -61,17 +61,14 @@ fn a_log_in_a_folder_of_its_own_is_found_again_and_removed_with_a_pool_that_fail
     assert_eq!(Store::open(&path).unwrap().get(1).unwrap().as_deref(), Some(&b"one"[..]));
     // The place is taken, or the link's; what is there stays.
     let other = folder.path().join("b.pool");
-    for (options, in_the_way) in [
-        (options.clone(), place.clone()),
-        (numbers().log_folder(folder.path().join("new")), log_of(&other)),
-    ] {
-        fs::write(log_of(&other), "of nobody").unwrap();
-        match options.create(&other) {
-            Err(Error::LogInTheWay { path }) => assert_eq!(path, in_the_way),
-            created => panic!("{created:?}"),
-        }
-        assert!(!other.exists() && !folder.path().join("new").exists());
+    fs::write(log_of(&other), "of nobody").unwrap();
+    let taken = options.create(&other).unwrap_err().to_string();
+    assert!(taken.contains("elsewhere") && taken.contains("exists"), "{taken}");
+    match numbers().log_folder(folder.path().join("new")).create(&other) {
+        Err(Error::LogInTheWay { path }) => assert_eq!(path, log_of(&other)),
+        created => panic!("{created:?}"),
     }
+    assert!(!other.exists() && !folder.path().join("new").exists());
     assert_eq!(fs::read(log_of(&other)).unwrap(), b"of nobody");
     assert_eq!(Store::open(&path).unwrap().len().unwrap(), 1);
     let refused = options.durability(everleaf::DurabilityMode::Process).create(&other);

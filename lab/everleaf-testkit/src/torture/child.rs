@@ -62,6 +62,10 @@ pub fn torture_child(
     loop {
         let store = OpenOptions::new().transactions(transactions).open(pool)?;
         let buffered = is_buffered(&store);
+        if course.threads == 0 {
+            store.close()?;
+            continue;
+        }
         let trees = Trees::of(&store)?;
         let synced = |thread: u8, sync: &dyn Fn() -> Result<(), Error>| {
             tell(Note::SyncBegins, thread)?;
@@ -89,11 +93,11 @@ pub fn torture_child(
                 .try_for_each(|writer| writer.join().unwrap_or(Err(TortureError::ChildEnded)))
         })?;
         drop(trees);
-        if buffered && course.threads > 0 {
+        if buffered {
             tell(Note::SyncBegins, 0)?;
         }
         store.close()?;
-        if buffered && course.threads > 0 {
+        if buffered {
             tell(Note::Synced, 0)?;
         }
     }
@@ -110,7 +114,15 @@ pub(super) fn is_buffered(store: &Store) -> bool {
 pub(super) struct Trees<'s> {
     store: &'s Store,
     /// None in a store of `u64` keys.
-    pub named: Option<Tree>,
+    named: Option<Tree>,
+}
+
+/// The tree beside the default one, where it is; whoever looks must not make it again.
+pub(super) fn named_tree(store: &Store) -> Result<Option<Tree>, Error> {
+    match store.key_type() {
+        everleaf::KeyType::U64 => Ok(None),
+        everleaf::KeyType::Bytes => store.existing_tree(NAMED),
+    }
 }
 
 impl<'s> Trees<'s> {

@@ -30,7 +30,7 @@ use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 
 pub use child::{Course, torture_child};
-use child::{Trees, is_buffered};
+use child::{is_buffered, named_tree};
 use judge::{Acknowledged, Found, State};
 
 /// The longest life of a child after its first acknowledgement, or after its process began.
@@ -251,8 +251,8 @@ fn reopen(options: &TortureOptions, report: &mut TortureReport) -> Option<(Found
         report.damaged += 1;
     }
     let contract = if is_buffered(&store) { Contract::Buffered } else { Contract::Strict };
-    let trees = Trees::of(&store).ok()?;
-    let named = trees.named.iter().flat_map(|tree| tree.iter().map(|entry| (true, entry)));
+    let named = named_tree(&store).ok()?;
+    let named = named.iter().flat_map(|tree| tree.iter().map(|entry| (true, entry)));
     let mut entries = BTreeMap::new();
     for (named, entry) in store.iter().map(|entry| (false, entry)).chain(named) {
         let Ok((key, value)) = entry else {

@@ -60,23 +60,20 @@ fn wait_for<M: Media>(pool: &Pool<M>, point: DurablePoint) -> Result<(), Error> 
     Ok(pool.media().wait_durable(point).map_err(PoolError::from)?)
 }
 
-/// What was put off. It keeps no pool open.
-struct PutOff<M: Media> {
-    pool: Weak<Pool<M>>,
-    point: DurablePoint,
-}
+/// A pool that may be closed by now.
+struct Points<M: Media>(Weak<Pool<M>>);
 
-impl<M: Media> Waiting for PutOff<M> {
-    fn point(&self) -> u64 {
-        self.point.number()
+impl<M: Media> Waiting for Points<M> {
+    fn pool(&self) -> usize {
+        self.0.as_ptr().addr()
     }
 
-    fn is_reached(&self) -> bool {
-        self.pool.upgrade().is_some_and(|pool| pool.media().is_durable(self.point))
+    fn is_reached(&self, point: u64) -> bool {
+        self.0.upgrade().is_some_and(|pool| pool.media().is_durable(DurablePoint::new(point)))
     }
 
-    fn wait(&self) -> Result<(), Error> {
-        wait_for(&*self.pool.upgrade().ok_or(Error::Closed)?, self.point)
+    fn wait(&self, point: u64) -> Result<(), Error> {
+        wait_for(&*self.0.upgrade().ok_or(Error::Closed)?, DurablePoint::new(point))
     }
 }
 
@@ -141,15 +138,13 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         Ok(result)
     }
 
-    /// What calls have put off until a point.
-    pub(super) fn put_off(&self, point: u64) -> Option<Arc<dyn Waiting>> {
-        if point == 0 {
+    /// What waits for points of the pool; none where nobody waits, or the store is closed.
+    pub(super) fn points(&self) -> Option<Arc<dyn Waiting>> {
+        if !M::DURABLE_LATER {
             return None;
         }
-        let point = DurablePoint::new(point);
-        // A store that was closed has synced all of it.
-        let put_off = |live: &Live<M, K>| Ok(PutOff { pool: Arc::downgrade(&live.pool), point });
-        self.read(put_off).ok().map(|put_off| Arc::new(put_off) as _)
+        let points = |live: &Live<M, K>| Ok(Points(Arc::downgrade(&live.pool)));
+        self.read(points).ok().map(|points| Arc::new(points) as _)
     }
 
     /// Everything that was done so far, where readers wait.

@@ -313,12 +313,8 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         })
     }
 
-    fn pool_identity(&self) -> usize {
-        self.read(|live| Ok(Arc::as_ptr(&live.pool).addr())).unwrap_or(0)
-    }
-
-    fn put_off(&self, point: u64) -> Option<Arc<dyn Waiting>> {
-        Self::put_off(self, point)
+    fn points(&self) -> Option<Arc<dyn Waiting>> {
+        Self::points(self)
     }
 
     fn sync(&self) -> Result<(), Error> {
