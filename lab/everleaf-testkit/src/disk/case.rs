@@ -18,8 +18,8 @@ use crate::{EngineSubject, Key, ScriptKeys};
 const POOL: (u64, u64) = (64 << 10, 4 << 20);
 /// Bytes of the segments of a log: of one session, of the next one, and so on.
 const SEGMENT_BYTES: [u64; 3] = [16 << 10, 12 << 10, 32 << 10];
-/// A checkpoint begins after four blocks of the log.
-const LOG_BYTES: u64 = 16 << 10;
+/// A checkpoint begins after two blocks of the log.
+const LOG_BYTES: u64 = 8 << 10;
 /// Memory of an image where it is scarce: twelve pages.
 const SCARCE_BYTES: u64 = 12 << 12;
 /// How often the threads behind a program of several threads commit and end epochs.
