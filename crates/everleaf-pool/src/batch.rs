@@ -50,8 +50,6 @@ pub(crate) struct Staged {
     /// The log.
     log: Vec<u8>,
     log_block: Option<Block>,
-    /// Whether B4 was reached.
-    marked: bool,
     /// The offset after the block that was staged last, by class: blocks before it are not looked
     /// at again.
     next: [u64; Class::COUNT],
@@ -295,24 +293,30 @@ impl<M: Media> Worker<M> {
     /// # Errors
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
     pub fn mark_batch(&mut self, done: bool) -> Result<(), PoolError> {
-        let Some(staged) = &mut self.batch else { return Ok(()) };
-        staged.marked = true;
+        let Some(staged) = &self.batch else { return Ok(()) };
         let (freed, site) = (staged.freed(done), site!("pool.batch.B4.blocks"));
         self.pool.chunks().mark_all(self.pool.media(), site, freed, false)
     }
 
-    /// B5, and before it B4 where the caller has not done that: ends a batch that was committed.
-    /// What the index holds is durable. One flush and one fence; with B4 a flush for each chunk and
-    /// a fence besides, if anything is freed.
+    /// B4 and B5, where the caller has nothing to do beside B4. A flush for each chunk and a fence,
+    /// if anything is freed, and those of [`end_batch`](Worker::end_batch).
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the allocator's words are damaged.
+    pub fn settle_batch(&mut self, done: bool) -> Result<(), PoolError> {
+        if self.batch.as_ref().is_some_and(|staged| !staged.freed(done).is_empty()) {
+            self.mark_batch(done)?;
+            self.pool.media().fence(site!("pool.batch.B4.fence"));
+        }
+        self.end_batch(done)
+    }
+
+    /// B5: ends a batch that was committed. What the index holds, and B4, are durable. One flush
+    /// and one fence.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
     pub fn end_batch(&mut self, done: bool) -> Result<(), PoolError> {
-        let is_due = |staged: &Staged| !staged.marked && !staged.freed(done).is_empty();
-        if self.batch.as_ref().is_some_and(is_due) {
-            self.mark_batch(done)?;
-            self.pool.media().fence(site!("pool.batch.B4.fence"));
-        }
         let Some(staged) = self.batch.take() else { return Ok(()) };
         let pool = &*self.pool;
         let media = pool.media();

@@ -48,7 +48,7 @@ fn what_is_lent_does_not_change_although_it_is_freed() {
                     worker.log_batch().unwrap();
                     worker.commit_batch().unwrap();
                     pool.media().store(&cells[0], PPtr::NULL);
-                    worker.end_batch(true).unwrap();
+                    worker.settle_batch(true).unwrap();
                 }
             }
             // Everything that is left is used, by this worker and another.

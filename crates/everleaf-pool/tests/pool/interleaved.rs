@@ -101,7 +101,7 @@ fn a_block_of_a_batch_that_ends_while_another_looks_for_room_stays_the_batchs() 
     // It looks at the bits of the chunk; meanwhile the batch happens, and ends.
     let batch_ends = move || {
         batching.commit_batch().unwrap();
-        batching.end_batch(true).unwrap();
+        batching.settle_batch(true).unwrap();
     };
     *after_next_load.lock().unwrap() = Some(Box::new(batch_ends));
     other.alloc_record_into(&slots.records[3], &[&[5; 1000]]).unwrap();

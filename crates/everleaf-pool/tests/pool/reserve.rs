@@ -141,7 +141,7 @@ fn the_log_of_a_batch_of_removals_comes_from_the_reserve() {
         gone.iter().for_each(|old| _ = worker.stage(*old, None).unwrap());
         worker.log_batch().unwrap();
         worker.commit_batch().unwrap();
-        worker.end_batch(true).unwrap();
+        worker.settle_batch(true).unwrap();
         drop(reserve);
         assert!(in_chunks(pool.space().unwrap()) >= before);
     }

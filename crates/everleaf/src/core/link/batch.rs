@@ -86,14 +86,18 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             let _scans_wait = self.lock_scans_out();
             link_all(&*self.index, links, &mut steps)
         };
-        if steps.reached == Reached::Nothing {
+        let reached = steps.reached;
+        if reached == Reached::Nothing {
             worker.abandon_batch()?;
             std::mem::forget(unsettled);
             return linked?;
         }
         let settled = linked?;
         // P4, P5. Crash: P3 is done again, which changes nothing, and then this.
-        worker.end_batch(settled.is_ok())?;
+        match reached {
+            Reached::Marks => worker.end_batch(true)?,
+            _ => worker.settle_batch(settled.is_ok())?,
+        }
         std::mem::forget(unsettled);
         settled
     }
