@@ -5,7 +5,8 @@
 //! stored to another, a capture of the second store reads a number that is no smaller (I1).
 //! Closing a group increments the number, then visits every buffer: whoever read the old number
 //! has deposited its capture before it gives the buffer's lock back. Under a latch nothing waits,
-//! allocates or does input and output.
+//! allocates or does input and output: what may be on the disk only is read before the latch is
+//! taken.
 //!
 //! The waiter that comes first writes and syncs for all. The number of a *point* counts closings,
 //! that of a *group* counts what was written: a point without captures is reached without a sync.
@@ -144,17 +145,23 @@ impl Core {
     /// Takes the latch of a line's stripe. What is done under it ends soon.
     #[inline]
     pub(crate) fn latch(&self, line: u64) -> Latch<'_> {
-        let stripe = &self.stripes[line as usize % STRIPES];
         let backoff = Backoff::new();
         loop {
-            let count = stripe.load(Relaxed);
-            if count & 1 == 0
-                && stripe.compare_exchange_weak(count, count | 1, Acquire, Relaxed).is_ok()
-            {
-                return Latch { stripe, count };
+            if let Some(latch) = self.try_latch(line) {
+                return latch;
             }
             backoff.snooze();
         }
+    }
+
+    /// The same, if nobody has it.
+    #[inline]
+    pub(crate) fn try_latch(&self, line: u64) -> Option<Latch<'_>> {
+        let stripe = &self.stripes[line as usize % STRIPES];
+        let count = stripe.load(Relaxed);
+        let free = count & 1 == 0
+            && stripe.compare_exchange_weak(count, count | 1, Acquire, Relaxed).is_ok();
+        free.then(|| Latch { stripe, count })
     }
 
     // ---- captures
@@ -177,9 +184,7 @@ impl Core {
         if full {
             self.close_early();
         }
-        if self.takes_quarters(4) {
-            let _ = self.make_room(4); // A failure is kept for those who wait.
-        }
+        self.bound_memory();
     }
 
     /// Captures a line, and copies it as it is then. Whether the buffer is full. The page is marked
@@ -199,14 +204,10 @@ impl Core {
                 }
             }
         }
-        if capture.mask != 0 && copy.is_none() && !self.weak.is(Weak::MarkLate) {
-            self.lines.mark_page(line);
+        if capture.mask != 0 && copy.is_none() {
+            self.lines.mark_page(line, &latch);
         }
         drop(latch);
-        if capture.mask != 0 && copy.is_none() && self.weak.is(Weak::MarkLate) {
-            self.give_back(); // As another thread may, just now.
-            self.lines.mark_page(line);
-        }
         if let Some(copy) = copy {
             for (place, word) in copy.as_chunks_mut::<8>().0.iter_mut().zip(capture.words) {
                 *place = word.to_le_bytes();

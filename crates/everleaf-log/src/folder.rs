@@ -254,34 +254,6 @@ impl DiskFile for File {
     }
 }
 
-/// An open file as the base of a log. If `read_whole`, it is read into memory when it is opened,
-/// and a disk that cannot read it is an error; otherwise it is mapped.
-pub fn base_file(file: File, read_whole: bool) -> Arc<dyn DiskFile> {
-    let file = Arc::new(file);
-    if read_whole { Arc::new(Unmapped(file)) } else { file }
-}
-
-/// A file that is not mapped.
-pub(crate) struct Unmapped(pub(crate) Arc<dyn DiskFile>);
-
-impl DiskFile for Unmapped {
-    fn length(&self) -> io::Result<u64> {
-        self.0.length()
-    }
-    fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, bytes)
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write(offset, bytes)
-    }
-    fn allocate(&self, length: u64) -> io::Result<()> {
-        self.0.allocate(length)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

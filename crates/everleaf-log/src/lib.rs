@@ -62,7 +62,7 @@ mod writer;
 
 pub use self::disk::{Disk, DiskFile};
 pub use self::error::{Damage, LogError};
-pub use self::folder::{Folder, NewFolder, base_file};
+pub use self::folder::{Folder, NewFolder};
 pub use self::media::{LogOptions, Logged};
 pub use self::recover::Base;
 pub use self::replay::read_only;

@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
+use crate::core::Latch;
+
 /// Lines of a part: 64 MiB of a pool.
 const PART_LINES: u64 = 1 << 20;
 /// Lines of a page.
@@ -77,28 +79,18 @@ impl Lines {
         self.parts[(line / PART_LINES) as usize].get_or_init(Part::new)
     }
 
-    /// Notes words that were stored to.
+    /// Notes words that were stored to. Whether their page had no memory of its own before.
     #[inline]
-    pub(crate) fn add(&self, line: u64, words: u8) {
+    pub(crate) fn add(&self, line: u64, words: u8) -> bool {
         let part = self.part(line);
         let mask = &part.masks[(line % PART_LINES) as usize];
         let before = mask.load(Relaxed);
         mask.store(before | words, Relaxed);
-        if before == 0 {
-            self.note_private(part, line);
-        }
-    }
-
-    /// Notes that a page has memory of its own, although nothing in it is new.
-    pub(crate) fn touch(&self, line: u64) {
-        self.note_private(self.part(line), line);
-    }
-
-    #[inline]
-    fn note_private(&self, part: &Part, line: u64) {
-        if set(&part.private, line / PAGE_LINES) {
+        let is_first = before == 0 && set(&part.private, line / PAGE_LINES);
+        if is_first {
             self.private.fetch_add(1, Relaxed);
         }
+        is_first
     }
 
     /// The words that are new, which count as captured from now on.
@@ -112,9 +104,10 @@ impl Lines {
         words
     }
 
-    /// Notes that the page of a line was captured.
+    /// Notes that the page of a line was captured. Its latch is held still: in between the page
+    /// would look clean.
     #[inline]
-    pub(crate) fn mark_page(&self, line: u64) {
+    pub(crate) fn mark_page(&self, line: u64, _held: &Latch<'_>) {
         set(&self.part(line).pages, line / PAGE_LINES);
     }
 

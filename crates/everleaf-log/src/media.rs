@@ -17,7 +17,7 @@ use crate::core::{Core, media_error};
 use crate::disk::Disk;
 use crate::recover::{self, Base};
 use crate::thread::Background;
-use crate::weak::{Weak, Weakness};
+use crate::weak::Weakness;
 
 /// Sizes and times of a log.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,8 @@ pub struct LogOptions {
     pub log_bytes: u64,
     /// Bytes of pages of the image that were stored to, and so take memory of this process: about
     /// half of it starts a checkpoint, which gives pages back to the file; writers wait for it
-    /// before more than this is taken. A file that cannot be mapped is in memory whole.
+    /// before more than this and a page a thread is taken, but for no more than two checkpoints. A
+    /// file that cannot be mapped is in memory whole.
     pub memory_bytes: u64,
     /// How often what was captured is made durable without being asked for; none: never.
     pub interval: Option<Duration>,
@@ -119,6 +120,13 @@ impl Logged {
         self.closes.store(false, Relaxed);
     }
 
+    /// Reads a cell that is to be stored to: where its page is on the disk only, the disk is waited
+    /// for here, and not under a latch.
+    #[inline(always)]
+    fn fault_in<T: Word>(&self, cell: &PCell<T>) {
+        std::hint::black_box(self.load(cell).into_word());
+    }
+
     fn place(&self, offset: u64) -> (u64, u8) {
         (offset / LINE as u64, 1 << (offset / 8 % 8))
     }
@@ -168,18 +176,31 @@ impl Media for Logged {
     #[inline]
     fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
         let (line, word) = self.place(self.region().pointer_to(cell).offset());
-        let _latch = self.core.latch(line);
+        self.fault_in(cell);
+        let latch = self.core.latch(line);
         self.core.hardware.store(cell, value);
-        self.core.lines.add(line, word);
+        let is_first = self.core.lines.add(line, word);
+        drop(latch);
+        if is_first {
+            self.core.bound_memory();
+        }
     }
+    /// Where the cell holds something else nothing is exchanged: for the processor that would be a
+    /// store too, and the page would take memory.
     fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
         let (line, word) = self.place(self.region().pointer_to(cell).offset());
-        let _latch = self.core.latch(line);
+        let compare = || {
+            let found = self.load(cell);
+            if found.into_word() == current.into_word() { Ok(()) } else { Err(found) }
+        };
+        compare()?;
+        let latch = self.core.latch(line);
+        compare()?;
         let exchanged = self.core.hardware.compare_exchange(cell, current, new);
-        match exchanged {
-            Ok(()) => self.core.lines.add(line, word),
-            // For the processor that is a store too, of what is there.
-            Err(_) => self.core.lines.touch(line),
+        let is_first = exchanged.is_ok() && self.core.lines.add(line, word);
+        drop(latch);
+        if is_first {
+            self.core.bound_memory();
         }
         exchanged
     }
@@ -222,6 +243,7 @@ impl Media for Logged {
     /// Stored under one latch, so no capture sees a part; captured at once.
     fn write_line(&self, _site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
         let number = self.region().pointer_to(line).offset() / LINE as u64;
+        self.fault_in(&line.0[0]);
         {
             let _latch = self.core.latch(number);
             for (cell, word) in line.0.iter().zip(words) {
@@ -265,9 +287,6 @@ impl Media for Logged {
             return Err(MapError::MaxSize { requested_bytes: new_len, max_bytes });
         }
         let requested_bytes = new_len.saturating_sub(self.region().len());
-        if self.core.weak.is(Weak::GrowthIsMemory) {
-            self.region().grow(new_len)?; // The file is not long enough.
-        }
         self.core.lengthen(new_len).map_err(|error| match error {
             LogError::Io { source, .. } if is_full(&source) => {
                 MapError::DiskFull { requested_bytes }

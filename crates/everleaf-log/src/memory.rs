@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! D1  a checkpoint has written and synced its pages, and its control block is durable
-//! D2  of a page that is private the latches of all 64 lines are taken, in ascending order
+//! D2  of a page that is private the latches of all 64 lines are taken, if nobody has one of them
 //! D3  it is clean: no word of it is new, and nothing of it was captured since it was written
 //! D4  it is given back to the file, which has what it showed; it counts as private no more
 //! ```
@@ -20,8 +20,8 @@
 //!
 //! Above half the limit a checkpoint begins, and gives back what it can. Above three quarters
 //! writers wait for it between two operations, when they hold nothing; above the limit at a flush,
-//! where an operation may hold locks of its store: a checkpoint waits for nothing but latches,
-//! buffers and the disk. Nobody waits longer than for two checkpoints: what is stored to again and
+//! and at the first store to a page, where an operation may hold locks of its store: a checkpoint
+//! waits for nothing but latches, buffers and the disk. Nobody waits longer than for two checkpoints: what is stored to again and
 //! again meanwhile must have room.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -44,6 +44,15 @@ impl Core {
     pub(crate) fn takes_quarters(&self, quarters: u64) -> bool {
         self.lines.private_pages() > self.memory_pages * quarters / 4
             && !self.keeps_pages.load(Relaxed)
+    }
+
+    /// Holds the caller up where more than all of the memory is taken. It has no latch and no
+    /// buffer.
+    #[inline]
+    pub(crate) fn bound_memory(&self) {
+        if self.takes_quarters(4) {
+            let _ = self.make_room(4); // A failure is kept for those who wait.
+        }
     }
 
     /// Sees to it that no more than so many quarters of the memory are taken, at the price of two
@@ -97,11 +106,14 @@ impl Core {
         Ok(())
     }
 
+    /// A page that is in use stays: whoever has a latch of it may wait for the processor, and others
+    /// would wait for the latches that this has.
     fn give_back_page(&self, page: u64) {
         let first = page * PAGE_LINES;
-        let _latches: [Latch<'_>; PAGE_LINES as usize] =
-            std::array::from_fn(|line| self.latch(first + line as u64));
-        let clean = (self.weak.is(Weak::DirtyGoes) || !self.lines.is_marked(page))
+        let latches: [Option<Latch<'_>>; PAGE_LINES as usize] =
+            std::array::from_fn(|line| self.try_latch(first + line as u64));
+        let clean = latches.iter().all(Option::is_some)
+            && (self.weak.is(Weak::DirtyGoes) || !self.lines.is_marked(page))
             && (self.weak.is(Weak::UnflushedGoes) || !self.lines.is_new(page));
         if !clean {
             return;

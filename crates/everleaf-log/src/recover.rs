@@ -91,6 +91,9 @@ pub struct Base {
     /// Where three words are that the pool keeps at zero, in its first 4096 bytes: in the file they
     /// say which log belongs to it.
     pub stamp_offset: u64,
+    /// Whether an opening reads the file into memory, where a disk that cannot be read is an error,
+    /// instead of mapping it.
+    pub read_whole: bool,
 }
 
 /// A new log in an empty folder, for a pool of `bytes` bytes whose file means nothing yet.
@@ -273,6 +276,9 @@ pub(crate) fn image(base: &Base, weak: Weakness) -> Result<(Hardware, Stamp), Lo
 
 /// The file as private memory; none where it cannot be mapped.
 fn mapped(base: &Base, bytes: u64, max_bytes: u64) -> Result<Option<Hardware>, LogError> {
+    if base.read_whole {
+        return Ok(None);
+    }
     let file = base.file.to_map().map_err(LogError::io("opening the pool"))?;
     let region = file.map(|file| Region::image(file, bytes, max_bytes)).transpose()?.flatten();
     Ok(region.map(|region| Hardware::new(region, &Cpu::detect())).transpose()?)

@@ -122,9 +122,10 @@ impl Core {
             }
         }
         if set(&self.hardware, capture) {
+            let latch = self.latch(capture.line);
             self.lines.add(capture.line, capture.mask);
             self.lines.take(capture.line);
-            self.lines.mark_page(capture.line);
+            self.lines.mark_page(capture.line, &latch);
         }
     }
 }

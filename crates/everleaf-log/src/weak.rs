@@ -80,10 +80,6 @@ rules! {
     DirtyGoes,
     /// A page is given back although words of it are new.
     UnflushedGoes,
-    /// A page is marked after the latch of its line is given back.
-    MarkLate,
-    /// What a growth adds is memory, not the file.
-    GrowthIsMemory,
     /// A read of a key shows what is not durable.
     ReadShowsEarly,
     /// A call returns before what it has done is durable.

@@ -20,8 +20,7 @@ use std::time::{Duration, Instant};
 
 use everleaf_index::Contract;
 use everleaf_log::{
-    Base, Folder, LogError, LogOptions, Logged, NewFolder, base_file, new_uuid, read_damaged,
-    read_only,
+    Base, Folder, LogError, LogOptions, Logged, NewFolder, new_uuid, read_damaged, read_only,
 };
 use everleaf_pmem::{Cpu, Hardware, Region};
 use everleaf_pool::{Format, LOG_STAMP_OFFSET, LockedFile, PoolError};
@@ -111,8 +110,8 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
 
 /// The file of a pool as its log knows it.
 fn base_of(uuid: u128, max_bytes: u64, file: File, read_whole: bool) -> Base {
-    let file = base_file(file, read_whole);
-    Base { file, uuid, max_bytes, stamp_offset: LOG_STAMP_OFFSET }
+    let file = Arc::new(file);
+    Base { file, uuid, max_bytes, stamp_offset: LOG_STAMP_OFFSET, read_whole }
 }
 
 fn open_folder(path: &Path, writable: bool) -> Result<(PathBuf, Folder), Error> {
@@ -141,7 +140,7 @@ pub(crate) fn open(
     let file = locked.into_file();
     if options.read_only {
         let lock = file.try_clone().map_err(io_failed("opening", path))?;
-        let base = base_of(uuid, max_bytes, file, false);
+        let base = base_of(uuid, max_bytes, file, options.prefault);
         let region = read_only(&base, &disk).map_err(failed(&folder))?;
         let media = Hardware::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
         return options.open_as(media, start, |_, _| Ok(terms), Some(lock)).map(|(store, _)| store);

@@ -343,12 +343,14 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Whether all pages are faulted in at once, so that no later access waits for the kernel. Of a
     /// pool with a log: whether it is read into memory whole, so that no later access waits for the
-    /// disk, and a disk that cannot be read is an error. Without effect on read-only stores.
+    /// disk, and a disk that cannot be read is an error. Without effect where a pool without a log
+    /// is opened read-only.
     pub prefault: bool,
     /// Bytes of memory that changed pages of a pool with a log may take: at half of it they are
-    /// written to the file, and given back; writers wait for that before they take more. What is
-    /// only read takes none, but for the system's cache of the file. At least 1 MiB. Default: half
-    /// of the memory that there is. Without effect where the pool is read whole.
+    /// written to the file, and given back; writers wait for that before they take more, within a
+    /// large value too, for as long as two checkpoints take. What is only read takes none, but for
+    /// the system's cache of the file. At least 1 MiB. Default: half of the memory that there is,
+    /// to this process. Without effect where the pool is read whole, or opened read-only.
     pub memory_bytes: Option<u64>,
     /// The flush instruction.
     pub flush: FlushChoice,

@@ -205,7 +205,7 @@ fn record(weak: Option<Weak>, torn: bool) -> Vec<Moment> {
 /// What a pool's file and a log hold together.
 fn image(file: &Bytes, log: &Files) -> Result<Vec<u64>, LogError> {
     let file = Arc::new(OneFile(Arc::clone(file)));
-    let base = Base { file, uuid: 7, max_bytes: BYTES, stamp_offset: 232 };
+    let base = Base { max_bytes: BYTES, ..base_of(file, 7) };
     let region = read_only(&base, log)?;
     let media = Hardware::new(region, &Cpu::detect()).unwrap();
     let cells = media.region().cells(0, BYTES as usize / 8).unwrap();

@@ -6,7 +6,6 @@ use super::*;
 use crate::checkpoint::stamp_in;
 use crate::control::Stamp;
 use crate::disk::DiskFile;
-use crate::folder::Unmapped;
 
 /// A page of the pool's file.
 fn page(disk: &SimulatedDisk, page: u64) -> Vec<u8> {
@@ -140,7 +139,7 @@ fn an_image_that_is_read_whole_is_not_the_files() {
     let (disk, media) = created(None);
     Program::default().run(&media, 7);
     drop(media);
-    let base = Base { file: Arc::new(Unmapped(disk.first_file())), ..base(&disk) };
+    let base = Base { read_whole: true, ..base(&disk) };
     let media = Logged::open(&base, Arc::new(disk.clone()), options(None)).unwrap();
     let before = word(&media, C);
     disk.first_file().write(3 * 4096, &[9; 4096]).unwrap();

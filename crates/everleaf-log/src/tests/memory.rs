@@ -8,22 +8,20 @@ use everleaf_pmem::Media;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::base_file;
-use crate::disk::DiskFile;
 
 /// More than half of it are three pages.
 const FOUR_PAGES: u64 = 4 * 4096;
-const PAGES: u64 = 40;
+pub(super) const PAGES: u64 = 40;
 
 fn small(weak: Option<Weak>) -> LogOptions {
     LogOptions { memory_bytes: FOUR_PAGES, ..options(weak) }
 }
 
-fn private(media: &Logged) -> u64 {
+pub(super) fn private(media: &Logged) -> u64 {
     media.core.lines.private_pages()
 }
 
-fn put(media: &Logged, offset: u64, value: u64) {
+pub(super) fn put(media: &Logged, offset: u64, value: u64) {
     media.store(cell(media, offset), value);
     media.flush(site!("test.memory"), cell(media, offset));
 }
@@ -122,44 +120,49 @@ fn created_small(weak: Option<Weak>) -> (SimulatedDisk, Logged) {
 }
 
 #[test]
-fn a_page_is_marked_before_another_thread_can_take_it_for_clean() {
-    let found = |weak| {
-        let (_, media) = created_small(weak);
-        [A, B, C].into_iter().for_each(|at| put(&media, at, 1));
-        let found = [A, B, C].map(|at| word(&media, at));
-        media.kill();
-        found
-    };
-    assert_eq!(found(None), [1; 3]);
-    assert_ne!(found(Some(Weak::MarkLate)), [1; 3]);
+fn a_page_that_a_thread_stores_to_all_the_time_never_shows_what_it_was() {
+    const TIMES: u64 = 50_000;
+    let (_, media) = with_memory(4096, || created(None));
+    let stored = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 1..=TIMES {
+                put(&media, A, i);
+                let found = word(&media, A);
+                stored.store(if found == i { i } else { TIMES }, Relaxed);
+                assert_eq!(found, i);
+            }
+        });
+        while stored.load(Relaxed) < TIMES {
+            media.checkpoint().unwrap(); // It gives the page back, as soon as it is clean.
+        }
+    });
+    media.checkpoint().unwrap();
+    assert_eq!((private(&media), word(&media, A)), (0, TIMES));
+    media.kill();
 }
 
 #[test]
 fn what_a_growth_has_added_goes_back_to_the_file() {
-    let found = |weak| {
-        let (_, media) = created_small(weak);
-        media.grow(BYTES + 2 * 4096).unwrap();
-        [B, C, BYTES, BYTES + 4096].into_iter().for_each(|at| put(&media, at, 1));
-        media.checkpoint().unwrap();
-        assert_eq!(private(&media), 1, "a quarter stays: the last page");
-        let found = word(&media, BYTES);
-        media.kill();
-        found
-    };
-    assert_eq!(found(None), 1);
-    assert_eq!(found(Some(Weak::GrowthIsMemory)), 0);
+    let (_, media) = created_small(None);
+    media.grow(BYTES + 2 * 4096).unwrap();
+    [B, C, BYTES, BYTES + 4096].into_iter().for_each(|at| put(&media, at, 1));
+    media.checkpoint().unwrap();
+    assert_eq!(private(&media), 1, "a quarter stays: the last page");
+    assert_eq!(word(&media, BYTES), 1);
+    media.kill();
 }
 
 #[test]
-fn a_page_that_was_compared_and_not_changed_counts_and_goes_back() {
+fn a_page_that_was_compared_and_not_changed_is_the_files() {
     let (disk, media) = created_small(None);
     let before = media.log_counts().unwrap().base_bytes;
     for at in [A, B, C] {
         assert_eq!(media.compare_exchange(cell(&media, at), 5, 6), Err(0));
     }
-    assert_eq!(private(&media), 3);
+    assert_eq!(private(&media), 0);
     media.checkpoint().unwrap();
-    assert_eq!((private(&media), media.log_counts().unwrap().base_bytes - before), (1, 2 * 4096));
+    assert_eq!((private(&media), media.log_counts().unwrap().base_bytes - before), (0, 2 * 4096));
     disk.first_file().write(A, &[7; 8]).unwrap();
     assert_eq!(word(&media, A), u64::from_le_bytes([7; 8]), "it is the file's");
     media.kill();
@@ -181,7 +184,7 @@ fn the_first_page_stays() {
 }
 
 /// A pool of some pages in a file, with a thread of its own.
-fn on_disk(memory_bytes: u64) -> (tempfile::TempDir, Base, LogOptions) {
+pub(super) fn on_disk(memory_bytes: u64) -> (tempfile::TempDir, Base, LogOptions) {
     let folder = tempfile::tempdir().unwrap();
     let file = std::fs::File::options()
         .read(true)
@@ -189,8 +192,7 @@ fn on_disk(memory_bytes: u64) -> (tempfile::TempDir, Base, LogOptions) {
         .create_new(true)
         .open(folder.path().join("pool"))
         .unwrap();
-    let base =
-        Base { file: base_file(file, false), uuid: 9, max_bytes: 1 << 20, stamp_offset: 232 };
+    let base = base_of(Arc::new(file), 9);
     let how = LogOptions {
         segment_bytes: 64 << 10,
         log_bytes: 1 << 30,
@@ -274,105 +276,80 @@ fn what_nobody_flushes_goes_back_too() {
 }
 
 #[test]
-fn what_replay_has_stored_goes_back_too() {
-    let (folder, base, how) = on_disk(u64::MAX);
-    let new = crate::NewFolder::make(&folder.path().join("pool.log")).unwrap();
-    let media = Logged::create(&base, new.folder(), PAGES * 4096, how).unwrap();
-    media.checkpoint().unwrap();
-    (1..PAGES).for_each(|page| put(&media, page * 4096 + 64, page));
-    media.sync().unwrap();
-    assert_eq!(private(&media), PAGES - 1);
-    media.kill();
-    for memory_pages in [8, PAGES] {
-        let how = LogOptions { memory_bytes: memory_pages * 4096, ..how };
-        let media = Logged::open(&base, new.folder(), how).unwrap();
-        assert!(private(&media) <= memory_pages / 4 * 3, "{memory_pages}");
+fn one_value_that_is_stored_before_it_is_flushed_takes_no_more_than_the_memory() {
+    for background in [true, false] {
+        let (folder, base, how) = on_disk(8 * 4096);
+        let new = crate::NewFolder::make(&folder.path().join("pool.log")).unwrap();
+        let how = LogOptions { background, ..how };
+        let media = Logged::create(&base, new.folder(), PAGES * 4096, how).unwrap();
+        let mut most = 0;
+        for page in 1..PAGES {
+            media.store(cell(&media, page * 4096 + 64), page);
+            most = most.max(private(&media));
+        }
+        assert!(most <= 8, "{most} pages");
+        for page in 1..PAGES {
+            assert_eq!(media.compare_exchange(cell(&media, page * 4096 + 72), 0, page), Ok(()));
+            most = most.max(private(&media));
+        }
+        assert!(most <= 8, "{most} pages");
         assert!((1..PAGES).all(|page| word(&media, page * 4096 + 64) == page));
         media.kill();
     }
 }
 
-/// The file of a pool that counts the pages that are written to it between two syncs, at most.
-struct Counted(Arc<dyn DiskFile>, AtomicU64, AtomicU64);
-
-impl DiskFile for Counted {
-    fn length(&self) -> io::Result<u64> {
-        self.0.length()
-    }
-    fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, bytes)
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.2.fetch_max(self.1.fetch_add(1, Relaxed) + 1, Relaxed);
-        self.0.write(offset, bytes)
-    }
-    fn allocate(&self, length: u64) -> io::Result<()> {
-        self.0.allocate(length)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.1.store(0, Relaxed);
-        self.0.sync()
-    }
-    fn to_map(&self) -> io::Result<Option<std::fs::File>> {
-        self.0.to_map()
-    }
+/// Whether the page of a cell is there: bit 63 of its word.
+fn is_there(cell: &PCell) -> bool {
+    let (page, mut word) = (std::ptr::from_ref(cell).addr() as u64 / 4096, [0; 8]);
+    let file = std::fs::File::open("/proc/self/pagemap").unwrap();
+    std::os::unix::fs::FileExt::read_exact_at(&file, &mut word, page * 8).unwrap();
+    u64::from_le_bytes(word) >> 63 == 1
 }
 
 #[test]
-fn replay_takes_no_more_than_half_of_the_memory_and_a_few_pages() {
-    let (folder, base, how) = on_disk(u64::MAX);
-    let new = crate::NewFolder::make(&folder.path().join("pool.log")).unwrap();
-    let media = Logged::create(&base, new.folder(), PAGES * 4096, how).unwrap();
-    media.checkpoint().unwrap();
-    for round in 1..4 {
-        (1..PAGES).for_each(|page| put(&media, page * 4096 + 64, page * round));
-        media.sync().unwrap();
-    }
-    media.kill();
-    let counted = Arc::new(Counted(Arc::clone(&base.file), 0.into(), 0.into()));
-    let base = Base { file: counted.clone(), ..base };
-    let how = LogOptions { memory_bytes: 8 * 4096, background: false, ..how };
-    let media = Logged::open(&base, new.folder(), how).unwrap();
-    // All that is private is written before it is given back.
-    assert!(counted.2.load(Relaxed) <= 6, "{:?} pages", counted.2);
-    assert!(private(&media) <= 5);
-    assert!((1..PAGES).all(|page| word(&media, page * 4096 + 64) == page * 3));
-    media.kill();
-}
-
-/// A pool is killed, and an opening that has little memory is cut before each operation; what it
-/// has written to the file is in the log that counts then.
-#[test]
-fn pages_go_back_in_replay_and_no_power_failure_shows_what_the_log_has_not() {
-    let (mut chance, mut states) = (Chance(5), 0);
-    for last in [6, 9, 14] {
+fn a_page_is_read_before_a_latch_of_it_is_taken() {
+    type Action = fn(&Logged);
+    let actions: [Action; 3] = [
+        |media| media.store(cell(media, C), 7),
+        |media| assert_eq!(media.compare_exchange(cell(media, C), 0, 7), Ok(())),
+        |media| {
+            let line = media.region().at::<Line>(C).unwrap();
+            media.write_line(site!("test.cold"), line, [7; 8]);
+        },
+    ];
+    for action in actions {
         let (disk, media) = created(None);
-        let mut program = Program::default();
-        program.run(&media, last);
+        drop(media);
+        let media = open(&disk, None).unwrap();
+        assert!(!is_there(cell(&media, C)));
+        std::thread::scope(|scope| {
+            let latch = media.core.latch(C / LINE as u64);
+            scope.spawn(|| action(&media));
+            let came = (0..10_000).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                is_there(cell(&media, C))
+            });
+            drop(latch);
+            assert!(came, "the page is read under the latch");
+        });
+        assert_eq!(word(&media, C), 7);
         media.kill();
-        let killed = disk.after_kill();
-        for cut in 0.. {
-            let again = killed.after_kill();
-            again.cut_before(cut);
-            let opened = with_memory(2 * 4096, || open(&again, None));
-            let done = opened.is_ok();
-            opened.into_iter().for_each(Logged::kill);
-            // And once more, where what the first has written is in the page cache only.
-            let twice = again.after_kill();
-            twice.cut_before(cut);
-            with_memory(2 * 4096, || open(&twice, None)).into_iter().for_each(Logged::kill);
-            for disk in [again, twice] {
-                for left in outcomes(&disk, 8, &mut chance) {
-                    let media = open(&left, None).unwrap();
-                    program.judge(&media).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
-                    media.kill();
-                    states += 1;
-                }
-            }
-            if done {
-                break;
-            }
-        }
     }
-    assert!(states > 500, "{states}");
+}
+
+#[test]
+fn whoever_has_a_latch_holds_nobody_up_who_gives_pages_back_or_compares_in_vain() {
+    let (_, media) = created_small(None);
+    [A, B, C].into_iter().for_each(|at| put(&media, at, 1));
+    media.checkpoint().unwrap();
+    assert_eq!(private(&media), 1, "a quarter stays: the last page");
+    [A, B].into_iter().for_each(|at| put(&media, at, 1));
+    let latch = media.core.latch(C / LINE as u64 + 9);
+    media.core.give_back();
+    assert_eq!(private(&media), 3, "two are marked, and one is in use");
+    assert_eq!(media.compare_exchange(cell(&media, C + 9 * 64), 5, 6), Err(0));
+    drop(latch);
+    media.core.give_back();
+    assert_eq!(private(&media), 2);
+    media.kill();
 }

@@ -4,7 +4,7 @@
 //! `histories` (each rule, and what happens without it) · `chains` (of sessions) · `openings` (that
 //! are cut) · `damage` · `salvage` · `copies` (of the pool's file and of the log, made at different
 //! moments) · `threads` · `image` (what of it is the file) · `memory` (pages that go
-//! back to it) · `reuse` (segments that are used again).
+//! back to it) · `replay` (that keeps to the memory) · `reuse` (segments that are used again).
 
 mod chains;
 mod copies;
@@ -13,6 +13,7 @@ mod histories;
 mod image;
 mod memory;
 mod openings;
+mod replay;
 mod reuse;
 mod salvage;
 mod threads;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 use everleaf_pmem::{LINE, Line, Media, PCell, site};
 
+use crate::disk::DiskFile;
 use crate::media::{LogOptions, Logged};
 use crate::recover::Base;
 use crate::simulated::SimulatedDisk;
@@ -76,7 +78,11 @@ fn options(weak: Option<Weak>) -> LogOptions {
 }
 
 fn base(disk: &SimulatedDisk) -> Base {
-    Base { file: disk.first_file(), uuid: 7, max_bytes: 1 << 20, stamp_offset: 232 }
+    base_of(disk.first_file(), 7)
+}
+
+fn base_of(file: Arc<dyn DiskFile>, uuid: u128) -> Base {
+    Base { file, uuid, max_bytes: 1 << 20, stamp_offset: 232, read_whole: false }
 }
 
 /// An empty disk with a pool's file and a log.

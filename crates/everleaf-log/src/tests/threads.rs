@@ -6,7 +6,7 @@ use std::time::Duration;
 use everleaf_pmem::{DurablePoint, Media};
 
 use super::*;
-use crate::{NewFolder, base_file};
+use crate::NewFolder;
 
 const THREADS: u64 = 4;
 
@@ -84,8 +84,7 @@ fn a_real_folder_keeps_what_threads_were_told_is_durable() {
         .create_new(true)
         .open(folder.path().join("pool"))
         .unwrap();
-    let base =
-        Base { file: base_file(file, false), uuid: 9, max_bytes: 1 << 20, stamp_offset: 232 };
+    let base = base_of(Arc::new(file), 9);
     let options = LogOptions { segment_bytes: 64 << 10, background: true, ..options(None) };
     let new = NewFolder::make(&folder.path().join("pool.log")).unwrap();
     let log = new.folder();

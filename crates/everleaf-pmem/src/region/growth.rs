@@ -34,8 +34,8 @@ impl Region {
     /// finds it long enough does nothing.
     ///
     /// # Errors
-    /// [`MapError::DiskFull`], [`MapError::MaxSize`]; the region is unchanged then, and the file
-    /// has the length that it had.
+    /// [`MapError::DiskFull`], [`MapError::MaxSize`], of an image [`MapError::Truncated`]; the
+    /// region is unchanged then, and the file has the length that it had.
     pub fn grow(&self, new_len: u64) -> Result<(), MapError> {
         self.extend(new_len)
     }
@@ -63,7 +63,12 @@ impl Region {
                 self.extend_file(file, old_len, added)
                     .inspect_err(|_| file::cut_back(file, had_bytes))?;
             }
-            (Some(file), Mapping::Image, _) if file::length(file)? >= new_len => {
+            // Memory in its place would show zeros where it is given back.
+            (Some(file), Mapping::Image, _) => {
+                let found_bytes = file::length(file)?;
+                if found_bytes < new_len {
+                    return Err(MapError::Truncated { found_bytes, expected_bytes: new_len });
+                }
                 self.map_image(file, old_len, added)?;
             }
             _ => {

@@ -11,8 +11,8 @@ impl Region {
     /// other means. A page takes memory from the first store on; before that it is the file's, and
     /// shows what is written there. A file that is truncated, or a disk that cannot be read, ends
     /// in a SIGBUS. It counts as anonymous memory: nothing that is stored reaches the file. A
-    /// growth maps the file where it is long enough, and memory where it is not. A process that is
-    /// forked has none of it.
+    /// growth maps the file, which must be long enough already. A process that is forked has none
+    /// of it.
     ///
     /// None where there can be none: of a file with holes on tmpfs, each page of which would have
     /// to be allocated to be read; and where the system's pages are larger than 4096 bytes, so that
@@ -105,13 +105,13 @@ mod tests {
             let mut bytes = [0; WORD];
             file.read_exact_at(&mut bytes, PAGE).unwrap();
             assert_eq!(u64::from_ne_bytes(bytes), now[0], "nothing reaches the file");
-            // What was added is the file's, as far as there is one.
+            // What was added is the file's, or there is no growth.
             file.set_len(6 * PAGE).unwrap();
             image.grow(6 * PAGE).unwrap();
             assert_eq!((load(&image, 5 * PAGE), write(5, 0xa5)), (0, load(&image, 5 * PAGE)));
-            image.grow(8 * PAGE).unwrap();
-            image.cells(7 * PAGE, 1).unwrap()[0].store(8, Ordering::Relaxed);
-            assert_eq!(load(&image, 7 * PAGE), 8, "memory stands in for what it has not");
+            let refused = image.grow(8 * PAGE);
+            assert!(matches!(refused, Err(MapError::Truncated { .. })), "{refused:?}");
+            assert_eq!(image.len(), 6 * PAGE);
             assert!(image.file().is_none() && image.medium() == Medium::Anonymous);
             assert!(image.sync().is_ok());
         }

@@ -31,7 +31,8 @@ pub(crate) fn small_memory() -> LogOptions {
 }
 
 pub(crate) fn base(disk: &SimulatedDisk) -> Base {
-    Base { file: disk.first_file(), uuid: 1, max_bytes: 4 << 20, stamp_offset: 232 }
+    let file = disk.first_file();
+    Base { file, uuid: 1, max_bytes: 4 << 20, stamp_offset: 232, read_whole: false }
 }
 
 pub(crate) fn options(engine: Engine) -> CreateOptions {
@@ -448,4 +449,19 @@ fn a_buffered_pool_waits_for_sync_only_and_grows() {
     assert!(store.check().unwrap().ok);
     drop(store);
     assert_eq!(Store::open_read_only(&path).unwrap().len().unwrap(), 20_000);
+}
+
+#[test]
+fn a_pool_that_is_read_whole_is_not_the_files_any_more_whether_it_is_written_or_not() {
+    let Some(folder) = ordinary() else { return };
+    for read_only in [true, false] {
+        let path = folder.path().join(format!("{read_only}.pool"));
+        options(Engine::default()).create(&path).unwrap().put("a", vec![7; 9000]).unwrap();
+        let open = OpenOptions::new().read_only(read_only).prefault(true);
+        let store = open.open(&path).unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_len(4096).unwrap();
+        assert_eq!(store.get("a").unwrap(), Some(vec![7; 9000]));
+        std::mem::forget(store); // It cannot be closed.
+    }
 }
