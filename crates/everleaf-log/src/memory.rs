@@ -21,8 +21,8 @@
 //! Above half the limit a checkpoint begins, and gives back what it can. Above three quarters
 //! writers wait for it between two operations, when they hold nothing; above the limit at a flush,
 //! and at the first store to a page, where an operation may hold locks of its store: a checkpoint
-//! waits for nothing but latches, buffers and the disk. Nobody waits longer than for two checkpoints: what is stored to again and
-//! again meanwhile must have room.
+//! waits for nothing but latches, buffers and the disk. Nobody waits longer than for two
+//! checkpoints: what is stored to again and again meanwhile must have room.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -106,8 +106,8 @@ impl Core {
         Ok(())
     }
 
-    /// A page that is in use stays: whoever has a latch of it may wait for the processor, and others
-    /// would wait for the latches that this has.
+    /// A page that is in use stays: whoever has a latch of it may wait for the processor, and
+    /// others would wait for the latches that this has.
     fn give_back_page(&self, page: u64) {
         let first = page * PAGE_LINES;
         let latches: [Option<Latch<'_>>; PAGE_LINES as usize] =
