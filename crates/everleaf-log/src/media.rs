@@ -17,7 +17,7 @@ use crate::core::{Core, media_error};
 use crate::disk::Disk;
 use crate::recover::{self, Base};
 use crate::thread::Background;
-use crate::weak::Weakness;
+use crate::weak::{Weak, Weakness};
 
 /// Sizes and times of a log.
 #[derive(Clone, Copy, Debug)]

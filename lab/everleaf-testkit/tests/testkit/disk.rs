@@ -51,8 +51,7 @@ fn noticed(rule: Weak) -> Noticed {
         | Weak::ControlNotSynced
         | Weak::ReadShowsEarly
         | Weak::WriteReturnsEarly => By(Engine::FpTree, false, false),
-        Weak::WriteBeforeGroup | Weak::MarkLate => By(Engine::FpTree, true, true),
-        Weak::GrowthIsMemory => By(Engine::FpTree, false, true),
+        Weak::WriteBeforeGroup => By(Engine::FpTree, true, true),
         Weak::StampOfTheCache | Weak::CopyUncaptured => InTests("histories.rs"),
         Weak::DamageIsTail | Weak::GapIsEnd | Weak::ControlOnce | Weak::ControlFallsBack => {
             InTests("damage.rs")
