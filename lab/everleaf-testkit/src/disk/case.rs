@@ -146,7 +146,13 @@ impl DiskCase {
 
     fn base(disk: &SimulatedDisk) -> Base {
         let (_, max_bytes) = POOL;
-        Base { file: disk.first_file(), uuid: 1, max_bytes, stamp_offset: LOG_STAMP_OFFSET }
+        Base {
+            file: disk.first_file(),
+            uuid: 1,
+            max_bytes,
+            stamp_offset: LOG_STAMP_OFFSET,
+            read_whole: false,
+        }
     }
 
     /// A new pool on an empty disk.
