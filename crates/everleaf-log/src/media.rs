@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::LogError;
 use crate::core::{Core, media_error};
-use crate::disk::Disk;
+use crate::disk::{Disk, is_full};
 use crate::recover::{self, Base};
 use crate::thread::Background;
 use crate::weak::{Weak, Weakness};
@@ -299,10 +299,4 @@ impl Media for Logged {
         })?;
         self.region().grow(new_len)
     }
-}
-
-/// Whether there is no room, for whatever reason.
-fn is_full(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | FileTooLarge | QuotaExceeded)
 }

@@ -183,6 +183,11 @@ impl State {
         file == 0 || self.names.values().any(named)
     }
 
+    /// Whether a file has a name now, or is the pool's.
+    fn is_there(&self, file: usize) -> bool {
+        file == 0 || self.names.values().any(|(now, _)| *now == Some(file))
+    }
+
     fn is_off(&self) -> bool {
         self.cut.is_some_and(|cut| self.operations > cut)
     }
@@ -370,7 +375,11 @@ impl DiskFile for SimulatedFile {
 
     fn allocate(&self, length: u64) -> io::Result<()> {
         let mut state = operate(&self.state)?;
-        let all: usize = state.files.iter().map(|content| content.cached.len()).sum();
+        let takes_room = |(file, content): (usize, &Content)| match state.is_there(file) {
+            true => content.cached.len(),
+            false => 0,
+        };
+        let all: usize = state.files.iter().enumerate().map(takes_room).sum();
         let content = &state.files[self.file];
         let more = (length as usize).saturating_sub(content.cached.len());
         if state.room.is_some_and(|room| (all + more) as u64 > room) {

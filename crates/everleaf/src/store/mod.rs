@@ -390,9 +390,9 @@ impl Store {
     /// until then nobody should be told of it. For programs that answer many clients by one thread.
     ///
     /// It changes nothing where calls return durable without a sync (persistent memory), or promise
-    /// less than [`Immediate`](crate::DurabilityMode::Immediate). A log becomes as long as is
-    /// written without waiting, since only who waits is held up. [`sync`](Self::sync) waits here
-    /// too, and so does a write that makes the pool grow.
+    /// less than [`Immediate`](crate::DurabilityMode::Immediate). [`sync`](Self::sync) waits here
+    /// too, and so does a write that makes the pool grow, or finds the log twice as long as it
+    /// should be.
     ///
     /// # Examples
     /// ```

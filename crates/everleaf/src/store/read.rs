@@ -323,7 +323,8 @@ impl Store {
     /// what it calls gives [`WithinClosure`](crate::Error::WithinClosure). What is promised beside
     /// writers is said at [`Range`]; a batch is seen wholly or not at all by the whole call. Of a
     /// snapshot, and on an engine that is durable at the ends of epochs (`masstree`), entries are
-    /// copied, and fetched in steps as by an iterator: no callback keeps an epoch from ending.
+    /// copied, and fetched in steps as by an iterator: no callback keeps an epoch from ending. Of a
+    /// pool with a log, `visit` may be shown what is not durable before this call has returned.
     ///
     /// # Errors
     /// As [`first`](Store::first), [`WrongKeyType`](crate::Error::WrongKeyType).

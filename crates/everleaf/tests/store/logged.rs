@@ -356,6 +356,21 @@ fn what_waits_for_no_sync_is_durable_when_it_was_waited_for() {
     assert!(!put.unwrap() && unsynced.wait().is_err() && !unsynced.is_durable());
 }
 
+#[test]
+fn a_log_for_which_nobody_waits_stays_short_too() {
+    let disk = SimulatedDisk::new();
+    let store = create(Engine::FpTreeConcurrent, &disk, Arc::new(disk.clone()));
+    let (_, unsynced) = store.unsynced(|| {
+        for round in 0..8000_u32 {
+            store.put(format!("{}", round % 20), value(7 * round)).unwrap();
+        }
+    });
+    let bytes = |name: &String| disk.open(name).unwrap().length().unwrap();
+    let all: u64 = disk.names().unwrap().iter().map(bytes).sum();
+    assert!(all < 10 * log_options().log_bytes, "{all} bytes, for 24 MB that were written");
+    unsynced.wait().unwrap();
+}
+
 /// A folder on an ordinary file system, if temporary files are on one.
 pub(crate) fn ordinary() -> Option<tempfile::TempDir> {
     let folder = tempfile::tempdir().unwrap();

@@ -49,10 +49,11 @@ pub(super) struct Pending<M: Media> {
 }
 
 impl<M: Media> Pending<M> {
+    /// What is put off is not waited for, but room in a log that has become too long is.
     fn wait(self) -> Result<(), Error> {
         let is_put_off = self.point != DurablePoint::REACHED
             && behind::puts_off(Arc::as_ptr(&self.pool).addr(), self.point.number());
-        if is_put_off { Ok(()) } else { wait_for(&self.pool, self.point) }
+        wait_for(&self.pool, if is_put_off { DurablePoint::REACHED } else { self.point })
     }
 }
 
