@@ -96,7 +96,10 @@ mod violation;
 
 pub use explore::{explore, explore_with};
 pub use machine::{crash_images, crash_images_of_threads};
-pub use media::{CacheModel, Counts, Dram, Event, Instrumented, Latencies, Scheduler, Traced};
+pub use media::{
+    Access, CacheModel, Counts, Dram, Event, Instrumented, Interleaved, Latencies, Scheduler,
+    Traced,
+};
 pub use mutant::Mutant;
 pub use options::{Assumptions, Options};
 pub use promise::{Acknowledges, Promise, Restart};

@@ -53,12 +53,11 @@ Examples:
   everleaf-lab explore --engine fptree-c --disk --ops 40 --seeds 10
 
 A script has one operation a line: get KEY, insert KEY VALUE, update KEY VALUE, upsert KEY VALUE,
-remove KEY, scan, batch OP; OP; .., move KEY TO and claim FROM BELOW KEY VALUE (transactions: a
-value gets another key; a key is added if none lies from FROM up to BELOW), sync, epoch, crash
-(crash here, recover, go on), reopen, close,
-open, create (a new, empty pool over what is there), refused OPERATION (the pool has no room for
-it), cut SITE OPERATION (the power fails before this barrier; what follows is explored, the recovery
-first),
+remove KEY, scan, batch OP; OP; .., move KEY TO, copy KEY TO and claim FROM BELOW KEY VALUE
+(transactions: a value gets another key; another key gets the same value; a key is added if none
+lies from FROM up to BELOW), sync, epoch, crash (crash here, recover, go on), reopen, close, open,
+create (a new, empty pool over what is there), refused OPERATION (the pool has no room for it), cut
+SITE OPERATION (the power fails before this barrier; what follows is explored, the recovery first),
 explore (what is above only prepares), thread N OP.. (an operation of thread N: those between two
 lines without `thread` run concurrently), # comment.")]
 #[command(group(clap::ArgGroup::new("operations").required(true).args(["script", "ops", "suite"])))]

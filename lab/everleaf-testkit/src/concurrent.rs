@@ -1,19 +1,20 @@
 //! Engines as subjects of the crash explorer with several threads.
 
 use std::fmt;
+use std::ops::{Bound, ControlFlow};
 
 use everleaf::Transactions;
 use everleaf::internal::StoreKey;
 use everleaf_crash::{Acknowledges, ConcurrentSubject, Step, Subject, Traced};
-use everleaf_index::Index;
+use everleaf_index::{Direction, Index};
 use everleaf_pmem::Site;
 use parking_lot::RwLock;
 
-use crate::subject::{Content, is_unclaimed, model, of_script, part_of, sentence, show};
-use crate::{EngineSubject, Level, Operation, PathTaken, Target};
+use crate::subject::{Content, is_unclaimed, model, of_script, part_of, sentence, show, to_script};
+use crate::{EngineSubject, Key, Level, Operation, PathTaken, Target};
 
 /// What an operation told its caller.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing but that it is done.
     Done,
@@ -21,6 +22,8 @@ pub enum Answer {
     Changed(bool),
     /// The value that was found, or replaced, or removed.
     Value(Option<u64>),
+    /// What a scan has shown, in this order.
+    Entries(Vec<(Key, u64)>),
 }
 
 impl fmt::Debug for Answer {
@@ -30,6 +33,7 @@ impl fmt::Debug for Answer {
             Answer::Changed(changed) => write!(f, "{changed}"),
             Answer::Value(Some(value)) => write!(f, "{value}"),
             Answer::Value(None) => f.write_str("none"),
+            Answer::Entries(entries) => f.write_str(&show(entries.iter().map(|(k, v)| (k, v)))),
         }
     }
 }
@@ -51,8 +55,16 @@ pub(crate) fn answer<K: StoreKey>(
             index.upsert(of_script::<K>(key), *value).map(Answer::Value)
         }
         Operation::Remove(key) => index.remove(of_script::<K>(key)).map(Answer::Value),
+        Operation::Scan => {
+            let mut entries = Vec::new();
+            let scanned = index.scan(Bound::Unbounded, Direction::Forward, &mut |key, words| {
+                entries.push((to_script::<K>(key), words[0]));
+                ControlFlow::Continue(())
+            });
+            scanned.map(|()| Answer::Entries(entries))
+        }
         Operation::Thread { operation, .. } => return answer(index, operation),
-        Operation::Batch(_) | Operation::Move(..) | Operation::Claim(..) => {
+        Operation::Batch(_) | Operation::Move(..) | Operation::Copy(..) | Operation::Claim(..) => {
             return Err("an index has no batches and transactions; explore the store".to_owned());
         }
         Operation::Sync | Operation::Epoch | Operation::Crash => {
@@ -74,7 +86,12 @@ pub(crate) fn specification(level: Level, content: &mut Content, operation: &Ope
         {
             Answer::Changed(content.contains_key(key))
         }
-        Operation::Move(from, _) => Answer::Changed(content.contains_key(from)),
+        Operation::Move(from, _) | Operation::Copy(from, _) => {
+            Answer::Changed(content.contains_key(from))
+        }
+        Operation::Scan => {
+            Answer::Entries(content.iter().map(|(key, value)| (key.clone(), *value)).collect())
+        }
         Operation::Claim(from, below, ..) => Answer::Changed(is_unclaimed(content, from, below)),
         Operation::Get(key)
         | Operation::Update(key, _)

@@ -59,8 +59,8 @@ pub(crate) fn parse_thread(
 ) -> Result<Operation, ScriptError> {
     let form = || ScriptError::Form {
         line,
-        form: "thread N OP.., where N is 1 to 16 and OP is get, insert, update, upsert, remove, \
-            batch, move, claim, sync or epoch",
+        form: "thread N OP.., where N is 1 to 16 and OP is get, scan, insert, update, upsert, \
+            remove, batch, move, copy, claim, sync or epoch",
     };
     let [number, words @ ..] = words else { return Err(form()) };
     let thread =
@@ -69,12 +69,14 @@ pub(crate) fn parse_thread(
         words.first(),
         Some(
             &("get"
+                | "scan"
                 | "insert"
                 | "update"
                 | "upsert"
                 | "remove"
                 | "batch"
                 | "move"
+                | "copy"
                 | "claim"
                 | "sync"
                 | "epoch")
@@ -127,7 +129,10 @@ impl Scenario {
                 }
                 operation => matches!(
                     operation,
-                    Operation::Batch(_) | Operation::Move(..) | Operation::Claim(..)
+                    Operation::Batch(_)
+                        | Operation::Move(..)
+                        | Operation::Copy(..)
+                        | Operation::Claim(..)
                 ),
             }
         }

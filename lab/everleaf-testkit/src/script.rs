@@ -16,7 +16,7 @@ pub enum ScriptError {
     /// A line does not begin with a known operation.
     #[error(
         "line {line}: `{word}` is no operation; known are get, scan, insert, update, upsert, \
-        remove, batch, move, claim, sync, epoch, crash, reopen, close, \
+        remove, batch, move, copy, claim, sync, epoch, crash, reopen, close, \
           open, create, refused, cut, explore, thread"
     )]
     UnknownOperation {
@@ -96,6 +96,9 @@ pub enum Operation {
     Batch(Vec<Operation>),
     /// A transaction: the value of the first key becomes that of the second, if there is one.
     Move(Key, Key),
+    /// A transaction: the value of the first key becomes that of the second as well, if there is
+    /// one.
+    Copy(Key, Key),
     /// A transaction: adds the third key if the store has none from the first up to the second.
     Claim(Key, Key, Key, u64),
     /// An operation of one of several threads.
@@ -164,6 +167,7 @@ impl fmt::Display for Operation {
                 write!(f, "batch {}", operations.join("; "))
             }
             Operation::Move(from, to) => write!(f, "move {from} {to}"),
+            Operation::Copy(from, to) => write!(f, "copy {from} {to}"),
             Operation::Claim(from, to, key, value) => {
                 write!(f, "claim {from} {to} {key} {value}")
             }
@@ -386,7 +390,7 @@ fn key_words<'a>(words: &[&'a str]) -> Vec<&'a str> {
             batch_operations(operations).iter().flat_map(|operation| key_words(operation)).collect()
         }
         ["get" | "insert" | "update" | "upsert" | "remove", key, ..] => vec![key],
-        ["move", from, to] => vec![from, to],
+        ["move" | "copy", from, to] => vec![from, to],
         ["claim", from, to, key, _] => vec![from, to, key],
         _ => Vec::new(),
     }
@@ -412,6 +416,7 @@ pub(crate) fn parse_operation(
         ["upsert", k, value] => Operation::Upsert(key(k)?, number(value)?),
         ["remove", k] => Operation::Remove(key(k)?),
         ["move", from, to] => Operation::Move(key(from)?, key(to)?),
+        ["copy", from, to] => Operation::Copy(key(from)?, key(to)?),
         ["claim", from, to, k, value] => {
             Operation::Claim(key(from)?, key(to)?, key(k)?, number(value)?)
         }
@@ -435,6 +440,7 @@ pub(crate) fn parse_operation(
             Operation::Refused(Box::new(parse_operation(line, operation, keys)?.ok_or(form)?))
         }
         ["move", ..] => return Err(ScriptError::Form { line, form: "move KEY TO" }),
+        ["copy", ..] => return Err(ScriptError::Form { line, form: "copy KEY TO" }),
         ["claim", ..] => {
             return Err(ScriptError::Form { line, form: "claim FROM BELOW KEY VALUE" });
         }

@@ -2,7 +2,9 @@
 
 use everleaf_crash::{Event, Traced};
 use everleaf_pmem::{PCell, PPtr, persistent};
-use everleaf_pool::{Audit, AuditReport, Format, KeyType, NodeKind, Pool, PoolError, Record, Run};
+use everleaf_pool::{
+    Audit, AuditReport, Format, KeyType, NodeKind, Pool, PoolError, Record, Run, Worker,
+};
 
 const KIND: NodeKind = NodeKind::new(3);
 
@@ -167,4 +169,95 @@ fn a_batch_that_is_abandoned_leaves_no_flush_without_a_fence() {
     worker.begin_batch();
     worker.abandon_batch().unwrap();
     assert!(last().is_none(), "nothing was flushed");
+}
+
+#[test]
+fn a_batch_whose_log_is_a_run_is_completed_after_a_crash() {
+    const BYTES: u64 = 4 << 20;
+    // Records of blocks, and runs of 1 to 4 chunks; a log of several chunks.
+    let bytes_of = |i: usize| if i.is_multiple_of(7) { 4000 * (1 + i % 4) } else { 30 };
+    for done in [true, false] {
+        let cut = Pool::create(Traced::new(BYTES, BYTES, 1).unwrap(), &format()).unwrap();
+        let mut worker = cut.worker().unwrap();
+        let link = |worker: &mut Worker<Traced>, i: usize| {
+            let old = worker.begin_link(PPtr::NULL, Some(&[&vec![1; bytes_of(i)]])).unwrap();
+            worker.end_link(true).map(|()| old).unwrap()
+        };
+        let old: Vec<_> = (0..300).map(|i| link(&mut worker, i)).collect();
+        worker.begin_batch();
+        let stage = |(i, old): (usize, &PPtr<Record>)| {
+            let content = vec![2; bytes_of(i + 1)];
+            worker.stage(*old, Some(&[&content])).unwrap()
+        };
+        let new: Vec<_> = old.iter().enumerate().map(stage).collect();
+        worker.log_batch().unwrap();
+        worker.commit_batch().unwrap();
+
+        let image = cut.media().image();
+        let (pool, opened) = Pool::open(Traced::from_image(&image, BYTES, 2).unwrap()).unwrap();
+        let [pending] = &opened.pending_batches[..] else { panic!("{opened:?}") };
+        let links: Vec<_> = old.iter().copied().zip(new.iter().copied()).collect();
+        assert!(pending.links().eq(links), "every link of the batch is known");
+        let mut worker = pool.worker().unwrap();
+        worker.resolve_batch(pending, done).unwrap();
+        let (kept, byte, shift) = if done { (&new, 2, 1) } else { (&old, 1, 0) };
+        assert_eq!(audit(&pool, kept, &[]), AuditReport::default());
+        // The pool is used to its end, and nothing lies over what is kept.
+        while worker.alloc_run(KIND, 4096, |_, _| Ok(())).is_ok() {}
+        assert_eq!(audit(&pool, kept, &pool.runs(KIND).unwrap()), AuditReport::default());
+        for (i, record) in kept.iter().enumerate() {
+            let content = vec![byte; bytes_of(i + shift)];
+            assert_eq!(pool.pin().record(*record).unwrap(), content);
+        }
+    }
+}
+
+#[test]
+fn blocks_in_doubt_are_kept_until_they_are_settled() {
+    let cut = Pool::create(Traced::new(BYTES, BYTES, 1).unwrap(), &format()).unwrap();
+    let mut worker = cut.worker().unwrap();
+    let new = worker.begin_doubt(PPtr::NULL, Some(&[b"in doubt"])).unwrap().unwrap();
+    worker.state_doubt().unwrap();
+    // The entry is durable, and the bit is not.
+    let image = cut.media().image();
+    let (pool, opened) = Pool::open(Traced::from_image(&image, BYTES, 2).unwrap()).unwrap();
+    assert_eq!(opened.doubts.len(), 1);
+    let mut worker = pool.worker().unwrap();
+    let link = |_| {
+        let record = worker.begin_link(PPtr::NULL, Some(&[b"of another"])).unwrap();
+        worker.end_link(true).map(|()| record).unwrap()
+    };
+    let mut records: Vec<_> = (0..200).map(link).collect();
+    assert!(!records.contains(&new), "it has gone to another");
+    assert_eq!(pool.end_doubts(&opened.doubts, &[true]).unwrap(), 1);
+    records.push(new);
+    assert_eq!(pool.pin().record(new).unwrap(), b"in doubt");
+    assert_eq!(audit(&pool, &records, &[]), AuditReport::default());
+}
+
+#[test]
+fn what_a_batch_decides_about_is_in_no_doubt() {
+    let cut = Pool::create(Traced::new(BYTES, BYTES, 1).unwrap(), &format()).unwrap();
+    let mut workers = [cut.worker().unwrap(), cut.worker().unwrap()];
+    let doubt = |worker: &mut Worker<Traced>, old| {
+        let new = worker.begin_doubt(old, Some(&[b"in doubt"])).unwrap().unwrap();
+        worker.state_doubt().unwrap();
+        worker.mark_doubt().unwrap();
+        worker.end_doubt().map(|()| new).unwrap()
+    };
+    let [first, other] = [PPtr::NULL; 2].map(|old| doubt(&mut workers[0], old));
+    let second = doubt(&mut workers[0], first);
+    workers[1].begin_batch();
+    let third = workers[1].stage(second, Some(&[b"of a batch"])).unwrap();
+    workers[1].log_batch().unwrap();
+    workers[1].commit_batch().unwrap();
+
+    let image = cut.media().image();
+    let (pool, opened) = Pool::open(Traced::from_image(&image, BYTES, 2).unwrap()).unwrap();
+    let doubted: Vec<_> = opened.doubts.iter().map(|doubt| doubt.record()).collect();
+    assert!(!doubted.contains(&second) && !doubted.contains(&third), "{doubted:?}");
+    let mut worker = pool.worker().unwrap();
+    worker.resolve_batch(&opened.pending_batches[0], true).unwrap();
+    pool.end_doubts(&opened.doubts, &vec![false; doubted.len()]).unwrap();
+    assert_eq!(audit(&pool, &[other, third], &[]), AuditReport::default());
 }

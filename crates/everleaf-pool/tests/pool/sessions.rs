@@ -215,6 +215,8 @@ struct Failing {
     syncs: SyncLatch,
     /// Pages whose first word was exchanged since the last sync, and how many were at each sync.
     dirtied: Mutex<(BTreeSet<u64>, Vec<usize>)>,
+    /// What the pool said of its state at each sync.
+    states: Mutex<Vec<u64>>,
 }
 
 impl Failing {
@@ -224,6 +226,7 @@ impl Failing {
             next_fails: Arc::clone(next_fails),
             syncs: SyncLatch::default(),
             dirtied: Mutex::default(),
+            states: Mutex::default(),
         }
     }
 
@@ -278,6 +281,8 @@ impl Media for Failing {
         self.hardware.end_operation();
     }
     fn sync(&self) -> Result<(), MediaError> {
+        let state: &PCell = self.region().at(STATE as u64).unwrap();
+        self.states.lock().unwrap().push(content(self.load(state)));
         let mut dirtied = self.dirtied.lock().unwrap();
         let pages = std::mem::take(&mut dirtied.0);
         dirtied.1.push(pages.iter().filter(|offset| offset.is_multiple_of(4096)).count());
@@ -318,6 +323,8 @@ fn after_a_failed_sync_nothing_is_synced_and_the_pool_is_never_marked_closed() {
     assert_eq!(content(word_of(&std::fs::read(&path).unwrap(), STATE)), OPEN);
     pool.close().unwrap();
     assert_eq!(content(word_of(&std::fs::read(&path).unwrap(), STATE)), CLOSED);
+    let states = pool.media().states.lock().unwrap();
+    assert!(states.ends_with(&[OPEN, CLOSED]), "it is synced before it says that: {states:?}");
 }
 
 #[test]

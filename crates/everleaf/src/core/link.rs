@@ -89,6 +89,12 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         self.interrupted.load(Ordering::Acquire)
     }
 
+    /// As a write that is left midway.
+    #[cfg(test)]
+    pub(crate) fn interrupt(&self) {
+        drop(Unsettled(&self.interrupted));
+    }
+
     /// Completes or undoes the writes that a crash cut; how many these were.
     pub(crate) fn resolve(&self, opened: &Opened) -> Result<u64, Error> {
         for link in &opened.pending_links {

@@ -175,7 +175,11 @@ fn a_transaction_has_one_time() -> Result<()> {
     assert!(tx.contains_key("mine")?);
     tx.commit()?;
     assert!(!store.contains_key("short")? && !store.contains_key("mine")?);
-    Ok(())
+    // They are in the pool still, and had expired when this one began.
+    let mut tx = store.begin()?;
+    assert!(!tx.contains_key("short")? && tx.get("mine")?.is_none());
+    assert!(tx.range("a"..)?.is_empty() && tx.put_if_absent("short", "again")?);
+    tx.commit()
 }
 
 #[test]

@@ -4,13 +4,14 @@
 //! (what it records, which loads it notes, which words a run depends on, which thread runs) ·
 //! `instrumented` (hardware that counts or has added latencies) · `counting` `tally` `cache_model`
 //! (what it counts, where the counts stand, which reads go to memory) · `latency` (what it adds) ·
-//! `dram` (memory without barriers).
+//! `dram` (memory without barriers) · `interleaved` (what happens between two steps).
 
 mod cache_model;
 mod counting;
 mod dram;
 mod event;
 mod instrumented;
+mod interleaved;
 mod latency;
 mod reads;
 mod scheduler;
@@ -23,6 +24,7 @@ pub use counting::Counts;
 pub use dram::Dram;
 pub use event::Event;
 pub use instrumented::Instrumented;
+pub use interleaved::{Access, Interleaved};
 pub use latency::Latencies;
 pub(crate) use reads::ReadSet;
 pub use scheduler::Scheduler;

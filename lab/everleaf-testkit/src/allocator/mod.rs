@@ -128,10 +128,9 @@ impl Subject for AllocatorSubject {
     }
 
     fn sites(&self) -> Vec<Site> {
-        // Batches are explored with the store, seals with the engines that have any, epochs by the
-        // pool's own tests, and the mark of values that expire by the store's.
+        // Batches are explored with the store, seals with the engines that have any, and epochs by
+        // the pool's own tests.
         let elsewhere = [
-            "pool.mark.",
             "pool.batch.B2.",
             "pool.batch.B4.",
             "pool.batch.B5.",

@@ -22,6 +22,7 @@ pub enum Kind {
     Node,
     Run,
     Root,
+    Mark,
 }
 
 /// One operation, by one of two workers.
@@ -66,6 +67,8 @@ pub enum Action {
     RefusedRun(u64),
     /// Makes the root of this number.
     Root(usize),
+    /// Makes a mark.
+    Mark,
     /// A session whose stores stay in the caches of the processor (its medium is none that it can
     /// flush to), allocates a record of so many bytes, and ends without closing the pool.
     Unflushed(usize, u64),
@@ -96,6 +99,7 @@ impl AllocatorOperation {
                 _ = content.insert((Kind::Record, slot), bytes)
             }
             Action::Root(slot) => _ = content.insert((Kind::Root, slot), ROOT_BYTES),
+            Action::Mark => _ = content.insert((Kind::Mark, 0), 0),
             Action::FreeRecord(slot) => _ = content.remove(&(Kind::Record, slot)),
             Action::Node(slot) => _ = content.insert((Kind::Node, slot), NODE_BYTES),
             Action::FreeNode(slot) => _ = content.remove(&(Kind::Node, slot)),

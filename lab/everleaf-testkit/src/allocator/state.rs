@@ -37,6 +37,7 @@ pub(super) const NODE_BYTES: u64 = size_of::<Node>() as u64;
 pub(super) const ROOT_BYTES: u64 = size_of::<Node>() as u64;
 /// Roots that are made.
 const ROOTS: [RootName; 2] = [RootName::new("first"), RootName::new("second")];
+const MARK: RootName = RootName::new("mark");
 /// The first word of a run: this and its place.
 const RUN_STAMP: u64 = 0x5eaf_0000_0000_0000;
 const CHUNK: u64 = 4096;
@@ -185,6 +186,7 @@ impl AllocatorState {
             }
             content.insert((Kind::Root, slot), ROOT_BYTES);
         }
+        content.extend(pool.has_root(MARK).then_some(((Kind::Mark, 0), 0)));
         for run in pool.runs(RUNS).map_err(sentence)? {
             let stamp = pool.media().load(
                 &pool.media().region().cells(run.offset, 1).ok_or("a run outside the pool")?[0],
@@ -327,6 +329,7 @@ fn act(pool: &Pool<Traced>, worker: &mut Worker<Traced>, action: &Action) -> Res
                 media.fence(site!("testkit.caller.fence"));
             }
         }
+        Action::Mark => pool.set_mark(MARK)?,
         Action::Unflushed(..) | Action::Open | Action::Reopen | Action::Create => {}
     }
     Ok(())

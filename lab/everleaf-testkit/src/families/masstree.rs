@@ -129,7 +129,8 @@ fn nodes(keys: ScriptKeys) -> Vec<Directed> {
         ),
         (
             "a slot that was live when the epoch began",
-            format!("{full}explore\nremove 10\nremove 20\ninsert 50 50\nsync\ninsert 60 60\n"),
+            // Slots that have become free last are taken last.
+            format!("{full}explore\n{}sync\ninsert 60 60\n", "remove 10\ninsert 10 1\n".repeat(12)),
         ),
         (
             "splits of a root and of a leaf",

@@ -32,6 +32,7 @@ pub(super) fn acknowledges(contract: Contract, operation: &Operation) -> Acknowl
         | Operation::Remove(_)
         | Operation::Batch(_)
         | Operation::Move(..)
+        | Operation::Copy(..)
         | Operation::Claim(..)
         | Operation::Refused(_) => Acknowledges::Nothing,
     }
@@ -99,7 +100,7 @@ impl EngineSubject {
     pub(super) fn not_promised(&self, found: &Content, promise: &Promise) -> String {
         let mut promised: Vec<String> = Vec::new();
         for boundary in promise.boundaries() {
-            let content = show(&self.content_after(*boundary, promise.restarts()));
+            let content = show(&*self.content_after(*boundary, promise.restarts()));
             if !promised.contains(&content) {
                 promised.push(content);
             }
@@ -120,6 +121,11 @@ pub(crate) fn model(content: &mut Content, operation: &Operation) {
         }
         Operation::Move(from, to) => {
             if let Some(value) = content.remove(from) {
+                content.insert(to.clone(), value);
+            }
+        }
+        Operation::Copy(from, to) => {
+            if let Some(value) = content.get(from).copied() {
                 content.insert(to.clone(), value);
             }
         }
@@ -146,9 +152,9 @@ pub(crate) fn is_unclaimed(content: &Content, from: &Key, below: &Key) -> bool {
     content.range(from..).next().is_none_or(|(key, _)| key >= below)
 }
 
-pub(crate) fn show(content: &Content) -> String {
+pub(crate) fn show<'c>(content: impl IntoIterator<Item = (&'c Key, &'c u64)>) -> String {
     let entries: Vec<String> =
-        content.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        content.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
     format!("{{{}}}", entries.join(" "))
 }
 

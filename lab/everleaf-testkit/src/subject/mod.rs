@@ -27,7 +27,7 @@ pub(crate) use paths::barriers;
 pub use paths::{PATHS, Path, PathTaken, WIDE_PATHS};
 use target::PooledIndex;
 pub use target::Target;
-pub(crate) use target::{expand, of_script, owned, value_of};
+pub(crate) use target::{expand, of_script, owned, to_script, value_of};
 
 /// Whether there is a pool at all. Creation writes the magic word last: without it there is nothing
 /// to recover.

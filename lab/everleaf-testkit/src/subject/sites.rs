@@ -14,8 +14,8 @@ const RECORDS: &[&str] = &["pool.record."];
 /// Only where leaves come in groups.
 const GROUPS: &[&str] = &["pool.run."];
 /// Only where another medium comes into it: explored with the allocator, and by the pool's own
-/// tests. Only where values expire: explored by the store's crash test of the mark. And only where
-/// a full pool has chunks of several sizes while a batch is staged beside other workers.
+/// tests. Only where values expire: the mark is explored with the allocator. And only where a full
+/// pool has chunks of several sizes while a batch is staged beside other workers.
 const POOL: &[&str] = &["pool.rescue.", "pool.mark.", "pool.batch.B1.given"];
 /// Only where inner nodes have an image: it has a root, and the close a seal.
 const IMAGES: &[&str] = &["pool.root.", "pool.close.C3."];

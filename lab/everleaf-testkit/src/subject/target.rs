@@ -57,7 +57,7 @@ pub(crate) fn of_script<K: StoreKey>(key: &Key) -> K::Ref<'_> {
 }
 
 /// A key of an index, as scripts have it.
-fn to_script<K: StoreKey>(key: K::Ref<'_>) -> Key {
+pub(crate) fn to_script<K: StoreKey>(key: K::Ref<'_>) -> Key {
     match K::widen(key) {
         everleaf::Key::U64(key) => Key::U64(key),
         everleaf::Key::Bytes(key) => Key::Bytes(key.to_vec()),
@@ -160,7 +160,7 @@ impl<K: StoreKey> Target for PooledIndex<K> {
 fn administrative(operation: &Operation) -> Result<(), String> {
     match operation {
         Operation::Crash => Ok(()),
-        Operation::Batch(_) | Operation::Move(..) | Operation::Claim(..) => {
+        Operation::Batch(_) | Operation::Move(..) | Operation::Copy(..) | Operation::Claim(..) => {
             Err("an index has no batches and transactions; explore the store".to_owned())
         }
         other => Err(format!("{other} is not for an open index")),
@@ -200,6 +200,20 @@ pub(crate) fn owned(key: &Key) -> OwnedKey {
     }
 }
 
+/// What an iterator shows.
+fn scanned(store: &Store) -> Result<Vec<(Key, u64)>, String> {
+    let entry = |entry: Result<(OwnedKey, Vec<u8>), Error>| {
+        let (key, bytes) = entry.map_err(sentence)?;
+        let value = value_of(&bytes).map_err(|e| format!("{key:?}: {e}"))?;
+        let key = match key {
+            OwnedKey::U64(key) => Key::U64(key),
+            OwnedKey::Bytes(key) => Key::Bytes(key.into_vec()),
+        };
+        Ok((key, value))
+    };
+    store.iter().map(entry).collect()
+}
+
 /// A batch of writes.
 fn together(store: &Store, operations: &[Operation]) -> Result<(), Error> {
     let mut batch = store.batch();
@@ -220,6 +234,11 @@ fn transact(store: &Store, operation: &Operation) -> Result<bool, Error> {
     store.transaction(|tx| match operation {
         Operation::Move(from, to) => {
             let Some(value) = tx.remove(owned(from))? else { return Ok(false) };
+            tx.put(owned(to), value)?;
+            Ok(true)
+        }
+        Operation::Copy(from, to) => {
+            let Some(value) = tx.get(owned(from))? else { return Ok(false) };
             tx.put(owned(to), value)?;
             Ok(true)
         }
@@ -246,7 +265,9 @@ impl Target for Store {
             Operation::Remove(key) => self.delete(owned(key)).map(drop),
             Operation::Get(key) => self.get(owned(key)).map(drop),
             Operation::Batch(operations) => together(self, operations),
-            Operation::Move(..) | Operation::Claim(..) => transact(self, operation).map(drop),
+            Operation::Move(..) | Operation::Copy(..) | Operation::Claim(..) => {
+                transact(self, operation).map(drop)
+            }
             Operation::Scan => return self.content().map(drop),
             Operation::Sync | Operation::Epoch => self.sync(),
             Operation::Thread { operation, .. } => return Target::apply(self, operation),
@@ -271,9 +292,10 @@ impl Target for Store {
             Operation::Update(key, value) => {
                 self.replace(owned(key), expand(*value)).map(Answer::Changed)
             }
-            Operation::Move(..) | Operation::Claim(..) => {
+            Operation::Move(..) | Operation::Copy(..) | Operation::Claim(..) => {
                 transact(self, operation).map(Answer::Changed)
             }
+            Operation::Scan => return scanned(self).map(Answer::Entries),
             Operation::Thread { operation, .. } => return Target::answer(self, operation),
             other => return Target::apply(self, other).map(|()| Answer::Done),
         }
@@ -281,21 +303,12 @@ impl Target for Store {
     }
 
     fn content(&self) -> Result<Content, String> {
-        let mut content = Content::new();
-        for entry in self.iter() {
-            let (key, bytes) = entry.map_err(sentence)?;
-            let value = value_of(&bytes).map_err(|e| format!("{key:?}: {e}"))?;
-            let found = self.get(key.as_ref()).map_err(sentence)?;
-            if found.as_deref() != Some(&*bytes) {
-                return Err(format!("an iterator shows {key:?}, a get finds something else"));
+        let content: Content = scanned(self)?.into_iter().collect();
+        for (key, value) in &content {
+            let found = self.get(owned(key)).map_err(sentence)?;
+            if found.is_none_or(|bytes| bytes != expand(*value)) {
+                return Err(format!("an iterator shows {key}, a get finds something else"));
             }
-            content.insert(
-                match key {
-                    OwnedKey::U64(key) => Key::U64(key),
-                    OwnedKey::Bytes(key) => Key::Bytes(key.into_vec()),
-                },
-                value,
-            );
         }
         Ok(content)
     }

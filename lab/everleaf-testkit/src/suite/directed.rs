@@ -324,12 +324,14 @@ const MEETINGS: &[(&str, &str)] = &[
     ("a split and a removal", "thread 1 insert 15 6\nthread 2 remove 20\n"),
     ("an update and a reader", "thread 1 update 20 9\nthread 2 get 20\n"),
     ("an upsert and an insertion", "thread 1 upsert 60 9\nthread 2 insert 60 6\n"),
+    ("a split and a scan", "thread 1 insert 15 6\nthread 2 scan\n"),
     ("two removals of one key", "thread 1 remove 20\nthread 2 remove 20\n"),
     ("a removal and an insertion of one key", "thread 1 remove 20\nthread 2 insert 20 9\n"),
     (
         "the end of a leaf and an insertion into it",
         "remove 50\nthread 1 remove 70\nthread 2 insert 60 6\n",
     ),
+    ("the end of a leaf and a scan", "remove 50\nthread 1 remove 70\nthread 2 scan\n"),
     ("the end of a leaf and a reader", "remove 50\nthread 1 remove 70\nthread 2 get 70\n"),
     (
         "the end of two leaves",
@@ -345,8 +347,10 @@ const STORE_MEETINGS: &[(&str, &str)] = &[
     ("a value replaced and read", "thread 1 upsert 10 4\nthread 2 get 10\n"),
     (
         "a batch and a reader",
-        "thread 1 batch upsert 10 4; insert 20 2\nthread 2 get 20\nthread 2 get 10\n",
+        "thread 1 batch upsert 10 4; insert 20 2\nthread 2 get 20\nthread 2 get 10\nthread 2 get \
+        20\n",
     ),
+    ("a batch and a scan", "thread 1 batch upsert 10 4; remove 30\nthread 2 scan\n"),
     (
         "a batch of a value that takes chunks, and a reader",
         "thread 1 batch upsert 10 21474836480; remove 30\nthread 2 get 10\n",
@@ -377,6 +381,7 @@ const TRANSACTION_MEETINGS: &[(&str, &str)] = &[
     ("two moves of one value", "thread 1 move 10 20\nthread 2 move 10 40\n"),
     ("a move, and an update of what moves", "thread 1 move 10 20\nthread 2 upsert 10 7\n"),
     ("a move, and a reader of both", "thread 1 move 10 20\nthread 2 get 20\nthread 2 get 10\n"),
+    ("writes that are skewed", "thread 1 copy 10 30\nthread 2 copy 30 10\n"),
     ("moves in a ring", "thread 1 move 10 30\nthread 2 move 30 10\n"),
     ("two claims of one range", "thread 1 claim 12 20 13 1\nthread 2 claim 12 20 14 2\n"),
     (
@@ -454,6 +459,9 @@ fn allocators() -> Vec<Case> {
         b(Action::Link(2, 100)),
         a(Action::RefusedBatch(1000)),
         a(Action::Doubt(4, 1000)),
+        b(Action::Doubt(5, 100)),
+        b(Action::DoubtOff(5)),
+        b(Action::Record(5, 100)),
     ];
     let with_runs = [
         a(Action::Doubt(0, 100)),
@@ -518,6 +526,11 @@ fn allocators() -> Vec<Case> {
             ],
         )
         .with_budget(6),
+        Case::allocating(
+            "a run that one worker freed is taken by another",
+            &[a(Action::Record(0, 4100))],
+            &[b(Action::FreeRecord(0)), a(Action::Record(1, 100)), a(Action::Record(2, 40))],
+        ),
         Case::allocating("runs are taken and given back", &[], &runs),
         Case::allocating(
             "a run whose caller gives up, and the pool closed and opened",
@@ -537,9 +550,11 @@ fn allocators() -> Vec<Case> {
             &[],
             &[
                 a(Action::Root(0)),
+                b(Action::Mark),
                 b(Action::Reopen),
                 b(Action::Root(1)),
                 a(Action::Root(0)),
+                a(Action::Mark),
                 a(Action::Record(0, 40)),
             ],
         ),

@@ -319,7 +319,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::path::Path;
     use std::time::Instant;
 
@@ -350,7 +350,7 @@ mod tests {
         }
     }
 
-    fn create(path: &Path, clock: &Clock) -> Store {
+    pub(in super::super) fn create(path: &Path, clock: &Clock) -> Store {
         let parameters = EngineParameters::default();
         let format = registry::store_format(ENGINE, KeyType::Bytes, &parameters).unwrap();
         let pool = create_file(path, 1 << 20, 1 << 20, |region| {
@@ -360,7 +360,7 @@ mod tests {
         Arc::new(attached.unwrap())
     }
 
-    fn open(path: &Path, clock: &Clock) -> Store {
+    pub(in super::super) fn open(path: &Path, clock: &Clock) -> Store {
         let region = open_file(path, OpenMode::ReadWrite).unwrap();
         let media = Hardware::new(region, &Cpu::detect()).unwrap();
         let (pool, opened) = Pool::open(media).unwrap();
@@ -368,7 +368,7 @@ mod tests {
         Arc::new(Attached::open(&pool, &opened, ENGINE, terms, start, None).unwrap())
     }
 
-    fn put(store: &Store, key: &str, expires_ms: Option<u64>) {
+    pub(in super::super) fn put(store: &Store, key: &str, expires_ms: Option<u64>) {
         let new = NewValue { value: b"value", expires_ms };
         let key = Key::Bytes(key.as_bytes());
         store.write(&Life::OF_STORE, key, Condition::Always, Some(new)).unwrap();

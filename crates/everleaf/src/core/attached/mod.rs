@@ -352,3 +352,33 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         Ok(pool.close_with(seal)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::expiring::tests::{create, open, put};
+    use super::*;
+
+    #[test]
+    fn a_store_that_was_left_in_the_middle_of_a_write_is_not_marked_as_closed() {
+        let (folder, clock) = (tempfile::tempdir().unwrap(), Clock::manual(0));
+        let path = folder.path().join("a.pool");
+        for interrupted in [false, true] {
+            let store = if interrupted { open(&path, &clock) } else { create(&path, &clock) };
+            put(&store, "key", None);
+            if interrupted {
+                store
+                    .read(|live| {
+                        live.interrupt();
+                        Ok(())
+                    })
+                    .unwrap();
+                assert!(matches!(store.close(), Err(Error::Interrupted)));
+            } else {
+                store.close().unwrap();
+            }
+            drop(store);
+            let left = open(&path, &clock).met.shutdown;
+            assert_eq!(left, if interrupted { Shutdown::Crash } else { Shutdown::Clean });
+        }
+    }
+}

@@ -236,6 +236,8 @@ struct Observed<M: Media> {
     part: Mutex<Option<Arc<dyn EpochPart>>>,
     /// Which of the next changes are refused, the last one first; those behind them are not.
     refused: Mutex<Vec<bool>>,
+    /// Whether keys that are absent are refused.
+    is_full: AtomicBool,
 }
 
 impl<M: Media> Epoched<M> {
@@ -246,6 +248,7 @@ impl<M: Media> Epoched<M> {
             pinned: AtomicBool::new(false),
             part: Mutex::default(),
             refused: Mutex::default(),
+            is_full: AtomicBool::new(false),
         }))
     }
 
@@ -299,7 +302,11 @@ impl<M: Media> Index<U64Keys> for Epoched<M> {
         self.changing()?.update_words(key, value, old)
     }
     fn upsert_words(&self, key: u64, value: &[u64], old: &mut [u64]) -> Result<bool, IndexError> {
-        self.changing()?.upsert_words(key, value, old)
+        let index = self.changing()?;
+        if self.0.is_full.load(Ordering::Relaxed) && index.get(key)?.is_none() {
+            return Err(PoolError::PoolFull { requested_bytes: 1 }.into());
+        }
+        index.upsert_words(key, value, old)
     }
     fn remove_words(&self, key: u64, old: &mut [u64]) -> Result<bool, IndexError> {
         self.changing()?.remove_words(key, old)
@@ -425,6 +432,23 @@ fn a_batch_that_is_refused_midway_is_taken_back_or_its_epoch_never_ends() {
     assert!(live.exchange_all(&[remove(1), remove(2)]).is_err() && live.is_interrupted());
     assert!(matches!(live.index.sync(), Err(IndexError::EpochNotEnded)));
     assert_eq!(durable(), 4);
+}
+
+/// No key is removed before all are put: to put one back would need room.
+#[test]
+fn a_batch_that_a_full_index_refuses_is_taken_back_without_room() {
+    let (index, live) = epoched();
+    [1, 2].iter().for_each(|key| live.replace(*key, PPtr::NULL, SMALL).unwrap());
+    let old = |key| live.linked(key).unwrap().unwrap().record;
+    let changes = [
+        Change { key: 1, old: old(1), new: None },
+        Change { key: 2, old: old(2), new: Some(LARGE) },
+        Change { key: 3, old: PPtr::NULL, new: Some(SMALL) },
+    ];
+    index.0.is_full.store(true, Ordering::Relaxed);
+    assert!(live.exchange_all(&changes).unwrap_err().is_full() && !live.is_interrupted());
+    live.index.sync().unwrap();
+    assert_eq!((index.leaked(), index.0.index.len()), (0, 2));
 }
 
 /// A batch that is refused is taken back: who has read a key of it in between must not show that.

@@ -1,6 +1,7 @@
 //! Many threads on one tree: each owns some keys, whose every answer it can predict; all look at
 //! all.
 
+mod between;
 mod scans;
 
 use std::collections::BTreeMap;
