@@ -30,7 +30,7 @@
 //! whose allocations come between: it holds every block of the batch by its bit, and clears that of
 //! the log with the others.
 
-use everleaf_pmem::{Media, PPtr, site};
+use everleaf_pmem::{Media, PPtr, planted, site};
 
 use crate::chunks::{Block, sorted};
 use crate::classes::{Class, Usage};
@@ -129,6 +129,7 @@ impl PendingBatch {
         // The bit of the log may be clear, and those of all its chunk: nothing here may ask which
         // chunks are free before the bits are set.
         let block_bytes = match log.run {
+            Some(_) if planted(110) => CHUNK,
             Some(run) => run.chunks() * CHUNK,
             None => match pool.chunks().usage(media, log.offset / CHUNK)? {
                 Usage::RecordBlocks(class) => class.block_bytes(),
@@ -169,7 +170,7 @@ impl PendingBatch {
     /// Those that are free afterwards.
     fn freed(&self, done: bool) -> Vec<Block> {
         let freed = self.links.iter().filter_map(|(old, new)| if done { *old } else { *new });
-        sorted(freed.chain([self.log]).collect())
+        sorted(freed.chain((!planted(113)).then_some(self.log)).collect())
     }
 }
 
@@ -190,7 +191,10 @@ fn parse(log: &[u8]) -> Option<Vec<(Option<Block>, Option<Block>)>> {
 fn block(word: u64, words: &mut impl Iterator<Item = u64>) -> Option<Option<Block>> {
     let run = match word & IS_RUN {
         0 => None,
-        _ => Some(Usage::RecordRun(words.next().filter(|chunks| *chunks > 0)?)),
+        _ => {
+            let chunks = words.next().filter(|chunks| *chunks > 0)?;
+            Some(Usage::RecordRun(if planted(109) { 1 } else { chunks }))
+        }
     };
     let offset = word & !IS_RUN;
     Some((offset != 0).then_some(Block { offset, run }))
@@ -283,7 +287,7 @@ impl<M: Media> Worker<M> {
         media.flush(site!("pool.batch.B2.intent"), &intent.tag);
         media.fence(site!("pool.batch.B2.fence"));
         // B3. Durable at the latest with the next fence, or set again by recovery.
-        pool.chunks().mark_all(media, site!("pool.batch.B3.blocks"), &staged.new, true)
+        pool.chunks().mark_all(media, site!("pool.batch.B3.blocks"), &staged.new, !planted(111))
     }
 
     /// B4: what was replaced is free; flushed, and the caller fences before
@@ -294,6 +298,7 @@ impl<M: Media> Worker<M> {
     /// [`PoolError::Corrupt`] if the allocator's words are damaged.
     pub fn mark_batch(&mut self, done: bool) -> Result<(), PoolError> {
         let Some(staged) = &self.batch else { return Ok(()) };
+        planted!(114, self.pool.media().store(&self.pool.intent(self.slot)?.tag, Sealed::ZERO));
         let (freed, site) = (staged.freed(done), site!("pool.batch.B4.blocks"));
         self.pool.chunks().mark_all(self.pool.media(), site, freed, false)
     }
@@ -343,7 +348,9 @@ impl<M: Media> Worker<M> {
             self.pool.media().fence(site!("pool.batch.B1.refused"));
         }
         let new = sorted(staged.new.clone());
-        let is_free = |block: Block| Some(block) == staged.log_block || is_among(&new, block);
+        let is_free = |block: Block| {
+            (Some(block) == staged.log_block || is_among(&new, block)) && !planted(112)
+        };
         self.pool.chunks().let_go(self.pool.media(), self.slot, &staged.blocks(), is_free)
     }
 

@@ -28,7 +28,7 @@
 
 use std::collections::HashSet;
 
-use everleaf_pmem::{Counter, LINE, Media, PCell, PPtr, site};
+use everleaf_pmem::{Counter, LINE, Media, PCell, PPtr, planted, site};
 
 use crate::chunks::{Block, sorted};
 use crate::classes::{Class, Usage};
@@ -316,7 +316,8 @@ impl<M: Media> EpochWorker<M> {
                 changes.unpublished.push(block);
             }
         }
-        let is_dropped = |block: &mut Block| chunks.unpublished().take_retired(block.offset);
+        let is_dropped =
+            |block: &mut Block| chunks.unpublished().take_retired(block.offset) && !planted(137);
         changes.dropped.extend(changes.allocated.extract_if(.., is_dropped));
         let dropped: HashSet<u64> = changes.dropped.iter().map(|block| block.offset).collect();
         changes.written.retain(|(offset, _)| !dropped.contains(offset));
@@ -530,7 +531,7 @@ impl<M: Media> Pool<M> {
     ) -> Result<(), PoolError> {
         let (media, chunks) = (self.media(), self.chunks());
         // Before E3: the log may be torn, and nothing was done. After: E4 is done again.
-        if epoch <= self.durable_epoch()? {
+        if epoch + u64::from(planted(138)) <= self.durable_epoch()? {
             let log_bytes = log.run.map_or(0, Usage::chunks) * CHUNK;
             let damaged = || PoolError::corrupt(log.offset, Corruption::Intent);
             let changes =
@@ -543,7 +544,7 @@ impl<M: Media> Pool<M> {
             let [allocated, retired] =
                 [site!("pool.recover.epoch.allocated"), site!("pool.recover.epoch.retired")];
             chunks.mark_all(media, allocated, &changes.allocated, true)?;
-            chunks.mark_all(media, retired, &changes.retired, false)?;
+            chunks.mark_all(media, retired, &changes.retired, planted(139))?;
             media.fence(site!("pool.recover.epoch.fence"));
         }
         media.store(&intent.tag, Sealed::ZERO);

@@ -3,7 +3,7 @@
 //! The order in which an operation stores and retires its intent stands with the operation
 //! (`worker.rs`, `batch.rs`, `epoch.rs`); what a crash left of it is decided in `recover.rs`.
 
-use everleaf_pmem::{Media, site};
+use everleaf_pmem::{Media, planted, site};
 
 use crate::chunks::Block;
 use crate::classes::Usage;
@@ -27,6 +27,7 @@ pub(crate) fn write_intent<M: Media>(
     old: Option<Block>,
     new: Option<Block>,
 ) {
+    planted!(106, media.store(&intent.tag, Sealed::of(tag)));
     let words = [(&intent.old, &intent.old_extent, old), (&intent.new, &intent.new_extent, new)];
     for (offset, extent, block) in words {
         media.store(offset, Sealed::of(block.map_or(0, |block| block.offset)));

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use everleaf_pmem::{
-    Durability, LINE, Line, Mapping, Media, Medium, PCell, PPtr, Persistent, Site, Word, site,
+    Durability, LINE, Line, Mapping, Media, Medium, PCell, PPtr, Persistent, Site, Word, planted,
+    site, unless_planted,
 };
 use parking_lot::Mutex;
 
@@ -352,7 +353,7 @@ impl<M: Media> Pool<M> {
             self.dirty_all_pages()?;
         }
         let header = self.header()?;
-        self.write_state(header);
+        unless_planted!(135, self.write_state(header));
         self.media.flush(site!("pool.open.state"), &header.state);
         self.media.fence(site!("pool.open.fence"));
         if left == Left::Open { Ok(()) } else { self.sync() }
@@ -376,7 +377,7 @@ impl<M: Media> Pool<M> {
 
     /// The boot id first, then the state: they share a line. A seal ends with it.
     fn write_state(&self, header: &Header) {
-        self.write_boot_id(header);
+        unless_planted!(134, self.write_boot_id(header));
         let state = if self.is_persistent() { STATE_OPEN_PERSISTENT } else { STATE_OPEN };
         self.media.store(&header.state, Sealed::of(state));
     }
@@ -421,6 +422,7 @@ impl<M: Media> Pool<M> {
     /// As the medium reports, and ever after a [`sync`](Pool::sync) has failed; the pool then
     /// counts as crashed.
     pub fn close_with(&self, seal: Option<Seal>) -> Result<(), PoolError> {
+        planted!(136, self.media.store(&self.header()?.state, Sealed::of(STATE_CLEAN)));
         self.sync()?;
         if self.media.region().medium() == Medium::Dax && !self.is_persistent() {
             return Ok(());

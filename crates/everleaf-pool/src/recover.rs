@@ -1,7 +1,7 @@
 //! What a crash left of the workers' intents. Every arm is idempotent: a crash in recovery is
 //! recovered like the first.
 
-use everleaf_pmem::{Media, PPtr, Site, site};
+use everleaf_pmem::{Media, PPtr, Site, planted, site};
 
 use crate::batch::PendingBatch;
 use crate::chunks::Block;
@@ -58,9 +58,11 @@ pub(crate) fn recover_intents<M: Media>(
                 let log = log.ok_or_else(|| corrupt(pool, intent))?;
                 pool.recover_epoch(intent, number.map_or(0, |number| number.offset), log)?;
             }
+            Some(_) if planted(107) => {}
             // Between A1 and A3: the destination decides.
             Some(destination) => {
-                let (_, new) = blocks(pool, intent)?;
+                let (old, new) = blocks(pool, intent)?;
+                let new = if planted(108) { old } else { new };
                 let holds = media.load(pool.cell(destination)?);
                 settle(pool, intent, holds == pool.destination_word(destination, new))?;
             }

@@ -17,7 +17,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use everleaf_pmem::{LINE, Media, Persistent, Word, site};
+use everleaf_pmem::{LINE, Media, Persistent, Word, planted, site, unless_planted};
 use parking_lot::Mutex;
 
 use crate::chunks::{Block, lock_relaxing};
@@ -220,9 +220,10 @@ impl<M: Media> Pool<M> {
         let place = self.free_place()?;
         let header = self.header()?;
         // T1, and T2 COMMIT in the same line. Crash in between: the place is free.
+        let pointer = &header.roots[2 * place + 1];
+        planted!(141, media.store(pointer, Sealed::of(INDEX_ROOT_OFFSET)));
         media.store(&header.roots[2 * place], Sealed::of(name.0));
         media.order(site!("pool.mark.T1.order"));
-        let pointer = &header.roots[2 * place + 1];
         media.store(pointer, Sealed::of(INDEX_ROOT_OFFSET));
         media.flush(site!("pool.mark.T2.place"), pointer);
         media.fence(site!("pool.mark.T2.fence"));
@@ -278,7 +279,7 @@ impl<M: Media> Worker<M> {
         let block = self.reserve(Some(NodeKind::ROOT), bytes, LINE as u64)?;
         // T1. Durable with the fence of A1. Crash: the place is free. The name shares a line with
         // what T2 stores, so it is durable no later.
-        pool.fill(site!("pool.root.T1.content"), block.offset, bytes, 0)?;
+        unless_planted!(140, pool.fill(site!("pool.root.T1.content"), block.offset, bytes, 0)?);
         let header = pool.header()?;
         media.store(&header.roots[2 * place], Sealed::of(name.0));
         // T2 COMMIT.

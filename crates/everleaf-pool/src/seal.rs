@@ -6,7 +6,7 @@
 //! changes anything: so the seal is durably gone before the first change that follows, and needs no
 //! barrier for that. See [`Pool::close_with`] for the order in which it is written.
 
-use everleaf_pmem::{Media, site};
+use everleaf_pmem::{Media, planted, site};
 
 use crate::layout::Header;
 use crate::word::{SEALED_BITS, Sealed};
@@ -46,7 +46,10 @@ impl Seal {
     pub(crate) fn on<M: Media>(pool: &Pool<M>) -> Result<Option<Self>, PoolError> {
         let cells = &pool.header()?.boot_id;
         let words = cells.each_ref().map(|cell| pool.media().load(cell).open());
-        let [Some(number), Some(checksum), Some(MARK)] = words else { return Ok(None) };
+        let [Some(number), Some(checksum), mark] = words else { return Ok(None) };
+        if mark != Some(MARK) && !planted(133) {
+            return Ok(None);
+        }
         Ok(u32::try_from(checksum).ok().map(|checksum| Self { number, checksum }))
     }
 

@@ -24,7 +24,7 @@
 
 use std::sync::Arc;
 
-use everleaf_pmem::{Counter, Media, PCell, PPtr, site};
+use everleaf_pmem::{Counter, Media, PCell, PPtr, planted, site};
 
 use crate::batch::Staged;
 use crate::chunks::Block;
@@ -179,7 +179,7 @@ impl<M: Media> Worker<M> {
         // A2 COMMIT: the destination; with it both bits, in any order. Crash: recovery makes the
         // bits agree with the destination.
         for (block, allocated) in [(new, true), (old, false)] {
-            if let Some(block) = block {
+            if let Some(block) = block.filter(|_| allocated || !planted(101)) {
                 pool.chunks().mark(media, site!("pool.exchange.A2.blocks"), block, allocated)?;
             }
         }
@@ -193,7 +193,9 @@ impl<M: Media> Worker<M> {
         self.in_doubt = false;
         if let Some(block) = old {
             // From here on any worker may take the freed block; a stale intent would free it again.
-            media.fence(site!("pool.exchange.A3.fence"));
+            if !(planted(102) && block.run.is_some()) {
+                media.fence(site!("pool.exchange.A3.fence"));
+            }
             pool.chunks().freed(media, self.slot, block)?;
         }
         Ok(())
@@ -243,7 +245,7 @@ impl<M: Media> Worker<M> {
         write_intent(media, intent, LINK_TAG, old, new);
         media.flush(site!("pool.link.L1.intent"), &intent.tag);
         media.fence(site!("pool.link.L1.fence"));
-        if let Some(block) = new {
+        if let Some(block) = new.filter(|_| !planted(105)) {
             // Durable at the latest with the index's own fence, or set again by recovery.
             pool.chunks().mark(media, site!("pool.link.L2.new"), block, true)?;
         }
@@ -260,7 +262,7 @@ impl<M: Media> Worker<M> {
         let Some(Pair { old, new }) = self.link.take() else { return Ok(()) };
         let pool = &*self.pool;
         let media = pool.media();
-        let freed = if changed { old } else { new };
+        let freed = if changed || planted(104) { old } else { new };
         if let Some(block) = freed {
             pool.chunks().begin_freeing(media, self.slot, block)?;
             pool.chunks().mark(media, site!("pool.link.L3.blocks"), block, false)?;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use everleaf_pmem::{Media, site};
+use everleaf_pmem::{Media, planted, site};
 
 use super::{
     Block, Chunks, Free, LISTED, OWNED, has_no_block, line_at, lock_relaxing, shadow, shadow_byte,
@@ -181,6 +181,7 @@ impl Chunks {
 
     /// Next fit among the scanned extents, where at least `kept` free chunks are left.
     fn find_free(&self, free: &mut Free, chunks: u64, kept: u64) -> Option<u64> {
+        let kept = if planted(131) { 0 } else { kept };
         if free.chunks < chunks.saturating_add(kept) {
             return None;
         }
@@ -445,12 +446,12 @@ impl Chunks {
 
     /// Whether blocks of the chunk are free by their bits and yet kept from all workers.
     fn is_awaited(&self, chunk: u64) -> bool {
-        self.freeing.has_in(chunk) || self.limbo.has_in(chunk)
+        (self.freeing.has_in(chunk) || self.limbo.has_in(chunk)) && !planted(130)
     }
 
     pub(super) fn release(&self, free: &mut Free, chunk: u64, chunks: u64) {
         self.fill(chunk, chunks, shadow::FREE);
-        free.chunks += chunks;
+        free.chunks += chunks + u64::from(planted(132));
         free.chunk_hint = free.chunk_hint.min(chunk);
         free.run_hint = free.run_hint.min(chunk);
     }

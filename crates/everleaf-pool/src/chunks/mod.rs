@@ -19,7 +19,7 @@ mod unpublished;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
-use everleaf_pmem::{Media, PCell, PPtr, Site};
+use everleaf_pmem::{Media, PCell, PPtr, Site, planted};
 use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use self::extents::Extent;
@@ -420,7 +420,7 @@ impl Chunks {
             let found = self.look_for_block(media, line, chunk, class, from)?;
             // A batch sets the bits of its blocks and then no longer keeps them. If it did both
             // after the bits were looked at, the block is in use.
-            if found.is_none() || self.freeing.ended_batches() == ended {
+            if found.is_none() || self.freeing.ended_batches() == ended || planted(127) {
                 return Ok(found);
             }
         }
@@ -447,7 +447,7 @@ impl Chunks {
             while free != 0 {
                 let block = i * SEALED_BITS as usize + free.trailing_zeros() as usize;
                 let offset = chunk * CHUNK + block as u64 * class.block_bytes();
-                if !self.freeing.has(offset) && !self.limbo.has(offset) {
+                if !self.freeing.has(offset) && (!self.limbo.has(offset) || planted(128)) {
                     return Ok(Some(Block { offset, run: None }));
                 }
                 free &= free - 1;
@@ -490,7 +490,8 @@ impl Chunks {
         blocks: &[Block],
         allocated: bool,
     ) -> Result<(), PoolError> {
-        for blocks in blocks.chunk_by(|a, b| a.offset / CHUNK == b.offset / CHUNK) {
+        let together = |a: &Block, b: &Block| a.offset / CHUNK == b.offset / CHUNK;
+        for blocks in blocks.chunk_by(|a, b| together(a, b) || planted(124)) {
             let mut changed = None;
             for block in blocks {
                 let set = self.set(media, *block, allocated)?;
@@ -512,7 +513,8 @@ impl Chunks {
         new: Option<Block>,
         old: Option<Block>,
     ) -> Result<(), PoolError> {
-        let is_shared = |new: Block, old: Block| new.offset / CHUNK == old.offset / CHUNK;
+        let is_shared =
+            |new: Block, old: Block| new.offset / CHUNK == old.offset / CHUNK || planted(125);
         let set = new.map(|new| self.set(media, new, true)).transpose()?.flatten();
         if let (Some((cell, _)), false) = (set, new.zip(old).is_some_and(|(a, b)| is_shared(a, b)))
         {
@@ -568,6 +570,7 @@ impl Chunks {
             if wanted == word {
                 return Ok(Some((cell, false)));
             }
+            planted!(126, word = media.load(cell));
             match media.compare_exchange(cell, word, wanted) {
                 Ok(()) => return Ok(Some((cell, true))),
                 Err(found) => word = found,

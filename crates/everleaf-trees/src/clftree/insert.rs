@@ -5,7 +5,7 @@
 //! leaf see `split`.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PCell, PPtr, site};
+use everleaf_pmem::{Media, PCell, PPtr, planted, site};
 use everleaf_pool::{Record, Worker};
 
 use super::ClfTree;
@@ -53,6 +53,7 @@ fn append<M: Media>(
     if !same_line || steps.take_part() {
         media.fence(site!("clftree.insert.P1.fence"));
     }
+    planted!(266, leaf.store_live(media, live.with(slot), slot));
     if same_line {
         leaf.store_entry(media, slot, key, value);
         media.order(site!("clftree.insert.P2.order"));

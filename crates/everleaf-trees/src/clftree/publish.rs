@@ -19,7 +19,7 @@
 //! By the log: 2 flushes, 2 fences.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, LINE, Line, Media, PCell, Site, WORD, site};
+use everleaf_pmem::{Counter, LINE, Line, Media, PCell, Site, WORD, site, unless_planted};
 
 use super::encode::{Overwritten, Words};
 use super::layout::{ClfAnchor, Root};
@@ -123,7 +123,7 @@ fn overwrite<K: TreeKey, M: Media>(nodes: Nodes<'_, K, M>, line: &Line, log: u64
     let (media, apart) = (nodes.media(), nodes.settings.paper_order);
     // P2. Crash after the first: recovery restores the line from the log, whatever there is of the
     // others.
-    media.store(&line.0[0], Overwritten::new(log).into_word());
+    unless_planted!(261, media.store(&line.0[0], Overwritten::new(log).into_word()));
     if apart {
         media.flush(site!("clftree.paper.invalid"), &line.0[0]);
         media.fence(site!("clftree.paper.invalid.fence"));

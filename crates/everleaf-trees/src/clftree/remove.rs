@@ -5,7 +5,7 @@
 //! 1 flush more, and the records are freed.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PPtr, site};
+use everleaf_pmem::{Media, PPtr, planted, site};
 
 use super::ClfTree;
 use super::layout::LiveSet;
@@ -93,6 +93,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
             self.keys = self.keys.saturating_sub(1);
             return self.discard_key();
         };
+        planted!(267, self.leaves.give_back(leaf.offset(), &mut self.worker)?);
         // D1: where recovery looks for the records of the key and of the separator. Crash: both are
         // in the tree.
         let doubted =

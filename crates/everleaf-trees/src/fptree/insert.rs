@@ -1,7 +1,7 @@
 //! Inserting into a leaf: the entry into a dead slot, then the bit that makes it live.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PCell, site};
+use everleaf_pmem::{Media, PCell, planted, site};
 
 use super::entry::key_word;
 use super::layout::{Shape, SlotSet};
@@ -40,6 +40,7 @@ pub(super) fn add_entry<K: TreeKey, M: Media, S: Shape>(
     media.fence(site!("fptree.insert.P1.fence"));
     // P2 COMMIT: fingerprint, then bitmap, in one line. Crash: the bit is durable, and the
     // fingerprint with it, or neither matters.
+    planted!(201, media.store(leaf.bitmap(), live.with(slot)));
     if S::FINGERPRINTS {
         leaf.store_fingerprint(media, slot, hash.fingerprint());
         media.order(site!("fptree.insert.P2.order"));

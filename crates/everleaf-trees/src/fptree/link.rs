@@ -5,7 +5,7 @@
 //! steps. Each 2 fences. Splits and leaves that are emptied besides.
 
 use everleaf_index::{IndexError, LinkSteps, Links};
-use everleaf_pmem::{Media, site};
+use everleaf_pmem::{Media, planted, site};
 
 use super::layout::{Shape, SlotSet};
 use super::leaf::Leaf;
@@ -51,6 +51,7 @@ pub(super) fn add<M: Media, S: Shape>(
     media.fence(site!("fptree.link.N1.fence"));
     // N2 COMMIT: fingerprint, then bitmap, in one line; with them the rest of the steps. Crash: in
     // any mixture; what the steps have prepared tells recovery where to look.
+    planted!(227, media.store(leaf.bitmap(), live.with(slot)));
     if S::FINGERPRINTS {
         leaf.store_fingerprint(media, slot, hash.fingerprint());
         media.order(site!("fptree.link.N2.order"));

@@ -1,6 +1,7 @@
 //! Splitting a leaf: which of its keys move to the new one, and where they go.
 
 use everleaf_index::IndexError;
+use everleaf_pmem::planted;
 
 use super::layout::{MAX_SLOTS, Shape, SlotSet};
 use super::scan::Entry;
@@ -28,7 +29,8 @@ impl Plan<()> {
         let full = IndexError::Corrupt { offset: 0, what: "half a leaf does not fit into one" };
         let Some((least, _)) = upper.first() else { return Err(full) };
         let greatest = lower.iter().map(|entry| entry.0).max().unwrap_or(K::least());
-        let separator = K::separator(greatest, *least);
+        let mut separator = K::separator(greatest, *least);
+        planted!(205, separator = K::to_owned(greatest));
         let moved = upper.iter().fold(SlotSet::EMPTY, |set, entry| set.with(usize::from(entry.1)));
         // Where each goes: home, as after an insertion.
         let mut places = [0u8; MAX_SLOTS];

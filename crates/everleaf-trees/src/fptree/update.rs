@@ -1,7 +1,7 @@
 //! Updating a value in a leaf: one word in place; a wider value into a dead slot, then one bitmap
 //! store that flips both bits.
 
-use everleaf_pmem::{Media, site};
+use everleaf_pmem::{Media, planted, site};
 
 use super::layout::{Shape, SlotSet};
 use super::leaf::Leaf;
@@ -50,10 +50,11 @@ pub(super) fn write_beside<K: TreeKey, M: Media, S: Shape>(
         leaf.store_fingerprint(media, new_slot, hash.fingerprint());
         media.order(site!("fptree.update.W2.order"));
     }
+    planted!(202, media.store(leaf.bitmap(), live.with(new_slot)));
     media.store(leaf.bitmap(), live.with(new_slot).without(old_slot));
     media.flush(site!("fptree.update.W2.bitmap"), leaf.bitmap());
     media.fence(site!("fptree.update.W2.fence"));
-    if K::RECORDS {
+    if K::RECORDS && !planted(203) {
         // W3: the dead slot forgets its pointer. Crash: as after W1. Durable now, for a later
         // removal frees the record, and then nothing would tell recovery that this pointer dangles.
         media.store(leaf.key(old_slot), 0);

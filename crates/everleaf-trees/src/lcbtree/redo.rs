@@ -2,7 +2,7 @@
 //! and only then stored in place (P3).
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, Media, PCell, PPtr, Region, Site, WORD, site};
+use everleaf_pmem::{Counter, Media, PCell, PPtr, Region, Site, WORD, planted, site};
 use everleaf_pool::{Pool, Worker};
 
 use super::layout::{Commit, ELEMENT_WORDS, LINE_WORDS, LOG, LcbHead, Shape, State, Target};
@@ -103,7 +103,7 @@ impl Redo {
             let what = "the halves of the log are not of two operations in a row";
             return Err(IndexError::Corrupt { offset, what });
         }
-        redo.committed = if odd.is_after(even) { odd } else { even };
+        redo.committed = if odd.is_after(even) != planted(272) { odd } else { even };
         redo.replay(media, is_target)?;
         Ok(redo)
     }
@@ -130,13 +130,13 @@ impl Redo {
             let places = media.region().cells(target.offset(), target.words());
             let places = places.ok_or(damaged("a record of the log goes beyond the pool"))?;
             found.push((target, places, words));
-            records = next;
+            records = if planted(273) { &[] } else { next };
         }
         for (target, places, words) in found {
             for (place, word) in places.iter().zip(words) {
                 media.store(place, media.load(word));
             }
-            self.unflushed.push(target);
+            self.unflushed.extend((!planted(274)).then_some(target));
         }
         Ok(())
     }
@@ -248,7 +248,7 @@ impl Redo {
             LINE_WORDS,
             LINE_WORDS + behind.len(),
         );
-        for target in self.unflushed.drain(..) {
+        for target in self.unflushed.drain(..).filter(|_| !planted(271)) {
             let line = target.offset() / (LINE_WORDS * WORD) as u64 * (LINE_WORDS * WORD) as u64;
             let before = ((target.offset() - line) / WORD as u64) as usize;
             let end = before + target.words();
@@ -259,6 +259,7 @@ impl Redo {
         media.fence(site!("lcbtree.log.P1.fence"));
         // P2 COMMIT: the first records, then the commit word of their line. Crash: the half is
         // older than the other one, or the operation is done, and recovery does P3.
+        planted!(275, media.store(half[0].view(), commit));
         store(1, beside);
         media.order(site!("lcbtree.log.P2.order"));
         media.store(half[0].view(), commit);

@@ -41,7 +41,7 @@ use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::{EpochGuard, EpochStatistics, IndexError};
-use everleaf_pmem::{Media, PCell, site};
+use everleaf_pmem::{Media, PCell, planted, site, unless_planted};
 use everleaf_pool::Pool;
 use parking_lot::Mutex;
 
@@ -249,7 +249,7 @@ impl<M: Media> Epochs<M> {
     /// Whether what was done in an epoch is to be undone.
     pub fn has_failed(&self, epoch: u64) -> bool {
         let range = self.failed.partition_point(|(_, last)| *last < epoch);
-        self.failed.get(range).is_some_and(|(after, _)| *after < epoch)
+        self.failed.get(range).is_some_and(|(after, _)| *after + u64::from(planted(289)) < epoch)
     }
 
     /// Keeps the epoch from ending for a caller of the index, who changes so many keys. Waits while
@@ -305,7 +305,7 @@ impl<M: Media> Epochs<M> {
         }
         let begun = Instant::now();
         let stand = self.gates.close();
-        notes.append(&mut changes.take().0);
+        unless_planted!(290, notes.append(&mut changes.take().0));
         let done = self.end_standing(epoch, changes, &notes);
         drop((stand, no_long));
         self.note_stall(begun);
@@ -371,7 +371,8 @@ impl<M: Media> Epochs<M> {
         let durable = self.pool.durable_epoch()?;
         let [first, second] = &anchor.ended;
         // That which the last end of an epoch does not need.
-        let place = if media.load(&first[0]) == durable { second } else { first };
+        let is_kept = (media.load(&first[0]) == durable) != planted(288);
+        let place = if is_kept { second } else { first };
         store_ended(media, place, epoch, sizes);
         media.flush(site!("masstree.epoch.E1.sizes"), &place[0]);
         media.fence(site!("masstree.epoch.E1.fence"));

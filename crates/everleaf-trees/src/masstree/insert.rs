@@ -2,7 +2,7 @@
 //! permutation.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::Media;
+use everleaf_pmem::{Media, planted};
 
 use super::Masstree;
 use super::layout::{LONGER, Onward};
@@ -50,7 +50,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
                     let root = self.new_layers(offset, place.behind, value)?;
                     let cell = place.locked.node().value::<DURABLE>(slot);
                     self.pool.media().store(cell, Onward::Layer(root).word());
-                    self.keys.add(place.locked.at.offset, 1);
+                    self.keys.add(place.locked.at.offset, i64::from(!planted(291)));
                     self.free_record(offset)?;
                     Ok(None)
                 }

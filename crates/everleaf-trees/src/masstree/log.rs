@@ -19,7 +19,7 @@
 //! Recovery reads each segment up to the first entry that is not of the failed epoch.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, Media, PPtr, WORD, site};
+use everleaf_pmem::{Counter, Media, PPtr, WORD, planted, site};
 use everleaf_pool::{Pool, Worker};
 
 use super::layout::{LOG_KIND, LOGGED_WORDS, Logged, NODE_WORDS, Node};
@@ -139,10 +139,12 @@ pub(super) fn apply<M: Media>(pool: &Pool<M>, epoch: u64) -> Result<(), IndexErr
             let cell = |index: usize| &entry.lines[index / LOGGED_WORDS][index % LOGGED_WORDS];
             let offset = media.load(cell(NODE_WORDS));
             let node = pool.node::<Node>(PPtr::at(offset))?;
-            for index in 0..NODE_WORDS {
+            let words = if planted(287) { LOGGED_WORDS } else { NODE_WORDS };
+            for index in 0..words {
                 media.store(node.word(index), media.load(cell(index)));
             }
             media.flush_object(site!("masstree.log.F1.node"), node);
+            planted!(286, break);
         }
     }
     media.fence(site!("masstree.log.F1.fence"));

@@ -6,7 +6,7 @@
 //! key already. In a full leaf the change goes into the leaves that take its place (`split`).
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PCell, site};
+use everleaf_pmem::{Media, PCell, planted, site};
 
 use super::NvTree;
 use super::layout::{Fill, Kind, Mark};
@@ -57,6 +57,7 @@ pub(super) fn append<K: TreeKey, M: Media, S: Steps>(
     // rest of the steps. Crash: the element is there, and its hash with it, or neither counts; the
     // steps in any mixture with it, and what they have prepared tells recovery where to look. Other
     // threads see the count before it is durable: see `concurrent`.
+    planted!(231, media.store(&leaf.head.fill, after));
     leaf.store_hash(media, slot, element.hash.fingerprint());
     media.order(site!("nvtree.append.P2.order"));
     media.store(&leaf.head.fill, after);
@@ -123,7 +124,8 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         let is_live = newest.is_some_and(|newest| newest.kind == Kind::Present);
         let known = newest.map(|newest| newest.slot);
         if fill.count() < self.shape.slots() {
-            let after = if is_live { fill.with_value() } else { fill.with_key() };
+            let is_old = is_live && !planted(232);
+            let after = if is_old { fill.with_value() } else { fill.with_key() };
             let media = self.pool.media();
             let leaf = Leaf::at(media.region(), offset, self.shape)?;
             let element = Element { hash, known, value: Some(value), old: None };

@@ -4,7 +4,7 @@
 //! whose word leads to them, belong to the caller alone.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PCell, PPtr, Site, site};
+use everleaf_pmem::{Media, PCell, PPtr, Site, planted, site};
 
 use super::layout::{Fill, Kind, LeafHead, Mark};
 use super::leaf::{Leaf, tag_of};
@@ -38,7 +38,9 @@ pub(super) fn write_leaves<K: TreeKey, M: Media>(
     key: K::Ref<'_>,
     change: &Change<'_>,
 ) -> Result<(), IndexError> {
-    let after = media.load(&old.last().head.next);
+    let last = if planted(235) { old.left } else { old.last() };
+    let after = media.load(&last.head.next);
+    planted!(236, media.store(&old.left.head.next, PPtr::at(offsets[0])));
     // Crash: nothing leads to them; their pointers are copies of those of leaves in the list, or
     // the only ones to records that recovery frees.
     for (number, items) in [&items[..middle], &items[middle..]].iter().enumerate() {

@@ -19,7 +19,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use everleaf_index::{IndexError, InnerFrom, NoImage};
-use everleaf_pmem::{Media, PCell, PPtr, site};
+use everleaf_pmem::{Media, PCell, PPtr, planted, site};
 use everleaf_pool::{Pool, Run, Shutdown, Worker};
 
 use super::inner::Inner;
@@ -201,8 +201,9 @@ impl<'r> List<'r> {
         while !next.is_null() {
             list.reach(next.offset())?;
             let leaf = Leaf::at(media.region(), next.offset(), shape)?;
-            list.keys += leaf.fill(media)?.live() as u64;
             next = media.load(&leaf.head.next);
+            let skipped = planted(237) && next.is_null();
+            list.keys += if skipped { 0 } else { leaf.fill(media)?.live() as u64 };
         }
         Ok(list)
     }
@@ -264,7 +265,8 @@ fn clean<K: TreeKey, M: Media>(
     }
     for offset in listed {
         let leaf = Leaf::at(media.region(), *offset, shape)?;
-        strays.extend((leaf.fill(media)?.count()..shape.slots()).map(|slot| leaf.key(slot)));
+        let first = leaf.fill(media)?.count() + usize::from(planted(233));
+        strays.extend((first..shape.slots()).map(|slot| leaf.key(slot)));
     }
     strays.retain(|cell| media.load(*cell) != 0);
     if strays.is_empty() {
@@ -282,7 +284,7 @@ fn clean<K: TreeKey, M: Media>(
     // done again.
     let mut freed = Vec::new();
     for cell in strays {
-        if held.insert(media.load(cell)) {
+        if held.insert(media.load(cell)) || planted(234) {
             freed.push(cell);
         } else {
             media.store(cell, 0);

@@ -12,7 +12,7 @@
 use std::sync::atomic::Ordering;
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PPtr, Word, site};
+use everleaf_pmem::{Media, PPtr, Word, site, unless_planted};
 use everleaf_pool::Worker;
 
 use super::layout::{Anchor, ChangeLog, NodeHead, State};
@@ -158,7 +158,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         media.fence(site!("sorted.merge.M2.fence"));
 
         // M3: the node above. Crash: recovery looks whether it knows the right node.
-        parent.remove::<K, M>(media, parent_state, right_position);
+        unless_planted!(253, parent.remove::<K, M>(media, parent_state, right_position));
         K::discard(worker, &parent.head.key)?;
 
         // M4: the right node is freed and the log retired, in one exchange.

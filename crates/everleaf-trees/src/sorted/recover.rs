@@ -32,7 +32,7 @@ use std::sync::atomic::AtomicU64;
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PPtr, site};
+use everleaf_pmem::{Media, PPtr, planted, site};
 use everleaf_pool::{Pool, PoolError, Shutdown, Worker, Workers};
 use parking_lot::Mutex;
 
@@ -238,13 +238,13 @@ fn finish_split<K: TreeKey, M: Media>(
     let left = Node::at(pool, media.load(&log.left).offset(), shape)?;
     let (state, moved) =
         (recover_node::<K, M>(pool, worker, left)?, usize::from(new.state(media)?.count));
-    if usize::from(state.count) == shape.slots && moved < shape.slots {
+    if usize::from(state.count) == shape.slots && moved < shape.slots && !planted(242) {
         // R1: the old node loses what the new one has.
         left.truncate_again(media, state, shape.slots - moved);
     }
     let parent = Node::at(pool, media.load(&log.parent).offset(), shape)?;
     let state = recover_node::<K, M>(pool, worker, parent)?;
-    if parent.position_of_child(media, state, new.offset).is_some() {
+    if parent.position_of_child(media, state, new.offset).is_some() || planted(243) {
         return Ok(());
     }
     let Some(position) = parent.position_of_child(media, state, left.offset) else {
@@ -274,7 +274,7 @@ fn finish_merge<K: TreeKey, M: Media>(
     let media = pool.media();
     let removed = Node::at(pool, media.load(&log.removed).offset(), shape)?;
     let left = Node::at(pool, media.load(&log.absorber).offset(), shape)?;
-    if media.load(&left.head.next).offset() == removed.offset {
+    if media.load(&left.head.next).offset() == removed.offset && !planted(244) {
         // R2: the left node leads past the right one. Crash: it does, or this is done again. Fenced
         // before anything is freed.
         media.store(&left.head.next, media.load(&removed.head.next));

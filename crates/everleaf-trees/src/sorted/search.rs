@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, Media};
+use everleaf_pmem::{Counter, Media, planted};
 use everleaf_pool::Pool;
 
 use super::layout::{Anchor, MAX_LEVELS, State};
@@ -124,7 +124,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         let mut level = None;
         loop {
             let seen = self.locks.read(&relax, offset);
-            if !above.is_current() {
+            if !above.is_current() && !planted(251) {
                 return Ok(None);
             }
             let turned = self.turn(offset, level, destination);
@@ -255,7 +255,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         loop {
             let Located { node, state, seen } = self.descend(Destination::To(key))?;
             let found = self.find_in(node, state, key);
-            if seen.is_current() {
+            if seen.is_current() || planted(250) {
                 return found;
             }
             self.restarted();

@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, Media, PPtr, site};
+use everleaf_pmem::{Counter, Media, PPtr, planted, site};
 use everleaf_pool::Worker;
 
 use super::layout::{Anchor, NodeHead, Shape, State, node_bytes};
@@ -128,6 +128,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
 
         // C4: the log is retired. Crash: recovery finds all of it done. Durable before the old node
         // is unlocked: split again, it would not lead to `new`.
+        planted!(241, media.store(&log.left, PPtr::NULL));
         media.store(&log.separator, 0);
         media.store(&log.new, PPtr::NULL);
         media.order(site!("sorted.split.C4.order"));

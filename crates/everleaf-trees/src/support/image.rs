@@ -36,7 +36,7 @@ mod tests;
 use std::marker::PhantomData;
 
 use everleaf_index::{IndexError, NoImage};
-use everleaf_pmem::{LINE, Layout, Media, PCell, PPtr, WORD, persistent, site};
+use everleaf_pmem::{LINE, Layout, Media, PCell, PPtr, WORD, persistent, planted, site};
 use everleaf_pool::{
     Audit, KeyType, Node, NodeKind, Pool, PoolError, RootName, Seal, Shutdown, Worker,
 };
@@ -273,7 +273,7 @@ fn room<M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, bytes: u64) -> Option<
     let root = pool.root::<ImageRoot>(IMAGE).ok()?;
     let image = pool.media().load(&root.image);
     let last = pool.node(image).map_or(0, |head| pool.media().load(&head.number));
-    let number = last % (Seal::NUMBERS - 1) + 1;
+    let number = last % (Seal::NUMBERS - 1) + u64::from(!planted(230));
     let is_large_enough = !image.is_null() && pool.node_bytes(image).ok()? >= bytes;
     if !is_large_enough {
         // M1.

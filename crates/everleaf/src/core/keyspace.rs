@@ -17,6 +17,7 @@
 use std::ops::Bound;
 
 use everleaf_index::{IndexError, MAX_KEY_BYTES};
+use everleaf_pmem::planted;
 use everleaf_pool::KeyType;
 
 use crate::core::fetched::{Entry, Fetched};
@@ -201,7 +202,9 @@ impl Space {
                 Self::Numbers => Bound::Unbounded,
                 Self::Own => Bound::Excluded(OwnedKey::from(vec![ESCAPE, NAMED])),
                 _ => Bound::Excluded(OwnedKey::from(
-                    successor(&self.prefix()).unwrap_or_else(|| vec![ESCAPE; 3]),
+                    successor(&self.prefix())
+                        .filter(|_| !planted(337))
+                        .unwrap_or_else(|| vec![ESCAPE; 3]),
                 )),
             },
         })

@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, Media, PPtr, site};
+use everleaf_pmem::{Counter, Media, PPtr, planted, site};
 use everleaf_pool::Worker;
 
 use super::ConcurrentFpTree;
@@ -83,13 +83,14 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         media.flush(site!("fptree.split.C5.log"), &log.current);
         media.fence(site!("fptree.split.C5.fence"));
         drop(worker);
+        let guard = (!planted(215)).then_some(locked.guard); // Dropped at once, if not taken.
 
         let splits = self.inner.insert(&self.relax(), prepared, new_offset);
         self.leaves.fetch_add(1, Ordering::Relaxed);
         media.count(Counter::LeafSplits, 1);
         media.count(Counter::InnerSplits, splits);
         // Only now: a thread that waits for this leaf finds its keys' new place (L1).
-        drop(locked.guard);
+        drop(guard);
         Ok(())
     }
 
@@ -149,6 +150,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 pub(super) fn retire<M: Media>(media: &M, log: &WorkerLog) {
     // `current` without `new`: done. `new` without `current` would be a leaf to be freed, and it is
     // in the tree.
+    planted!(219, media.store(&log.current, PPtr::NULL));
     media.store(&log.bound, PPtr::NULL);
     media.store(&log.new, PPtr::NULL);
     media.order(site!("fptree.split.C5.order"));

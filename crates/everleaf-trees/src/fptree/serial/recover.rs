@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use everleaf_index::{IndexError, InnerFrom, NoImage};
-use everleaf_pmem::{Media, PPtr, site};
+use everleaf_pmem::{Media, PPtr, planted, site, unless_planted};
 use everleaf_pool::{Pool, Run, Shutdown, Worker};
 
 use super::{FpTree, groups};
@@ -185,7 +185,7 @@ fn recover_split<K: TreeKey, M: Media, S: Shape>(
         (live, SlotSet::EMPTY) if live == all => {
             if shape.owns_keys::<K>() {
                 // R1: copied pointers become null; left has them. Crash: the log is still valid.
-                for slot in all {
+                for slot in all.filter(|_| !planted(210)) {
                     media.store(new.key(slot), 0);
                 }
                 new.flush_keys(media, site!("fptree.recover.R1.forget"), all);
@@ -201,7 +201,7 @@ fn recover_split<K: TreeKey, M: Media, S: Shape>(
             // was committed.
             media.store(new.bitmap(), new_bitmap);
             media.flush(site!("fptree.recover.R2.new"), new.bitmap());
-            media.store(left.bitmap(), left_bitmap);
+            unless_planted!(208, media.store(left.bitmap(), left_bitmap));
             media.flush(site!("fptree.recover.R2.left"), left.bitmap());
             if !shape.owns_keys::<K>() {
                 // Records: R3 fences before the log is retired.
@@ -230,7 +230,7 @@ fn recover_split<K: TreeKey, M: Media, S: Shape>(
         }
     }
     // R4: the log is retired. Crash: it is gone, or all of the above is done again.
-    media.store(&log.current, PPtr::NULL);
+    unless_planted!(209, media.store(&log.current, PPtr::NULL));
     media.flush(site!("fptree.recover.R4.log"), &log.current);
     media.fence(site!("fptree.recover.R4.fence"));
     Ok(())

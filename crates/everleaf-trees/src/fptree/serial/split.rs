@@ -6,7 +6,7 @@
 //! record besides; records of keys: the forgetting of the moved pointers and 2 fences.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, Media, PPtr, site};
+use everleaf_pmem::{Counter, Media, PPtr, planted, site};
 
 use super::{FpTree, groups};
 use crate::fptree::layout::{Shape, SlotSet, SplitLog};
@@ -95,6 +95,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
 
         // S1: the log, `current` last. Crash: new.bitmap is 0 and left.bitmap is full, so recovery
         // forgets the split.
+        planted!(207, media.store(&log.current, PPtr::at(left_offset)));
         media.store(&log.left_bitmap, left_bitmap);
         media.store(&log.new_bitmap, new_bitmap);
         media.store(&log.new, PPtr::at(new_offset));

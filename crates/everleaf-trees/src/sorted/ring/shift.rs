@@ -21,7 +21,7 @@
 //! S1 value before key, within a line. S2 a move before the next one: within a line by order; if
 //! the destination lies in another line than the source it is flushed and fenced, as in the paper.
 
-use everleaf_pmem::{Media, site};
+use everleaf_pmem::{Media, planted, site};
 
 use super::super::layout::{Discipline, ShiftStep, State};
 use super::super::node::Node;
@@ -82,7 +82,7 @@ impl Moves {
             media.load(node.key(self.source(*index)))
                 == media.load(node.key(self.destination(*index)))
         };
-        (0..self.count).find(whole).map_or(0, |last| last + 1)
+        (0..self.count).find(whole).map_or(0, |last| last + usize::from(!planted(246)))
     }
 
     /// The words of the entry that a move moves, when `done` of the moves were made: `edge` is the
@@ -116,6 +116,7 @@ pub(super) fn shift<M: Media>(
     for index in from..moves.count {
         let (source, destination) = (moves.source(index), moves.destination(index));
         let (key, value) = node.load(media, source);
+        planted!(245, media.store(node.key(destination), key));
         media.store(node.value(destination), value);
         media.order(site!("circtree.shift.S1.order"));
         media.store(node.key(destination), key);

@@ -5,7 +5,7 @@
 //! of each where the terminator moves into a line of its own (one in four). Into an empty node: 2
 //! and 2.
 
-use everleaf_pmem::{Counter, Media, site};
+use everleaf_pmem::{Counter, Media, planted, site, unless_planted};
 
 use super::super::layout::State;
 use super::super::node::Node;
@@ -28,7 +28,7 @@ pub(in crate::sorted) fn insert_entry<K: TreeKey, M: Media>(
     }
     if count + 1 < node.slots() {
         // F0: the terminator, once more. Crash: the first one counts.
-        media.store(node.key(count + 1), 0);
+        unless_planted!(249, media.store(node.key(count + 1), 0));
         if !Node::share_line(count, count + 1) {
             media.flush(site!("fastfair.insert.F0.terminator"), node.key(count + 1));
             media.fence(site!("fastfair.insert.F0.fence"));
@@ -49,6 +49,7 @@ pub(in crate::sorted) fn insert_entry<K: TreeKey, M: Media>(
         }
     }
     // F2 COMMIT: the entry, its key last: into the hole, or in place of the terminator.
+    planted!(247, media.store(node.key(at), key));
     media.store(node.value(at), value);
     media.order(site!("fastfair.insert.F2.order"));
     media.store(node.key(at), key);

@@ -4,7 +4,7 @@
 //! Where the removed entry and those behind it lie in `n` lines: n flushes, n fences; byte-string
 //! keys one more of each. The only entry: 1 and 1.
 
-use everleaf_pmem::{Counter, Media, site};
+use everleaf_pmem::{Counter, Media, planted, site};
 
 use super::super::layout::State;
 use super::super::node::Node;
@@ -53,6 +53,7 @@ pub(super) fn close_hole<M: Media>(media: &M, node: Node<'_>, hole: usize, occup
         let (key, value) = node.load(media, slot + 1);
         // D1, of the first move COMMIT: key before value: with the key of its neighbour the slot is
         // a hole. Crash: recovery goes on.
+        planted!(248, media.store(node.value(slot), value));
         media.store(node.key(slot), key);
         media.order(site!("fastfair.remove.D1.order"));
         media.store(node.value(slot), value);

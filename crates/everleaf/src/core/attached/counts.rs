@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::Direction;
-use everleaf_pmem::{Media, PPtr};
+use everleaf_pmem::{Media, PPtr, planted};
 use everleaf_pool::slot_of_thread;
 use parking_lot::Mutex;
 
@@ -101,7 +101,7 @@ impl Count {
 
     fn expire(&mut self, until_ms: u64) {
         while let Some(first) = self.expiring.first_entry().filter(|e| *e.key() <= until_ms) {
-            self.present -= first.remove();
+            self.present -= first.remove() * i64::from(!planted(325));
         }
     }
 }
@@ -186,7 +186,7 @@ impl Counts {
         let mut part = self.parts[slot_of_thread(media, PARTS)].lock();
         let until_ms = part.until_ms;
         let count = part.by_space.entry(space).or_default();
-        for (value, by) in [(had, -1), (has, 1)] {
+        for (value, by) in [(had.filter(|_| !planted(324)), -1), (has, 1)] {
             if let Some(expires) = value {
                 count.add(expires, by, until_ms);
             }

@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use crossbeam_utils::CachePadded;
-use everleaf_pmem::Media;
+use everleaf_pmem::{Media, planted};
 use everleaf_pool::{Pool, RootName};
 use parking_lot::{Mutex, MutexGuard};
 use rustc_hash::FxHasher;
@@ -109,7 +109,7 @@ impl Expiring {
         }
         let mut entry = (had.unwrap_or(0), key.to_owned());
         let mut part = self.part(key).lock();
-        if had.is_some() {
+        if had.is_some() && !planted(332) {
             part.remove(&entry);
         }
         if let Some(expires_ms) = has {

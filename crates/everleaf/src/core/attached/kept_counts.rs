@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everleaf_pmem::{Media, PCell, PPtr, persistent};
+use everleaf_pmem::{Media, PCell, PPtr, persistent, planted};
 use everleaf_pool::{KeyType, Pool, Record, RootName};
 
 use super::counts::{Count, Counted};
@@ -57,7 +57,8 @@ pub(super) fn take<M: Media>(pool: &Arc<Pool<M>>) -> Result<Option<Counted>, Err
         return Ok(None);
     }
     let counted = pool.copy_record(record).ok().and_then(|bytes| of_bytes(&bytes));
-    match pool.worker()?.free_from(cell) {
+    let freed = if planted(327) { Ok(()) } else { pool.worker()?.free_from(cell) };
+    match freed {
         Err(error) if counted.is_some() => Err(error.into()),
         // What is damaged now is never taken.
         _ => Ok(counted),

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::ops::{Bound, ControlFlow};
 
 use everleaf_index::Direction;
-use everleaf_pmem::Media;
+use everleaf_pmem::{Media, planted};
 
 use super::Attached;
 use super::durable::wait;
@@ -62,7 +62,7 @@ impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
                 Some(offset) => Some(value_record(&records, offset, &KeyBytes::of(key))?.found()),
                 None => None,
             };
-            take(found.filter(|found| !now.is_past(found.expires_ms)));
+            take(found.filter(|found| !now.is_past(found.expires_ms) || planted(320)));
             Ok::<_, Error>(())
         };
         let (there, later) = self.read(|live| {
@@ -123,7 +123,7 @@ impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
                     }
                     let there = found.iter().enumerate().filter_map(|(i, f)| Some((i, (*f)?)));
                     there
-                        .filter(|(_, found)| !now.is_past(found.expires_ms))
+                        .filter(|(_, found)| !now.is_past(found.expires_ms) || planted(321))
                         .for_each(|(i, found)| show(group * GROUP + i, found));
                     Ok::<_, Error>(true)
                 };
@@ -162,7 +162,7 @@ impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
                 let key = K::widen(key);
                 let offset = words.first().copied().unwrap_or(0);
                 match value_record(&records, offset, &KeyBytes::of(key)) {
-                    Ok(record) if !expired && now.is_past(record.expires_ms) => {
+                    Ok(record) if !expired && !planted(319) && now.is_past(record.expires_ms) => {
                         ControlFlow::Continue(())
                     }
                     Ok(record) => visit(key, record.found()),

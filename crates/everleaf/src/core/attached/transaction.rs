@@ -20,7 +20,7 @@ use std::ops::{Bound, ControlFlow};
 use std::time::Duration;
 
 use everleaf_index::Direction;
-use everleaf_pmem::Media;
+use everleaf_pmem::{Media, planted};
 
 use super::Attached;
 use super::durable::wait;
@@ -48,7 +48,7 @@ impl<M: Media, K: StoreKey> Transacting for Attached<M, K> {
             let number = live.lock_of(narrow);
             {
                 let _lock = live.lock_to_read(narrow);
-                if live.version(number) == reads.versions[number] {
+                if live.version(number) == reads.versions[number] || planted(317) {
                     reads.points.insert(key.to_owned(), current(live, key, reads.now_ms)?);
                     return Ok(self.pending_of(live, narrow));
                 }
@@ -77,7 +77,7 @@ impl<M: Media, K: StoreKey> Transacting for Attached<M, K> {
             life.check()?;
             let step = (limit.min(BATCH_ENTRIES), BATCH_BYTES);
             let mut entries = entries_in(live, &whole, end, step, reads.now_ms)?;
-            if !live.is_unchanged(&reads.versions) {
+            if !live.is_unchanged(&reads.versions) && !planted(318) {
                 let _locks = live.lock_all(live.every_lock(), &[]);
                 renew(live, reads)?;
                 entries = entries_in(live, &whole, end, (limit, usize::MAX), reads.now_ms)?;
@@ -114,7 +114,8 @@ impl<M: Media, K: StoreKey> Transacting for Attached<M, K> {
             let mut locks = if reads.ranges.is_empty() {
                 let number =
                     |key: &OwnedKey| Ok::<_, Error>(live.lock_of(K::narrow(key.as_ref())?));
-                let numbers = reads.points.keys().map(number).collect::<Result<Vec<_>, _>>()?;
+                let read = reads.points.keys().filter(|_| !planted(316));
+                let numbers = read.map(number).collect::<Result<Vec<_>, _>>()?;
                 live.lock_all(numbers, &keys)
             } else {
                 live.lock_all(live.every_lock(), &keys)
@@ -141,12 +142,13 @@ fn renew<M: Media, K: StoreKey>(live: &Live<M, K>, reads: &mut Reads) -> Result<
 fn is_as_read<M: Media, K: StoreKey>(live: &Live<M, K>, reads: &Reads) -> Result<bool, Error> {
     for (key, seen) in &reads.points {
         let number = live.lock_of(K::narrow(key.as_ref())?);
-        let changed = live.version(number) != reads.versions[number];
+        let mut changed = live.version(number) != reads.versions[number];
+        changed &= !(planted(315) && seen.is_none());
         if changed && current(live, key.as_ref(), reads.now_ms)? != *seen {
             return Ok(false);
         }
     }
-    if reads.ranges.is_empty() || live.is_unchanged(&reads.versions) {
+    if reads.ranges.is_empty() || live.is_unchanged(&reads.versions) || planted(314) {
         return Ok(true);
     }
     for range in &reads.ranges {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use everleaf_pmem::{Media, PPtr};
+use everleaf_pmem::{Media, PPtr, planted};
 use everleaf_pool::Record;
 
 use super::Attached;
@@ -73,7 +73,8 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     ) -> Result<Written, Error> {
         life.check()?;
         let key = K::widen(narrow);
-        self.expiring.mark(&live.pool, new.is_some_and(|new| new.expires_ms.is_some()))?;
+        let expires = new.is_some_and(|new| new.expires_ms.is_some()) && !planted(331);
+        self.expiring.mark(&live.pool, expires)?;
         let mut lock = live.lock_to_write(narrow);
         let _note = self.note(live, &[narrow]); // Dropped before the lock.
         if let (Condition::Always, Some(new), true) = (&condition, new, self.snapshots.is_empty()) {
@@ -88,7 +89,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         }
         let linked = live.linked(narrow)?;
         let expired = linked.is_some_and(|linked| Now::of(self).is_past(linked.expires_ms));
-        let was_present = linked.is_some() && !expired;
+        let was_present = linked.is_some() && (!expired || planted(322));
         let old = linked.map_or(PPtr::NULL, |linked| linked.record);
         let done = match condition {
             Condition::Always => true,
@@ -178,7 +179,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         }
         let changes: Vec<Change<'_, K>> =
             outcomes.iter().filter_map(|(key, outcome)| outcome.change::<K>(*key)).collect();
-        for change in &changes {
+        for change in changes.iter().filter(|_| !planted(328)) {
             self.keep_image(live, K::widen(change.key), change.old)?;
         }
         if !changes.is_empty() {

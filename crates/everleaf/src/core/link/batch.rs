@@ -25,7 +25,7 @@
 //! On an engine of epochs a batch is what `link/epochs.rs` says.
 
 use everleaf_index::{BatchSteps, Index, IndexError};
-use everleaf_pmem::{Media, PPtr};
+use everleaf_pmem::{Media, PPtr, planted};
 use everleaf_pool::{Lease, PendingBatch, Record, Worker};
 
 use super::{Live, Unsettled, foreign_record, with_parts};
@@ -83,7 +83,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         let mut steps = Steps { worker: &mut worker, reached: Reached::Nothing };
         // P2 COMMIT, P3, and P4 where the engine takes part.
         let linked = {
-            let _scans_wait = self.lock_scans_out();
+            let _scans_wait = (!planted(301)).then(|| self.lock_scans_out());
             link_all(&*self.index, links, &mut steps)
         };
         let reached = steps.reached;
@@ -119,10 +119,11 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         };
         let owned: Vec<(K::Owned, _, _)> =
             links.iter().map(narrow).collect::<Result<_, Error>>()?;
-        let links: Vec<Link<K::Ref<'_>>> = owned
+        let mut links: Vec<Link<K::Ref<'_>>> = owned
             .iter()
             .map(|(key, old, new)| Link { key: K::borrow(key), old: *old, new: *new })
             .collect();
+        planted!(304, links.retain(|link| link.new.is_null()));
         let settled = settle(&*self.index, &links)?;
         self.workers.lease()?.resolve_batch(batch, settled.is_ok())?;
         Ok(())
@@ -206,7 +207,8 @@ pub(super) fn settle<K: StoreKey>(
 ) -> Result<Result<(), Error>, Error> {
     let (puts, removals): (Vec<_>, Vec<_>) = links.iter().partition(|link| !link.new.is_null());
     let forward = |link: &&Link<K::Ref<'_>>| make_hold(index, link.key, link.new);
-    match puts.iter().chain(&removals).try_for_each(forward) {
+    let (first, then) = if planted(303) { (&removals, &puts) } else { (&puts, &removals) };
+    match first.iter().chain(then).try_for_each(forward) {
         Ok(()) => Ok(Ok(())),
         Err(refusal) => {
             take_back(index, links)?;
@@ -217,6 +219,7 @@ pub(super) fn settle<K: StoreKey>(
 
 /// The contrary of P3.
 fn take_back<K: StoreKey>(index: &dyn Index<K>, links: &[Link<K::Ref<'_>>]) -> Result<(), Error> {
+    planted!(302, return Ok(()));
     links.iter().rev().try_for_each(|link| make_hold(index, link.key, link.old))
 }
 

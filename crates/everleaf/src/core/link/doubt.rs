@@ -13,7 +13,7 @@
 //! doubt, by the key in its record.
 
 use everleaf_index::{IndexError, LinkSteps, Links};
-use everleaf_pmem::{Media, PPtr};
+use everleaf_pmem::{Media, PPtr, planted};
 use everleaf_pool::{Doubt, Lease, Pool, Record, Worker};
 
 use super::{Linked, Live, Unsettled, foreign_record, linked_record, with_parts};
@@ -148,7 +148,8 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             return Ok(0);
         }
         let held = doubts.iter().map(|doubt| self.holds_record(doubt));
-        let held = held.collect::<Result<Vec<bool>, Error>>()?;
+        let mut held = held.collect::<Result<Vec<bool>, Error>>()?;
+        planted!(309, held.fill(true));
         Ok(self.pool.end_doubts(doubts, &held)?)
     }
 
@@ -158,6 +159,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             .and_then(|found| key_of_bytes(found.key, K::TYPE))
             .and_then(|key| K::narrow(key).ok());
         let Some(key) = key else { return Ok(false) };
-        Ok(self.index.get(key)? == Some(doubt.record().offset()))
+        let found = self.index.get(key)?;
+        Ok(found == Some(doubt.record().offset()) || planted(308) && found.is_some())
     }
 }

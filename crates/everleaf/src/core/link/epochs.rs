@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::{EpochPart, EpochTimer, IndexError};
-use everleaf_pmem::{LINE, Media, PPtr};
+use everleaf_pmem::{LINE, Media, PPtr, planted};
 use everleaf_pool::{EpochWorker, Pool, Record, slot_of_thread};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -213,7 +213,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             let linked = changed.is_ok() || holds(&*self.index, key, old, new)?;
             // P3: old is retired, or new if the index refused.
             let unlinked = if linked { old } else { new };
-            if !unlinked.is_null() {
+            if !unlinked.is_null() && !planted(335) {
                 worker.retire(unlinked)?;
             }
             std::mem::forget(unsettled);
@@ -246,7 +246,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             };
             // P3.
             for link in &links {
-                let unlinked = if done.is_ok() { link.old } else { link.new };
+                let unlinked = if done.is_ok() || planted(336) { link.old } else { link.new };
                 if !unlinked.is_null() {
                     worker.retire(unlinked)?;
                 }

@@ -17,7 +17,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crossbeam_utils::Backoff;
-use everleaf_pmem::Media;
+use everleaf_pmem::{Media, planted};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rustc_hash::FxHasher;
 
@@ -61,7 +61,7 @@ impl WriteLock<'_> {
     }
 
     fn begin(&mut self, of_batch: u64) {
-        if !self.changed {
+        if !self.changed && !planted(310) {
             self.changed = true;
             let odd = self.version.load(Ordering::Relaxed) + 1;
             self.version.store(odd | of_batch, Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl Drop for WriteLock<'_> {
     fn drop(&mut self) {
         if self.changed {
             let odd = self.version.load(Ordering::Relaxed);
-            let batches = if odd & OF_BATCH == 0 { 0 } else { BATCHES };
+            let batches = if odd & OF_BATCH == 0 || planted(312) { 0 } else { BATCHES };
             let even = (odd & !OF_BATCH) + 1 + batches;
             self.version.store(even & !OF_BATCH, Ordering::Release);
         }
@@ -134,7 +134,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         fence(Ordering::Acquire);
         let now = self.version(lock);
         let (of_batch, batches) = ((now | before) & OF_BATCH != 0, (now ^ before) >= BATCHES);
-        !(of_batch || batches || M::DURABLE_LATER && !now.is_multiple_of(2))
+        planted(311) || !(of_batch || batches || M::DURABLE_LATER && !now.is_multiple_of(2))
     }
 
     /// As [`lock_to_read`](Self::lock_to_read), for many keys.
@@ -154,6 +154,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         shared: impl IntoIterator<Item = usize>,
         written: &[K::Ref<'_>],
     ) -> Vec<Held<'_>> {
+        let written = if planted(313) { &written[1..] } else { written };
         let alone = self.locks_of(written.iter().copied());
         let mut locks: Vec<usize> = shared.into_iter().chain(alone.iter().copied()).collect();
         locks.sort_unstable();

@@ -2,10 +2,12 @@
 
 mod imports;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use everleaf::Engine;
+use everleaf_log::Weak;
 use everleaf_testkit::{POOL_SITES, engine_sites};
 
 use self::imports::{ModulePath, Sources};
@@ -72,4 +74,42 @@ fn barriers_are_those_of_the_code_and_not_of_its_tests() {
     let families = ["sorted.", "fastfair."];
     assert!(names.iter().all(|name| families.iter().any(|family| name.starts_with(family))));
     assert_eq!(engine_sites(Engine::BTreeMap).count(), 0);
+}
+
+/// The files of a folder and of those below it.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+/// The mistakes of `planted(NUMBER)`, `planted!(NUMBER, ..)` and `unless_planted!(NUMBER, ..)`.
+fn planted_in(code: &str) -> impl Iterator<Item = u32> {
+    let after = code.split("planted").skip(1);
+    let numbers = after.filter_map(|after| after.trim_start_matches('!').strip_prefix('('));
+    numbers.filter_map(|after| after[..after.find([',', ')'])?].parse().ok())
+}
+
+#[test]
+fn planted_mistakes_are_where_their_table_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let table = include_str!("../../../planted.tsv");
+    let row = |line: &str| {
+        let [number, file, what, killer] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("no row: {line}");
+        };
+        assert!(!what.is_empty() && killer.split(' ').count() >= 3, "{line}");
+        (number.parse().unwrap(), file.to_owned())
+    };
+    let rows: BTreeSet<(u32, String)> = table.lines().skip(1).map(row).collect();
+    assert_eq!(rows.len(), table.lines().count() - 1, "a number is there twice");
+    let mut found = BTreeSet::new();
+    for path in crates().iter().flat_map(|folder| files_below(&folder.join("src"))) {
+        let file = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+        // The rules of the log have their numbers by their order.
+        let rules = if file.ends_with("weak.rs") { Weak::ALL.len() } else { 0 };
+        let code = fs::read_to_string(&path).unwrap();
+        let numbers = (1..).take(rules).chain(planted_in(&code));
+        found.extend(numbers.map(|number| (number, file.clone())));
+    }
+    assert_eq!(found, rows);
 }
