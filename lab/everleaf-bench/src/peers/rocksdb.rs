@@ -57,7 +57,7 @@ impl<K: BenchKey> ByteStore<K> for RocksDb {
     fn put_all(&self, keys: &[K], values: &[Vec<u8>]) -> Result<(), BenchError> {
         let mut batch = WriteBatch::default();
         keys.iter().zip(values).for_each(|(key, value)| batch.put(key.bytes(), value));
-        self.database.write_opt(&batch, &self.writes).map_err(failed)
+        self.database.write_opt(batch, &self.writes).map_err(failed)
     }
     fn delete(&self, key: &K) -> Result<(), BenchError> {
         self.database.delete_opt(key.bytes(), &self.writes).map_err(failed)
