@@ -40,7 +40,7 @@ use everleaf_pmem::{LINE, Media};
 use crate::LogError;
 use crate::control::{Control, Place, Stamp};
 use crate::core::Core;
-use crate::disk::{BLOCK, is_full};
+use crate::disk::BLOCK;
 use crate::lines::PAGE_LINES;
 use crate::spares::remove_unused;
 use crate::weak::Weak;
@@ -184,31 +184,16 @@ impl Core {
     pub(crate) fn lengthen(&self, bytes: u64) -> Result<(), LogError> {
         let action = "lengthening the pool";
         let _growing = self.growing.lock();
+        self.check_length()?; // What is added must not hide that it was truncated.
         let had = self.base.length().map_err(LogError::io(action))?;
         let bytes = bytes.next_multiple_of(BLOCK);
         if had < bytes {
-            let allocate = || self.base.allocate(bytes).map_err(LogError::io(action));
-            match allocate() {
-                Err(LogError::Io { source, .. }) if is_full(&source) && self.give_up_spares() => {
-                    allocate()?;
-                }
-                allocated => allocated?,
-            }
+            self.base.allocate(bytes).map_err(LogError::io(action))?;
             self.base
                 .sync()
                 .map_err(|source| LogError::Media(self.fail("syncing the pool", source)))?;
         }
         Ok(())
-    }
-
-    /// Removes spares, where the disk is full. Whether there were any.
-    fn give_up_spares(&self) -> bool {
-        let (spares, disk) = {
-            let mut log = self.log.lock();
-            (std::mem::take(&mut log.spares), log.spares().disk)
-        };
-        // One that stays is removed by the next opening.
-        spares.iter().filter(|spare| disk.remove(spare).is_ok()).count() > 0
     }
 
     /// Lines of the image.

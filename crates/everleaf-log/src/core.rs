@@ -287,7 +287,12 @@ impl Core {
         for file in files {
             file.sync().map_err(|source| self.fail("syncing the log", source))?;
         }
-        self.log.lock().note_synced(place);
+        let wants_spare = {
+            let mut log = self.log.lock();
+            log.note_synced(place);
+            log.wants_spare()
+        };
+        self.signals.note_commit(wants_spare);
         self.durable_ms.fetch_max(begun_ms, Relaxed);
         Ok(point)
     }
@@ -333,11 +338,10 @@ impl Core {
         } else {
             next.notify_all();
         }
-        self.signals.note_commit();
     }
 
-    /// As [`wait_for`](Self::wait_for); holds the caller up while the log is too long, or the image
-    /// takes too much memory. The caller holds nothing.
+    /// As [`wait_for`](Self::wait_for), of 0 for nothing; holds the caller up while the log is too
+    /// long, or the image takes too much memory. The caller holds nothing.
     pub(crate) fn wait(&self, point: u64) -> Result<(), MediaError> {
         match point {
             0 => self.wait_if_old()?,
@@ -359,6 +363,7 @@ impl Core {
         self.signals.want_checkpoint();
         while self.length_bytes() > 2 * self.options.log_bytes {
             self.check()?;
+            self.signals.want_checkpoint();
             self.signals.wait_for_room(Duration::from_millis(20));
         }
         Ok(())

@@ -99,9 +99,3 @@ pub(crate) const BLOCK: u64 = 4096;
 pub(crate) const fn to_block(bytes: u64) -> u64 {
     bytes.next_multiple_of(BLOCK)
 }
-
-/// Whether there is no room, for whatever reason.
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | FileTooLarge | QuotaExceeded)
-}

@@ -79,6 +79,12 @@ impl Lines {
         self.parts[(line / PART_LINES) as usize].get_or_init(Part::new)
     }
 
+    /// Makes the part of a line, so that nothing is allocated under its latch.
+    #[inline]
+    pub(crate) fn prepare(&self, line: u64) {
+        self.part(line);
+    }
+
     /// Notes words that were stored to. Whether their page had no memory of its own before.
     #[inline]
     pub(crate) fn add(&self, line: u64, words: u8) -> bool {

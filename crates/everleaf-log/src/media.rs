@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::LogError;
 use crate::core::{Core, media_error};
-use crate::disk::{Disk, is_full};
+use crate::disk::Disk;
 use crate::recover::{self, Base};
 use crate::thread::Background;
 use crate::weak::{Weak, Weakness};
@@ -35,7 +35,7 @@ pub struct LogOptions {
     /// How often what was captured is made durable without being asked for; none: never.
     pub interval: Option<Duration>,
     /// Whether a thread of its own makes checkpoints and everything else that nobody waits for.
-    /// Without one, whoever waits for durability does.
+    /// Without one, whoever waits for durability, or for memory, does.
     pub background: bool,
     pub(crate) weak: Weakness,
 }
@@ -120,11 +120,12 @@ impl Logged {
         self.closes.store(false, Relaxed);
     }
 
-    /// Reads a cell that is to be stored to: where its page is on the disk only, the disk is waited
-    /// for here, and not under a latch.
+    /// Reads a cell of a line that is to be stored to: where its page is on the disk only, the disk
+    /// is waited for here, and not under a latch, unless the page is given back in between.
     #[inline(always)]
-    fn fault_in<T: Word>(&self, cell: &PCell<T>) {
+    fn fault_in<T: Word>(&self, line: u64, cell: &PCell<T>) {
         std::hint::black_box(self.load(cell).into_word());
+        self.core.lines.prepare(line);
     }
 
     fn place(&self, offset: u64) -> (u64, u8) {
@@ -176,7 +177,7 @@ impl Media for Logged {
     #[inline]
     fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
         let (line, word) = self.place(self.region().pointer_to(cell).offset());
-        self.fault_in(cell);
+        self.fault_in(line, cell);
         let latch = self.core.latch(line);
         self.core.hardware.store(cell, value);
         let is_first = self.core.lines.add(line, word);
@@ -194,6 +195,7 @@ impl Media for Logged {
             if found.into_word() == current.into_word() { Ok(()) } else { Err(found) }
         };
         compare()?;
+        self.core.lines.prepare(line);
         let latch = self.core.latch(line);
         compare()?;
         let exchanged = self.core.hardware.compare_exchange(cell, current, new);
@@ -243,7 +245,7 @@ impl Media for Logged {
     /// Stored under one latch, so no capture sees a part; captured at once.
     fn write_line(&self, _site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
         let number = self.region().pointer_to(line).offset() / LINE as u64;
-        self.fault_in(&line.0[0]);
+        self.fault_in(number, &line.0[0]);
         {
             let _latch = self.core.latch(number);
             for (cell, word) in line.0.iter().zip(words) {
@@ -299,4 +301,10 @@ impl Media for Logged {
         })?;
         self.region().grow(new_len)
     }
+}
+
+/// Whether there is no room, for whatever reason.
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | FileTooLarge | QuotaExceeded)
 }

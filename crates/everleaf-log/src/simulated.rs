@@ -183,11 +183,6 @@ impl State {
         file == 0 || self.names.values().any(named)
     }
 
-    /// Whether a file has a name now, or is the pool's.
-    fn is_there(&self, file: usize) -> bool {
-        file == 0 || self.names.values().any(|(now, _)| *now == Some(file))
-    }
-
     fn is_off(&self) -> bool {
         self.cut.is_some_and(|cut| self.operations > cut)
     }
@@ -375,11 +370,7 @@ impl DiskFile for SimulatedFile {
 
     fn allocate(&self, length: u64) -> io::Result<()> {
         let mut state = operate(&self.state)?;
-        let takes_room = |(file, content): (usize, &Content)| match state.is_there(file) {
-            true => content.cached.len(),
-            false => 0,
-        };
-        let all: usize = state.files.iter().enumerate().map(takes_room).sum();
+        let all: usize = state.files.iter().map(|content| content.cached.len()).sum();
         let content = &state.files[self.file];
         let more = (length as usize).saturating_sub(content.cached.len());
         if state.room.is_some_and(|room| (all + more) as u64 > room) {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,6 +26,9 @@ pub(crate) struct Signals {
     stopped: Condvar,
     /// A group was committed that the thread does not know of.
     committed: AtomicBool,
+    /// The thread sleeps until a group is committed. Otherwise it looks by itself after a while:
+    /// to wake it for each would cost who commits a tenth of a sync.
+    asleep: AtomicBool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -35,9 +38,10 @@ struct Wanted {
 }
 
 impl Signals {
-    /// A group was committed.
-    pub(crate) fn note_commit(&self) {
-        if !self.committed.load(Acquire) && !self.committed.swap(true, AcqRel) {
+    /// A group was committed; whether a segment should be made ahead of need.
+    pub(crate) fn note_commit(&self, wants_spare: bool) {
+        let is_first = !self.committed.load(Acquire) && !self.committed.swap(true, SeqCst);
+        if wants_spare || is_first && self.asleep.load(SeqCst) {
             let _wanted = self.wanted.lock();
             self.wake.notify_one();
         }
@@ -129,8 +133,13 @@ fn run(core: &Core) {
             if !wanted.stop && !wanted.checkpoint {
                 if active {
                     core.signals.wake.wait_for(&mut wanted, IDLE);
-                } else if !core.signals.committed.load(Acquire) {
-                    core.signals.wake.wait(&mut wanted);
+                } else {
+                    // Either this sees the commit, or who commits sees that it sleeps.
+                    core.signals.asleep.store(true, SeqCst);
+                    if !core.signals.committed.load(SeqCst) {
+                        core.signals.wake.wait(&mut wanted);
+                    }
+                    core.signals.asleep.store(false, SeqCst);
                 }
             }
             *wanted

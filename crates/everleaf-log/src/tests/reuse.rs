@@ -1,6 +1,6 @@
 //! Segments that are used again, with stale groups in them.
 
-use everleaf_pmem::{MapError, Media};
+use everleaf_pmem::Media;
 
 use super::chains::{History, broken_without, end, fail_power, open_base, session};
 use super::*;
@@ -64,23 +64,6 @@ fn a_log_that_has_its_length_takes_no_zeros() {
         assert!(spares(&disk) <= old.len(), "those of the session before are gone");
         media.kill();
     }
-}
-
-#[test]
-fn spares_make_room_for_a_pool_that_grows_on_a_full_disk() {
-    let (disk, media) = created(None);
-    let mut program = Program::default();
-    program.run(&media, 60);
-    let found = spares(&disk);
-    assert!(found > 0);
-    let length = |name: &String| disk.open(name).unwrap().length().unwrap();
-    let taken: u64 = disk.names().unwrap().iter().map(length).sum();
-    disk.limit_room(taken + BYTES);
-    let grown = |blocks: u64| media.grow(BYTES + blocks * 4096);
-    grown(2).unwrap();
-    assert_eq!(spares(&disk), 0, "of {found}");
-    assert!(matches!(grown(100), Err(MapError::DiskFull { .. })));
-    media.kill();
 }
 
 #[test]

@@ -391,8 +391,8 @@ impl Store {
     ///
     /// It changes nothing where calls return durable without a sync (persistent memory), or promise
     /// less than [`Immediate`](crate::DurabilityMode::Immediate). [`sync`](Self::sync) waits here
-    /// too, and so does a write that makes the pool grow, or finds the log twice as long as it
-    /// should be.
+    /// too, and so does a write that makes the pool grow, and any call that finds the log twice as
+    /// long as it should be, or the memory nearly taken.
     ///
     /// # Examples
     /// ```

@@ -477,6 +477,12 @@ fn a_pool_that_is_read_whole_is_not_the_files_any_more_whether_it_is_written_or_
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         file.set_len(4096).unwrap();
         assert_eq!(store.get("a").unwrap(), Some(vec![7; 9000]));
+        if !read_only {
+            // A growth does not hide it.
+            let refused = (0..10).find_map(|i| store.put([i], vec![i; 100_000]).err());
+            let refused = format!("{:?}", refused.expect("no write was refused"));
+            assert!(refused.contains("truncated"), "{refused}");
+        }
         std::mem::forget(store); // It cannot be closed.
     }
 }

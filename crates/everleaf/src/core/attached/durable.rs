@@ -49,7 +49,8 @@ pub(super) struct Pending<M: Media> {
 }
 
 impl<M: Media> Pending<M> {
-    /// What is put off is not waited for, but room in a log that has become too long is.
+    /// What is put off is not waited for, but room is, in a log that has become too long and in
+    /// memory; and a log that has failed is an error.
     fn wait(self) -> Result<(), Error> {
         let is_put_off = self.point != DurablePoint::REACHED
             && behind::puts_off(Arc::as_ptr(&self.pool).addr(), self.point.number());

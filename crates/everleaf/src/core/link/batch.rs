@@ -93,7 +93,8 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             return linked?;
         }
         let settled = linked?;
-        // P4, P5. Crash: P3 is done again, which changes nothing, and then this.
+        // P4 where it has not been done yet, and P5. Crash: P3 is done again, which changes
+        // nothing, and then this.
         match reached {
             Reached::Marks => worker.end_batch(true)?,
             _ => worker.settle_batch(settled.is_ok())?,
