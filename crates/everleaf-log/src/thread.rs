@@ -26,8 +26,8 @@ pub(crate) struct Signals {
     stopped: Condvar,
     /// A group was committed that the thread does not know of.
     committed: AtomicBool,
-    /// The thread sleeps until a group is committed. Otherwise it looks by itself after a while:
-    /// to wake it for each would cost who commits a tenth of a sync.
+    /// The thread sleeps until a group is committed. Otherwise it looks by itself after a while,
+    /// and who commits makes no system call for it.
     asleep: AtomicBool,
 }
 
