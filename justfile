@@ -38,3 +38,7 @@ deny:
 # Make the planted mistakes, and see that the tests notice each: just planted 17 301
 planted *NUMBERS:
     ./planted.sh {{NUMBERS}}
+
+# Any bytes wherever users' bytes can reach, for half an hour or MINUTES: just fuzz 5 redis script
+fuzz *WORDS:
+    ./fuzz.sh {{WORDS}}

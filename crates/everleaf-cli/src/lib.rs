@@ -3,6 +3,7 @@
 //!
 //! Map of the files: `cli` (the command line) · `commands/` (one file a command) · `lab` (commands
 //! of the laboratory's program) · `load/` (the files that `load` reads) · `input` (opening them) ·
+//! `internal` (for the fuzzer) ·
 //! `target` (which tree, which keys) · `keys` (arguments as keys) · `arguments` (kinds of keys,
 //! parameters of engines) · `names` (what completions offer) · `failure` (exit codes and sentences)
 //! · `size` (64KiB) · `escape` (what `scan` shows) · `progress` (bars) · `rtm` (which
@@ -17,6 +18,8 @@ mod commands;
 mod escape;
 pub mod failure;
 mod input;
+#[doc(hidden)]
+pub mod internal;
 mod keys;
 mod lab;
 mod load;

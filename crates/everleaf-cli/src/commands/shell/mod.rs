@@ -17,7 +17,7 @@ use rustyline::{CompletionType, Config, Editor};
 use signal_hook::consts::SIGINT;
 
 use self::complete::Completion;
-use self::session::{After, Session};
+pub use self::session::{After, Session};
 use crate::failure::{Failure, Outcome, complain};
 use crate::input;
 

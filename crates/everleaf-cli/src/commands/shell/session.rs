@@ -21,10 +21,13 @@ use crate::target::life;
 /// What becomes of the shell after a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum After {
+    /// The next line is done.
     GoOn,
+    /// The same; this one failed.
     Failed,
     /// The lines of a file are to be done.
     Read(PathBuf),
+    /// It ends.
     Quit,
 }
 
@@ -43,6 +46,7 @@ pub struct Session<'s> {
 type Sentence = String;
 
 impl<'s> Session<'s> {
+    /// In the default tree.
     pub fn new(store: &'s Store) -> Self {
         let interrupted = Arc::new(AtomicBool::new(false));
         let tree = store.default_tree().clone();
@@ -66,6 +70,7 @@ impl<'s> Session<'s> {
         self.tree.clone()
     }
 
+    /// What stands before the next line.
     pub fn prompt(&self) -> String {
         let batch = self.batch.as_ref().map_or(String::new(), |batch| {
             format!(" ({})", display_counted(batch.len() as u64, "write"))
