@@ -125,7 +125,7 @@ impl<M: Media> Pool<M> {
         }
         let identity =
             IdentityImage { format: format.clone(), uuid, max_bytes: media.region().max_len() };
-        let pool = Self::over(media, &identity);
+        let pool = Self::over(media, &identity)?;
         pool.lay_out(bytes)?;
         let header = pool.header()?;
         identity.write_body(&pool.media, &header.identity);
@@ -182,9 +182,9 @@ impl<M: Media> Pool<M> {
         Ok(())
     }
 
-    fn over(media: M, identity: &IdentityImage) -> Self {
-        let chunks = Chunks::new(media.region().max_len());
-        Self {
+    fn over(media: M, identity: &IdentityImage) -> Result<Self, PoolError> {
+        let chunks = Chunks::new(media.region().max_len())?;
+        Ok(Self {
             media,
             format: identity.format.clone(),
             uuid: identity.uuid,
@@ -193,7 +193,7 @@ impl<M: Media> Pool<M> {
             slots: Mutex::new(0),
             growing: Mutex::new(()),
             drawing: Drawing::default(),
-        }
+        })
     }
 
     fn identity_on(media: &M) -> Result<IdentityImage, PoolError> {
@@ -225,7 +225,7 @@ impl<M: Media> Pool<M> {
     ) -> Result<(Arc<Self>, Opened, T), E> {
         let identity = Self::identity_on(&media)?;
         let accepted = accept(&identity.format)?;
-        let pool = Self::over(media, &identity);
+        let pool = Self::over(media, &identity)?;
         pool.add_extents()?;
         let left = pool.check_state()?;
         let seal = if left == Left::Closed { Seal::on(&pool)? } else { None };
@@ -248,7 +248,7 @@ impl<M: Media> Pool<M> {
     /// As [`open`](Pool::open) if the identity cannot be read: then nothing is known of the pool.
     pub fn open_damaged(media: M) -> Result<(Arc<Self>, Opened, Vec<PoolError>), PoolError> {
         let identity = Self::identity_on(&media)?;
-        let pool = Self::over(media, &identity);
+        let pool = Self::over(media, &identity)?;
         let mut complaints: Vec<PoolError> = pool.add_extents().err().into_iter().collect();
         let mut doubts = pool.keep_doubts().unwrap_or_else(|error| {
             complaints.push(error);

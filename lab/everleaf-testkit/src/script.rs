@@ -381,14 +381,25 @@ pub(crate) fn random_write(kind: u32, key: Key, value: u64) -> Operation {
     }
 }
 
-/// The words of a line that are keys.
+/// The words of a line that are keys. What stands in what is as in lines that are read; nothing
+/// else is looked into, however deep a line goes.
 fn key_words<'a>(words: &[&'a str]) -> Vec<&'a str> {
-    match *words {
-        ["thread", _, ref operation @ ..] => key_words(operation),
-        ["refused", ref operation @ ..] | ["cut", _, ref operation @ ..] => key_words(operation),
-        ["batch", ref operations @ ..] => {
-            batch_operations(operations).iter().flat_map(|operation| key_words(operation)).collect()
+    let words = match words {
+        ["thread" | "cut", _, operation @ ..] => operation,
+        words => words,
+    };
+    match words {
+        ["refused", "batch", operations @ ..] | ["batch", operations @ ..] => {
+            let operations = batch_operations(operations);
+            operations.iter().flat_map(|operation| keys_of(operation)).collect()
         }
+        ["refused", operation @ ..] | operation => keys_of(operation),
+    }
+}
+
+/// The words of an operation in which no other stands that are keys.
+fn keys_of<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    match *words {
         ["get" | "insert" | "update" | "upsert" | "remove", key, ..] => vec![key],
         ["move" | "copy", from, to] => vec![from, to],
         ["claim", from, to, key, _] => vec![from, to, key],
@@ -489,6 +500,13 @@ mod tests {
             Scenario::parse("insert 7 1", Some(ScriptKeys::Bytes)).unwrap().explore[0],
             Operation::Insert(Key::Bytes(b"7".to_vec()), 1)
         );
+    }
+
+    #[test]
+    fn a_line_of_many_operations_in_each_other_is_refused() {
+        for word in ["refused ", "batch ", "thread 1 ", "cut site "] {
+            assert!(Scenario::parse(&word.repeat(100_000), None).is_err(), "{word}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
-use everleaf_pmem::{Media, planted};
+use everleaf_pmem::{MapError, Media, planted};
 use parking_lot::Mutex;
 
 use super::{Block, lock_relaxing};
@@ -41,15 +41,15 @@ pub(super) struct Limbo {
 }
 
 impl Limbo {
-    pub fn new(chunks: usize) -> Self {
-        Self {
+    pub fn new(chunks: usize) -> Result<Self, MapError> {
+        Ok(Self {
             pins: Pins::default(),
-            by_chunk: super::zeroed_counts(chunks),
+            by_chunk: super::zeroed_counts(chunks)?,
             held: [const { Mutex::new(BTreeMap::new()) }; PARTS],
             freed: [const { CachePadded::new(Mutex::new(VecDeque::new())) }; WORKER_SLOTS],
             count: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
-        }
+        })
     }
 
     fn part(&self, chunk: u64) -> &Mutex<BTreeMap<u64, u64>> {
