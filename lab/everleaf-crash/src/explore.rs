@@ -12,7 +12,7 @@ use crate::redundant::{Redundant, redundant_barriers};
 use crate::shrink::fewer_operations;
 use crate::trace::{ExploreError, RecordedOperation, Recording, barrier, record};
 use crate::violation::{During, Violation};
-use crate::{Options, Progress, Report, Subject};
+use crate::{Options, Path, Progress, Report, Subject};
 
 /// Explores every crash state of `subject`.
 ///
@@ -126,7 +126,8 @@ pub(crate) fn describe(
 // ---- mutants
 // -------------------------------------------------------------------------------------------------
 
-/// Explores each mutant, up to its first violation.
+/// Explores each mutant, up to its first violation; where it is asked for, on one path at a time as
+/// well.
 fn mutate<S: Subject>(
     subject: &S,
     options: &Options,
@@ -136,31 +137,54 @@ fn mutate<S: Subject>(
     progress: &mut dyn FnMut(Progress),
     report: &mut Report,
 ) {
-    let in_recoveries: BTreeSet<Site> = known.recovery_sites().collect();
     let all_recoveries = options.all_recoveries.min(options.mutant_recoveries);
-    let bounded = &Options { all_recoveries, ..options.clone() };
-    let mutants = tally.mutants.iter().copied().filter(|mutant| options.asks_for(*mutant));
-    let mutants: Vec<Mutant> = mutants.collect();
-    for (done, mutant) in mutants.iter().enumerate() {
-        progress(Progress::Mutants { done, of: mutants.len() });
-        let first = if in_recoveries.contains(&mutant.site()) {
-            0
-        } else {
-            first_use(recording, mutant.site())
-        };
-        let mut explorer = Explorer::mutant(subject, bounded, *mutant, known);
-        let mut killed_by = None;
-        explorer.explore(recording, first, &mut |_| {}, &mut |failure| {
-            killed_by = Some(failure.error);
-            Break(())
-        });
-        match killed_by {
-            Some(error) => report.killed.push((*mutant, error)),
-            None => report.survivors.push(*mutant),
+    let bounded = &Options { all_recoveries, work: u64::MAX, ..options.clone() };
+    let killer = |mutant, path| killed_by(subject, bounded, recording, known, mutant, path);
+    let asked = tally.mutants.keys().filter(|mutant| options.asks_for(**mutant)).count();
+    for (mutant, paths) in &tally.mutants {
+        let mut judged = None;
+        if options.asks_for(*mutant) {
+            let done = report.killed.len() + report.survivors.len();
+            progress(Progress::Mutants { done, of: asked });
+            let broken = killer(*mutant, None);
+            judged = Some(broken.is_some());
+            match broken {
+                Some(error) => report.killed.push((*mutant, error)),
+                None => report.survivors.push(*mutant),
+            }
+        }
+        for path in paths.iter().filter(|path| options.asks_for_on(*mutant, **path)) {
+            // One that survives on all paths together is not looked for on each.
+            let is_killed = match judged {
+                Some(is_killed) if paths.len() == 1 || !is_killed => is_killed,
+                _ => killer(*mutant, Some(*path)).is_some(),
+            };
+            let list = if is_killed { &mut report.killed_on } else { &mut report.survivors_on };
+            list.insert((*mutant, *path));
         }
     }
-    report.mutants = Some(mutants.len());
+    report.mutants = Some(asked);
     report.mutants_killed = Some(report.killed.len());
+}
+
+/// What breaks first in a mutant, of one path if any is named.
+fn killed_by<S: Subject>(
+    subject: &S,
+    options: &Options,
+    recording: &Recording,
+    known: &Known,
+    mutant: Mutant,
+    path: Option<Path>,
+) -> Option<String> {
+    let mut explorer = Explorer::mutant(subject, options, mutant, known).only_on(path);
+    let mut killed_by = None;
+    let is_in_recoveries = known.recovery_sites().any(|site| site == mutant.site());
+    let first = if is_in_recoveries { 0 } else { first_use(recording, mutant.site()) };
+    explorer.explore(recording, first, &mut |_| {}, &mut |failure| {
+        killed_by = Some(failure.error);
+        Break(())
+    });
+    killed_by
 }
 
 /// The first operation whose trace has this barrier.

@@ -105,7 +105,7 @@ pub use options::{Assumptions, Options};
 pub use promise::{Acknowledges, Promise, Restart};
 pub use redundant::Redundant;
 pub use report::{Progress, Report};
-pub use subject::Subject;
+pub use subject::{Path, RECOVERY, Subject};
 pub use threads::{
     ConcurrentSubject, Interleaving, NoInterleaving, Preemption, Step, ThreadOperations,
     explore_interleaving, explore_threads, explore_threads_with,

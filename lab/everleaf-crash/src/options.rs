@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use everleaf_pmem::{LineAtomicity, MapError};
 
-use crate::{Mutant, Traced};
+use crate::{Mutant, Path, Traced};
 
 /// What is assumed of the hardware beyond the model (`docs/persistence-model.md`). Nothing, by
 /// default.
@@ -51,6 +51,11 @@ pub struct Options {
     /// most that break do so soon, and one that survives here may be killed by another program. Of
     /// threads, no further interleaving of a mutant is explored that has cost as many.
     pub mutant_recoveries: u64,
+    /// Work that the exploration of the program may cost in all, in accesses to memory: those of
+    /// recoveries and their checks, and so many as take about the time of an image that is copied,
+    /// or of a program that is run with its threads. What would cost more is left out, as with
+    /// [`all_recoveries`](Self::all_recoveries); interleavings are then not run.
+    pub work: u64,
     /// Recoveries that the interleavings of one step of a program of several threads may cost
     /// together, and those of each of its mutants. A quarter of what is left is for those with
     /// fewest preemptions, and so on. Where a crash point's share is less than the extremes of a
@@ -69,6 +74,10 @@ pub struct Options {
     pub mutate: bool,
     /// Mutants that need not be explored, because another exploration has killed them.
     pub spared: BTreeSet<Mutant>,
+    /// Whether to explore, with the mutants, each of them on one path at a time as well.
+    pub by_path: bool,
+    /// Of these the ones that need not be explored.
+    pub spared_on: BTreeSet<(Mutant, Path)>,
     /// The only mutants that are explored; none: all.
     pub asked: Option<BTreeSet<Mutant>>,
     /// The exploration stops after so many violations (each is the first one of its operation).
@@ -90,6 +99,12 @@ impl Options {
     pub(crate) fn asks_for(&self, mutant: Mutant) -> bool {
         let is_asked = self.asked.as_ref().is_none_or(|asked| asked.contains(&mutant));
         is_asked && !self.spared.contains(&mutant)
+    }
+
+    /// Whether a mutant is to be explored on one path.
+    pub(crate) fn asks_for_on(&self, mutant: Mutant, path: Path) -> bool {
+        let is_asked = self.asked.as_ref().is_none_or(|asked| asked.contains(&mutant));
+        self.by_path && is_asked && !self.spared_on.contains(&(mutant, path))
     }
 
     /// Memory that holds garbage, for the program.
@@ -123,12 +138,15 @@ impl Default for Options {
             recoveries: 65_536,
             all_recoveries: u64::MAX,
             mutant_recoveries: u64::MAX,
+            work: u64::MAX,
             step_recoveries: u64::MAX,
             follow_up: 1,
             assumptions: Assumptions::default(),
             promised: None,
             mutate: false,
             spared: BTreeSet::new(),
+            by_path: false,
+            spared_on: BTreeSet::new(),
             asked: None,
             violation_limit: 4,
             access_limit: 10_000_000,

@@ -1,9 +1,10 @@
 //! What an exploration found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everleaf_pmem::Site;
 
+use crate::Path;
 use crate::mutant::Mutant;
 use crate::redundant::Redundant;
 use crate::violation::Violation;
@@ -41,6 +42,12 @@ pub struct Report {
     pub survivors: Vec<Mutant>,
     /// What broke in each other mutant.
     pub killed: Vec<(Mutant, String)>,
+    /// Mutants of one path in which nothing broke: the barrier is changed on this path and kept on
+    /// all others. So the exploration does not tell whether it is needed there. None of programs of
+    /// several threads, and none if [not asked for](crate::Options::by_path).
+    pub survivors_on: BTreeSet<(Mutant, Path)>,
+    /// Mutants of one path in which something broke.
+    pub killed_on: BTreeSet<(Mutant, Path)>,
     /// Flushes of lines that nothing was stored to since their last flush.
     pub redundant_flushes: Vec<Redundant>,
     /// Fences that had nothing to wait for.

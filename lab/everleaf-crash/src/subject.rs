@@ -4,6 +4,12 @@ use everleaf_pmem::Site;
 
 use crate::{Acknowledges, Promise, Traced};
 
+/// An operation and the way it takes: `("insert", "split of a leaf")`.
+pub type Path = (&'static str, &'static str);
+
+/// The path of all recoveries.
+pub const RECOVERY: Path = ("recovery", "any");
+
 /// Anything that lives on persistent memory and says what it promises: a tree, an allocator, a toy
 /// of three lines.
 ///
@@ -96,6 +102,15 @@ pub trait Subject: Sized {
     /// not made. `None` (the default): there is one layer, and all of its barriers belong together.
     fn operation_of(&self, _site: Site) -> Option<&'static str> {
         None
+    }
+
+    /// The way that an operation takes when all run one after another, where they have several: a
+    /// barrier may be needed on one and not on another ([`Report::survivors_on`]). Recoveries are a
+    /// path of their own, [`RECOVERY`].
+    ///
+    /// [`Report::survivors_on`]: crate::Report::survivors_on
+    fn path(&self, _operation: usize) -> Path {
+        ("operation", "any")
     }
 
     /// The operation in words, for counterexamples.

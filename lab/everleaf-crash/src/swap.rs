@@ -21,11 +21,16 @@ impl Trace {
     }
 
     /// For each fence, whether the operation that it belongs to goes on behind it: whether its next
-    /// barrier is one that it has not had before.
+    /// barrier is one that it has not had before. A call that makes several operations of the index
+    /// marks their ends: one that ends with a fence goes on no more.
     fn goes_on(&self, operation_of: OperationOf<'_>) -> Vec<bool> {
         let mut runs: BTreeMap<&str, Run> = BTreeMap::new();
         let mut fences: Vec<(Option<&str>, bool)> = Vec::new();
         for event in &self.events {
+            if *event == Event::EndOperation {
+                let last = fences.len().checked_sub(1);
+                runs.retain(|_, run| run.last_fence.is_none() || run.last_fence != last);
+            }
             let Some(site) = barrier(event) else { continue };
             let operation = operation_of(site);
             if let Some(operation) = operation {
@@ -298,5 +303,16 @@ mod tests {
         let mutant = trace.with_groups_swapped(site!("pool.take.A1.fence"), &layers).unwrap();
         let swapped = |word: u64| [at(word + 8, 2), ALLOCATED, at(word, 1), RETIRED];
         assert_eq!(mutant.events[..8], [swapped(0), swapped(64)].concat());
+    }
+
+    #[test]
+    fn what_follows_the_end_of_an_operation_is_another_one() {
+        const OTHER: Event = Event::Fence { site: site!("tree.insert.P3.fence") };
+        let layers = |_: Site| Some("tree.insert");
+        let swaps = |events: &[Event]| {
+            Trace { events: events.to_vec(), ..Trace::default() }.swappable(&layers).len()
+        };
+        assert_eq!(swaps(&[at(0, 1), FENCE, at(8, 2), OTHER]), 1);
+        assert_eq!(swaps(&[at(0, 1), FENCE, Event::EndOperation, at(8, 2), OTHER]), 0);
     }
 }

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use everleaf::internal::InjectedAborts;
 use everleaf::{Contract, Engine};
 use everleaf_crash::{
-    Assumptions, ExploreError, Interleaving, Options, Progress, Report, explore_interleaving,
-    explore_threads_with, explore_with,
+    Assumptions, ExploreError, Interleaving, Options, Progress, Report, Subject,
+    explore_interleaving, explore_threads_with, explore_with,
 };
 use everleaf_testkit::{ConcurrentEngineSubject, EngineSubject, Level, Scenario, ScriptKeys};
 use serde::Serialize;
@@ -34,7 +34,11 @@ const MIN_BUDGET: u64 = 8;
 const RECOVERIES_AN_IMAGE: u64 = 16;
 /// Recoveries of the whole exploration, for each image of the budget: some seconds of work.
 const ALL_RECOVERIES_AN_IMAGE: u64 = 300;
-/// The same of each mutant: what they come to in the directed scenarios counts as well.
+/// Accesses to memory of the whole exploration, for each image of the budget: ten seconds and some
+/// of work.
+const WORK_AN_IMAGE: u64 = 1_000_000;
+/// Recoveries of each mutant, for each image of the budget: what they come to in the directed
+/// scenarios counts as well.
 const MUTANT_RECOVERIES_AN_IMAGE: u64 = 20;
 /// Preemptions that all interleavings with no more of them are explored of.
 const PREEMPTIONS: u64 = 2;
@@ -53,13 +57,17 @@ Examples:
   everleaf-lab explore --engine fptree-c --disk --ops 40 --seeds 10
 
 A script has one operation a line: get KEY, insert KEY VALUE, update KEY VALUE, upsert KEY VALUE,
-remove KEY, scan, batch OP; OP; .., move KEY TO, copy KEY TO and claim FROM BELOW KEY VALUE
-(transactions: a value gets another key; another key gets the same value; a key is added if none
-lies from FROM up to BELOW), sync, epoch, crash (crash here, recover, go on), reopen, close, open,
-create (a new, empty pool over what is there), refused OPERATION (the pool has no room for it), cut
-SITE OPERATION (the power fails before this barrier; what follows is explored, the recovery first),
+remove KEY, scan, sync, epoch, crash (crash here, recover, go on), reopen, close, open, create (a
+new, empty pool over what is there), refused OPERATION (the pool has no room for it), cut SITE
+OPERATION (the power fails before this barrier; what follows is explored, the recovery first),
 explore (what is above only prepares), thread N OP.. (an operation of thread N: those between two
-lines without `thread` run concurrently), # comment.")]
+lines without `thread` run concurrently), # comment.
+
+Of a store alone: take KEY, swap KEY OLD NEW (values, or none), pop first, pop last, delete_range
+FROM BELOW, snapshot, put_for KEY VALUE (it does not expire), put_expired KEY VALUE (it has), sweep,
+drop_tree TREE (TREE:KEY is a key in a named tree), batch OP; OP; .. (among them fill FROM COUNT
+VALUE), move KEY TO, copy KEY TO and claim FROM BELOW KEY VALUE (transactions: a value gets another
+key; another key gets the same value; a key is added if none lies from FROM up to BELOW).")]
 #[command(group(clap::ArgGroup::new("operations").required(true).args(["script", "ops", "suite"])))]
 #[command(group(clap::ArgGroup::new("drawn").args(["seed", "seeds"])))]
 pub struct Args {
@@ -143,7 +151,8 @@ pub struct Args {
     /// Images tried at one crash point; where there are more, one of each kind that recovery and
     /// checks can tell apart by what they read; where these are more as well, a sample, and the
     /// result is not exhaustive. The recoveries of a crash point, with those that are cut
-    /// themselves, are at most 16 times as many, those of all crash points together 300 times
+    /// themselves, are at most 16 times as many, those of all crash points together 300 times,
+    /// and less where recoveries are long: a script of ten operations ends within 20 seconds
     /// [default: 512, with --disk 16].
     #[arg(long, value_name = "IMAGES")]
     pub budget: Option<u64>,
@@ -214,6 +223,8 @@ struct Summary {
     sampled_points: u64,
     /// The same by the operation that was cut, counted from 0.
     sampled_in: BTreeMap<usize, u64>,
+    /// The same by the path of what was cut; of programs of threads, `threads`.
+    sampled_on: BTreeMap<String, u64>,
     interleavings: Option<u64>,
     interleavings_left_out: u64,
     preemption_bound: Option<usize>,
@@ -253,6 +264,7 @@ impl Summary {
             lazily_exhaustive_points: report.lazily_exhaustive_points,
             sampled_points: report.sampled_points,
             sampled_in: report.sampled_in.clone(),
+            sampled_on: BTreeMap::new(),
             interleavings: report.interleavings,
             interleavings_left_out: report.interleavings_left_out,
             preemption_bound: report.preemption_bound,
@@ -294,9 +306,9 @@ pub fn run(args: Args) -> Outcome {
     }
     let scenario = scenario(&args)?;
     scenario.check_for(engine).map_err(|e| Failure::usage(e.to_string()))?;
-    if scenario.has_batches() && args.value_words > 1 {
+    if scenario.is_of_store() && args.value_words > 1 {
         return Err(Failure::usage(
-            "a batch is the store's, whose values are records; leave out --value-words",
+            "the script is for a store, whose values are records; leave out --value-words",
         ));
     }
     if scenario.has_threads() && args.value_words > 1 {
@@ -327,6 +339,7 @@ pub fn run(args: Args) -> Outcome {
             Contract::Buffered => budget.saturating_mul(ALL_RECOVERIES_AN_IMAGE),
             _ => u64::MAX,
         },
+        work: budget.saturating_mul(WORK_AN_IMAGE),
         mutant_recoveries: budget.saturating_mul(MUTANT_RECOVERIES_AN_IMAGE),
         mutate: args.mutate,
         preemption_bound: args.preemptions.unwrap_or(PREEMPTIONS) as usize,
@@ -338,6 +351,7 @@ pub fn run(args: Args) -> Outcome {
     let follow_up = args.follow_up.unwrap_or(usual);
     let options = Options { follow_up: follow_up as usize, ..options };
     let subject = subject(&args, engine, scenario)?;
+    let path = path_names(&subject, &options);
     let mut report = explore(&args, subject, &options)?;
     let mut argued = suite::set_argued_apart(&mut report);
     let mut directed_scenarios = 0;
@@ -345,10 +359,27 @@ pub fn run(args: Args) -> Outcome {
         directed_scenarios =
             suite::ask_directed(engine, args.script.is_none(), &mut report, &mut argued)?;
     }
-    let summary =
-        Summary { directed_scenarios, argued, ..Summary::new(engine, &report, follow_up) };
+    let mut sampled_on = BTreeMap::new();
+    for (at, points) in &report.sampled_in {
+        *sampled_on.entry(path(*at)).or_default() += points;
+    }
+    let summary = Summary::new(engine, &report, follow_up);
+    let summary = Summary { directed_scenarios, argued, sampled_on, ..summary };
     show(&summary, args.json)?;
     verdict(&report)
+}
+
+/// What the operations of a program are called, by their numbers.
+fn path_names(subject: &EngineSubject, options: &Options) -> impl Fn(usize) -> String + use<> {
+    let mut paths = Vec::new();
+    if !subject.scenario().has_threads() {
+        let subject = subject.clone().knowing_paths(options.len, options.max_len);
+        paths.extend((0..subject.operation_count()).map(|at| subject.path(at)));
+    }
+    move |at| match paths.get(at) {
+        Some((operation, way)) => format!("{operation}: {way}"),
+        None => "threads".to_owned(),
+    }
 }
 
 /// An option that was given and that only programs of several threads have a use for.
@@ -418,12 +449,15 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
     Ok(match args.threads {
         1 if args.store => Scenario::random_of_store(keys, operations, seed),
         1 => Scenario::random(keys, operations, seed),
+        threads if args.store => {
+            Scenario::random_threads_of_store(keys, operations, threads as usize, seed)
+        }
         threads => Scenario::random_threads(keys, operations, threads as usize, seed),
     })
 }
 
 fn subject(args: &Args, engine: Engine, scenario: Scenario) -> Result<EngineSubject, Failure> {
-    let level = if args.store || scenario.has_batches() { Level::Store } else { Level::Index };
+    let level = if args.store || scenario.is_of_store() { Level::Store } else { Level::Index };
     let given: everleaf::EngineParameters = args.parameters.into();
     engine.check(&given)?;
     let tiny = EngineSubject::tiny_parameters(engine);
@@ -482,11 +516,13 @@ fn sentence(summary: &Summary) -> String {
                 u64::MAX => "more than 10^19".to_owned(),
                 left_out => left_out.to_string(),
             };
-            let cut: Vec<String> = summary.sampled_in.keys().map(usize::to_string).collect();
-            let cut = cut.join(", ");
+            let paths = summary.sampled_on.iter();
+            let paths: Vec<String> =
+                paths.map(|(path, points)| format!("{points} in {path}")).collect();
+            let paths = paths.join(", ");
             format!(
-                "a sample at {sampled_points} of them (in {cut}, counted from 0; {left_out} states \
-                left out, seed {seed})"
+                "a sample at {sampled_points} of them ({paths}; {left_out} states left out, seed \
+                {seed})"
             )
         }
     };

@@ -10,7 +10,8 @@ use everleaf_index::{Direction, Index};
 use everleaf_pmem::Site;
 use parking_lot::RwLock;
 
-use crate::subject::{Content, is_unclaimed, model, of_script, part_of, sentence, show, to_script};
+use crate::model::{Content, is_unclaimed, model, outermost, show, unnamed};
+use crate::subject::{of_script, part_of, sentence, to_script};
 use crate::{EngineSubject, Key, Level, Operation, PathTaken, Target};
 
 /// What an operation told its caller.
@@ -22,7 +23,7 @@ pub enum Answer {
     Changed(bool),
     /// The value that was found, or replaced, or removed.
     Value(Option<u64>),
-    /// What a scan has shown, in this order.
+    /// What a scan has shown, or was taken out, in this order.
     Entries(Vec<(Key, u64)>),
 }
 
@@ -43,6 +44,9 @@ pub(crate) fn answer<K: StoreKey>(
     index: &dyn Index<K>,
     operation: &Operation,
 ) -> Result<Answer, String> {
+    if operation.is_of_store() {
+        return Err(format!("{operation} is the store's; explore the store"));
+    }
     match operation {
         Operation::Get(key) => index.get(of_script::<K>(key)).map(Answer::Value),
         Operation::Insert(key, value) => {
@@ -64,9 +68,6 @@ pub(crate) fn answer<K: StoreKey>(
             scanned.map(|()| Answer::Entries(entries))
         }
         Operation::Thread { operation, .. } => return answer(index, operation),
-        Operation::Batch(_) | Operation::Move(..) | Operation::Copy(..) | Operation::Claim(..) => {
-            return Err("an index has no batches and transactions; explore the store".to_owned());
-        }
         Operation::Sync | Operation::Epoch | Operation::Crash => {
             index.sync().map(|()| Answer::Done)
         }
@@ -89,9 +90,16 @@ pub(crate) fn specification(level: Level, content: &mut Content, operation: &Ope
         Operation::Move(from, _) | Operation::Copy(from, _) => {
             Answer::Changed(content.contains_key(from))
         }
-        Operation::Scan => {
-            Answer::Entries(content.iter().map(|(key, value)| (key.clone(), *value)).collect())
+        Operation::Scan | Operation::Snapshot => Answer::Entries(entries(unnamed(content))),
+        Operation::Pop(end) => {
+            let key = outermost(content, *end);
+            Answer::Entries(entries(key.and_then(|key| content.get_key_value(key))))
         }
+        Operation::Take(key) => Answer::Value(content.get(key).copied()),
+        Operation::PutFor(key, _) | Operation::PutExpired(key, _) => {
+            Answer::Changed(content.contains_key(key))
+        }
+        Operation::Swap(key, old, _) => Answer::Changed(content.get(key) == old.as_ref()),
         Operation::Claim(from, below, ..) => Answer::Changed(is_unclaimed(content, from, below)),
         Operation::Get(key)
         | Operation::Update(key, _)
@@ -101,6 +109,10 @@ pub(crate) fn specification(level: Level, content: &mut Content, operation: &Ope
     };
     model(content, operation);
     told
+}
+
+fn entries<'c>(of: impl IntoIterator<Item = (&'c Key, &'c u64)>) -> Vec<(Key, u64)> {
+    of.into_iter().map(|(key, value)| (key.clone(), *value)).collect()
 }
 
 /// A scenario with threads on an engine that several threads may use.

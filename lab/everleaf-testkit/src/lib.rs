@@ -7,11 +7,15 @@ mod allocator;
 mod concurrent;
 mod conformance;
 mod disk;
+mod draw;
 mod families;
 pub mod linearizability;
-mod lines;
+mod model;
+mod operation;
+mod parse;
 mod script;
 mod sites;
+mod steps;
 mod subject;
 mod suite;
 mod torture;
@@ -21,10 +25,11 @@ pub use concurrent::{Answer, ConcurrentEngineSubject};
 pub use conformance::{Conformance, TestKeys};
 pub use disk::{DiskCase, DiskReport};
 pub use families::{engine_sites, folders, may_be_idle, why_equivalent};
-pub use script::{Cut, Key, Operation, Scenario, ScriptError, ScriptKeys};
+pub use operation::{Cut, End, Key, Operation};
+pub use script::{Scenario, ScriptError, ScriptKeys};
 pub use sites::{POOL_SITES, TREE_SITES};
 use subject::holds_a_pool;
-pub use subject::{EngineSubject, Level, PATHS, Path, PathTaken, Target, WIDE_PATHS};
+pub use subject::{EngineSubject, Level, PATHS, PathTaken, Target, WIDE_PATHS};
 pub use suite::{
     Case, CaseKind, CaseSubject, Coverage, FULL_SUITE_SEEDS, SuiteProgress, SuiteReport, argument,
     continue_suite, directed_cases, every_mutant, full_suite, more_cases, run_suite,

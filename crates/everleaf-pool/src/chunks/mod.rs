@@ -340,6 +340,11 @@ impl Chunks {
                     media.prefetch(&line.descriptor);
                 }
                 let usage = line_at(media, pointer).and_then(|line| usage_in(media, line, chunk));
+                // A run ends in its extent.
+                let usage = usage.and_then(|usage| match usage.chunks() <= extent.end() - chunk {
+                    true => Ok(usage),
+                    false => Err(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk)),
+                });
                 let chunks = usage.as_ref().map_or(1, |usage| usage.chunks());
                 if !matches!(usage, Ok(Usage::Free)) {
                     visit(chunk, pointer, usage);
@@ -706,7 +711,10 @@ unsafe fn zeroed_cells<T>(count: usize) -> Result<Box<[T]>, MapError> {
 
 #[cfg(test)]
 mod tests {
+    use everleaf_pmem::{Cpu, Hardware, Region};
+
     use super::*;
+    use crate::{Format, KeyType, Pool};
 
     #[test]
     fn a_table_that_the_system_has_no_memory_for_is_refused() {
@@ -717,5 +725,32 @@ mod tests {
         }
         assert!(zeroed(5000).unwrap().iter().all(|cell| cell.load(Ordering::Relaxed) == 0));
         assert_eq!(zeroed_counts(5000).unwrap().len(), 5000);
+    }
+
+    #[test]
+    fn a_run_that_does_not_end_in_its_extent_is_damage() {
+        const KIND: NodeKind = NodeKind::new(3);
+        let region = Region::anonymous(64 << 10, 1 << 20).unwrap();
+        let media = Hardware::new(region, &Cpu::detect()).unwrap();
+        let format = Format { engine: "test".into(), key_type: KeyType::U64, parameters: [0; 8] };
+        let pool = Pool::create(media, &format).unwrap();
+        let run = pool.worker().unwrap().alloc_run(KIND, 2 * CHUNK, |_, _| Ok(())).unwrap();
+        assert_eq!(pool.runs(KIND).unwrap(), [run]);
+        let set = |chunks| {
+            let usage = Usage::run(Some(KIND), chunks).seal();
+            pool.chunks().for_each_usage(pool.media(), |chunk, line, _| {
+                if chunk == run.offset / CHUNK {
+                    let line = line_at(pool.media(), line).unwrap();
+                    pool.media().store(&line.descriptor, usage);
+                }
+            });
+        };
+        let end = pool.chunks().end() - run.offset / CHUNK;
+        set(end);
+        assert_eq!(pool.runs(KIND).unwrap()[0].bytes, end * CHUNK);
+        for chunks in [end + 1, 1 << 30] {
+            set(chunks);
+            assert!(pool.runs(KIND).is_err(), "{chunks}");
+        }
     }
 }

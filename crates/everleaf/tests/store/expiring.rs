@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::common::{folder, key, value};
 use everleaf::{Clock, CreateOptions, Engine, KeyType, OpenOptions, Result, Store, Tree};
@@ -60,6 +60,25 @@ fn a_sweep_looks_at_what_has_expired_and_at_nothing_else() {
         assert_eq!(swept(&store), (10, 10), "{engine}");
         assert_eq!((entries(&store), store.len().unwrap()), (1002, 1002));
         assert!(store.check().unwrap().ok);
+    }
+}
+
+#[test]
+fn a_value_that_has_expired_is_absent_for_what_follows_it_in_its_batch() {
+    let folder = folder();
+    for (engine, key_type) in engines() {
+        let path = folder.path().join(format!("{engine}-{key_type:?}.pool"));
+        let store = create(&path, (engine, key_type), &Clock::manual(1000));
+        let (added, replaced) = (key(key_type, 1), key(key_type, 2));
+        let mut batch = store.batch();
+        for key in [&added, &replaced] {
+            batch.put_until(key, "old", SystemTime::UNIX_EPOCH + LIFE).unwrap();
+        }
+        batch.put_if_absent(&added, "new").unwrap();
+        batch.replace(&replaced, "new").unwrap();
+        assert_eq!(batch.commit().unwrap(), [true, true, true, false], "{engine}");
+        let found = [&added, &replaced].map(|key| store.get(key).unwrap());
+        assert_eq!(found, [Some(b"new".to_vec()), None], "{engine}");
     }
 }
 

@@ -141,8 +141,9 @@ impl Session {
         peer: Peer,
         driver: D,
     ) -> Result<(), BenchError> {
-        let acknowledged = self.plan.options.acknowledged;
-        let folder = || self.place.create_folder();
+        #[cfg(any(feature = "peers", feature = "rocksdb"))]
+        let (acknowledged, folder) =
+            (self.plan.options.acknowledged, || self.place.create_folder());
         let targets = match peer {
             Peer::SkipMap => self.of_bytes::<K, _>(|| Ok(peers::skipmap::Skip::<K>::new()))?,
             #[cfg(feature = "peers")]

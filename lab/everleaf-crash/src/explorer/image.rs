@@ -5,14 +5,14 @@ use std::ops::ControlFlow::Break;
 use everleaf_pmem::{Site, WORD};
 
 use super::left::Left;
-use super::{Explorer, Failure, Fresh, Walk};
+use super::{Explorer, Failure, Fresh, IMAGE_WORK, Walk};
 use crate::known::Moment;
 use crate::machine::{Machine, Scope};
 use crate::mutant::Mutant;
 use crate::trace::{Trace, barrier, caught};
 use crate::undecided::{ImageSet, Product, UndecidedLine};
 use crate::violation::During;
-use crate::{Options, Subject, Traced};
+use crate::{Options, RECOVERY, Subject, Traced};
 
 /// The images that one is tried for: it may stand for some of them.
 #[derive(Clone, Copy)]
@@ -87,9 +87,9 @@ impl<S: Subject> Explorer<'_, S> {
             // What the recovery stores is explored word by word, so it must be known what was there
             // before.
             decided.extend(recovery.stored_words().filter(|_| among.is_some()));
-            let recovery = self.mutated(&recovery);
+            let recovery = self.mutated(&recovery, RECOVERY);
             sites.extend(recovery.events.iter().filter_map(barrier));
-            self.reach(&recovery);
+            self.reach(&recovery, RECOVERY);
             let first = First { image: &image, hash, choice, among, asked };
             self.crash_in_recovery(first, &recovery, walk, &mut sites, &mut decided)?;
             sites.sort_unstable();
@@ -147,9 +147,16 @@ impl<S: Subject> Explorer<'_, S> {
             Ok((recovery, asked))
         })?;
         let loaded = watched_loads(&media);
+        self.note_work(&media);
         self.note_reads(&media);
         self.note_loads(image, &loaded);
         Ok((recovery, asked, loaded))
+    }
+
+    /// Notes what a run has cost.
+    fn note_work(&mut self, media: &Traced) {
+        let accesses = self.options.access_limit - media.accesses_left();
+        self.tally.spend(IMAGE_WORK + accesses);
     }
 
     /// Notes which words a run has read.
@@ -300,7 +307,7 @@ impl<S: Subject> Explorer<'_, S> {
             self.crash_at(machine, &walk, walk.trace.events.len(), Scope::All)?;
         }
         for (operation, trace) in traces {
-            let trace = self.mutated(&trace);
+            let trace = self.mutated(&trace, self.subject.path(operation));
             sites.extend(trace.events.iter().filter_map(barrier));
             let during = During::FollowUp(operation);
             let moment = Moment { recovered: found.recovered, ..Moment::during(operation) };
@@ -365,6 +372,7 @@ impl<S: Subject> Explorer<'_, S> {
             }
             act(self.subject, &mut state, &media)
         });
+        self.note_work(&media);
         let loaded = watched_loads(&media);
         self.note_reads(&media);
         if let Some(left) = &mut self.going_on_from {

@@ -16,7 +16,7 @@ use everleaf_pmem::Site;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::{Acknowledges, Options, Progress, Promise, Restart, Subject, Traced};
+use crate::{Acknowledges, Options, Path, Progress, Promise, RECOVERY, Restart, Subject, Traced};
 
 use self::left::{Left, Leftovers};
 use self::unread::Chain;
@@ -45,6 +45,8 @@ pub(crate) struct Tally {
     pub crash_points: u64,
     pub states: u64,
     pub recoveries: u64,
+    /// What was spent of [`Options::work`].
+    pub work: u64,
     pub left_out: u64,
     /// The same of crashes inside recoveries from a crash inside a recovery.
     pub left_out_deeper: u64,
@@ -60,11 +62,16 @@ pub(crate) struct Tally {
     pub sampled_in: BTreeMap<usize, u64>,
     /// Barriers of the explored operations and, where they were explored, of recoveries.
     pub sites: BTreeSet<Site>,
-    /// The mutants that do something else.
-    pub mutants: BTreeSet<Mutant>,
+    /// The mutants that do something else, and the paths on which they do.
+    pub mutants: BTreeMap<Mutant, BTreeSet<Path>>,
 }
 
 impl Tally {
+    /// Spends of [`Options::work`].
+    pub fn spend(&mut self, work: u64) {
+        self.work = self.work.saturating_add(work);
+    }
+
     /// Notes how many crash points, in what is cut, are samples.
     fn note_samples(&mut self, during: During, points: u64) {
         if points > 0 {
@@ -78,10 +85,18 @@ impl Tally {
         }
     }
 
-    fn reach(&mut self, trace: &Trace, options: &Options, operation_of: OperationOf<'_>) {
+    fn reach(
+        &mut self,
+        trace: &Trace,
+        path: Path,
+        options: &Options,
+        operation_of: OperationOf<'_>,
+    ) {
         self.sites.extend(trace.events.iter().filter_map(barrier));
         if options.mutate {
-            self.mutants.extend(trace.mutants(options.assumptions, operation_of));
+            for mutant in trace.mutants(options.assumptions, operation_of) {
+                self.mutants.entry(mutant).or_default().insert(path);
+            }
         }
     }
 }
@@ -91,6 +106,8 @@ pub(crate) struct Explorer<'a, S: Subject> {
     pub options: &'a Options,
     /// The program is not explored as it is, but this mutant of it.
     mutant: Option<Mutant>,
+    /// It is mutated on this path alone, if any is named.
+    only_on: Option<Path>,
     /// What was found good in the whole program.
     baseline: Option<&'a Known>,
     /// The mutated barrier is executed in no recovery (nor behind one), so what was good as a set
@@ -125,6 +142,8 @@ pub(crate) struct Explorer<'a, S: Subject> {
     points_left: Option<u64>,
     /// How many recoveries the tally may come to in this interleaving, where that is bounded.
     interleaving_until: Option<u64>,
+    /// The same of all interleavings with so many preemptions.
+    level_until: u64,
     /// Recoveries that the crash point may cost which is being tried.
     allowance: u64,
     /// What was spent of the [credit](Self::credit).
@@ -167,6 +186,8 @@ impl Walk<'_> {
     }
 }
 
+/// What making an image costs, in accesses to memory, with what its recovery costs besides them.
+pub(crate) const IMAGE_WORK: u64 = 1000;
 /// Recoveries that a crash point may cost at least: enough for the extremes of a few lines.
 const LEAST_ALLOWANCE: u64 = 8;
 
@@ -179,6 +200,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             subject,
             options,
             mutant: None,
+            only_on: None,
             baseline: None,
             spares_recoveries: true,
             is_plain: false,
@@ -191,6 +213,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             deeper: false,
             points_left: None,
             interleaving_until: None,
+            level_until: u64::MAX,
             allowance: options.recoveries,
             on_credit: 0,
             is_on_credit: false,
@@ -226,6 +249,11 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let spares_recoveries = baseline.recovery_sites().all(|site| site != mutant.site());
         let explorer = Self::new(subject, options).only_looking();
         Self { mutant: Some(mutant), baseline: Some(baseline), spares_recoveries, ..explorer }
+    }
+
+    /// Mutates this path alone, if any is named.
+    pub fn only_on(self, path: Option<Path>) -> Self {
+        Self { only_on: path, ..self }
     }
 
     /// Goes on with what was kept of an exploration of the same program: the images that passed,
@@ -266,7 +294,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 machine = new_machine(image.clone(), self.options.assumptions, self.options);
                 self.chain.forget();
             }
-            let trace = self.mutated(&step.trace);
+            let path = self.path_of(operation);
+            let trace = self.mutated(&step.trace, path);
             if operation < first {
                 machine.feed(&trace);
                 continue;
@@ -276,7 +305,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 of: recording.steps.len(),
                 states: self.tally.states,
             });
-            self.reach(&trace);
+            self.reach(&trace, path);
             let during = During::Operation(operation);
             let walk = self.outer_walk(&trace, during, Moment::during(operation));
             if self.walk(&mut machine, &walk, sink).is_break()
@@ -325,6 +354,14 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self
     }
 
+    /// The next interleavings may cost together one in so many of the recoveries that the rest of
+    /// the [work](Options::work) pays for.
+    pub fn spend_one_in(&mut self, parts: u64) {
+        let affordable = self.affordable();
+        let part = if affordable == u64::MAX { affordable } else { affordable / parts };
+        self.level_until = self.tally.recoveries.saturating_add(part);
+    }
+
     /// Explores the crashes of one interleaving, whose trace says what is promised when, from event
     /// `from` on; then the one after it. `machine` has taken in what was before. At most one
     /// failure is reported.
@@ -336,8 +373,9 @@ impl<'a, S: Subject> Explorer<'a, S> {
         step: usize,
     ) -> Option<Failure> {
         let from = self.mutant.map_or(from, |mutant| trace.start_without(mutant.site(), from));
-        let trace = &*self.mutated(trace);
-        self.reach(trace);
+        let path = self.path_of(step);
+        let trace = &*self.mutated(trace, path);
+        self.reach(trace, path);
         let walk = Walk { from, ..self.outer_walk(trace, During::Step(step), Moment::between(0)) };
         self.chain.forget();
         if self.interleaving_until.is_some() {
@@ -380,15 +418,23 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
     }
 
-    fn mutated<'t>(&self, trace: &'t Trace) -> Cow<'t, Trace> {
-        self.mutant.map_or(Cow::Borrowed(trace), |mutant| {
+    /// The path of an operation; a crash among them is a recovery.
+    fn path_of(&self, operation: usize) -> Path {
+        let is_recovery = self.subject.is_crash(operation);
+        if is_recovery { RECOVERY } else { self.subject.path(operation) }
+    }
+
+    fn mutated<'t>(&self, trace: &'t Trace, path: Path) -> Cow<'t, Trace> {
+        let mutant = self.mutant.filter(|_| self.only_on.is_none_or(|only| only == path));
+        mutant.map_or(Cow::Borrowed(trace), |mutant| {
             mutant.applied(trace, &|site| self.subject.operation_of(site))
         })
     }
 
-    fn reach(&mut self, trace: &Trace) {
+    fn reach(&mut self, trace: &Trace, path: Path) {
         if self.mutant.is_none() {
-            self.tally.reach(trace, self.options, &|site| self.subject.operation_of(site));
+            let operation_of = |site| self.subject.operation_of(site);
+            self.tally.reach(trace, path, self.options, &operation_of);
         }
     }
 
@@ -397,17 +443,31 @@ impl<'a, S: Subject> Explorer<'a, S> {
     fn allow(&mut self) -> u64 {
         let Options { recoveries, all_recoveries, .. } = *self.options;
         let until = self.interleaving_until.unwrap_or(all_recoveries);
-        let left = until.saturating_sub(self.tally.recoveries);
+        let affordable = self.affordable();
+        let until = until.min(self.level_until);
+        let left = until.saturating_sub(self.tally.recoveries).min(affordable);
         let share = self.points_left.map_or(left, |points| left / (points + 1));
         let is_spent = self.mutant.is_some() && left == 0;
         let least = if is_spent { 0 } else { LEAST_ALLOWANCE };
         let share = share.saturating_mul(2);
-        let share = match self.interleaving_until {
-            Some(_) if share < least => least * u64::from(self.rng.random_range(0..least) < share),
+        let is_bounded = self.interleaving_until.is_some() || affordable < u64::MAX;
+        let share = match is_bounded {
+            true if share < least => least * u64::from(self.rng.random_range(0..least) < share),
             _ => share.max(least),
         };
         self.allowance = recoveries.min(share);
         share
+    }
+
+    /// Recoveries that the rest of the [work](Options::work) pays for, if they go on to cost what
+    /// they have cost so far.
+    pub fn affordable(&self) -> u64 {
+        if self.options.work == u64::MAX {
+            return u64::MAX;
+        }
+        let Tally { work, recoveries, .. } = self.tally;
+        let left = self.options.work.saturating_sub(work);
+        left / (work / recoveries.max(1)).max(IMAGE_WORK)
     }
 
     /// How many recoveries may be made beyond those of a crash and a crash in the recovery from it:

@@ -15,6 +15,10 @@ use crate::{Subject, images};
 /// The image in which something broke: an outcome for each line.
 type Broken = (Vec<usize>, Box<Failure>);
 
+/// What it costs to look at a line of a crash point, or of one of its images, in accesses to
+/// memory.
+const LINE_WORK: u64 = 3;
+
 /// What a crash point may choose from: outcomes of the lines with pending stores, then of those
 /// that the crash before has left undecided.
 fn ranges(machine: &mut Machine, walk: &Walk, scope: Scope) -> Vec<Range> {
@@ -41,6 +45,7 @@ impl<S: Subject> Explorer<'_, S> {
         let walk = &Walk { moment: walk.moment_after(event), until, budget, ..*walk };
         let samples = self.tally.samples;
         let ranges = ranges(machine, walk, scope);
+        self.tally.spend(LINE_WORK * ranges.len() as u64);
         let few = images::listed(&ranges) <= walk.budget;
         let tried = if walk.budget == 0 {
             Ok(images::possible(&ranges))
@@ -190,6 +195,7 @@ impl<S: Subject> Explorer<'_, S> {
             };
             let among = Among { set, within: &within };
             let walk = Walk { until: self.share_of_image(walk, runs_left + 1), ..*walk };
+            self.tally.spend(LINE_WORK * ranges.len() as u64);
             match self.try_image(machine, &choice, &walk, Fresh::Required, Some(among)) {
                 Ok(decided) => rests.put_back(set, within, &choice, &decided),
                 Err(found) => return Err((choice, Box::new(found))),

@@ -173,6 +173,11 @@ impl Traced {
         self.shared.accesses_left.store(accesses, Ordering::Relaxed);
     }
 
+    /// How many more are allowed.
+    pub(crate) fn accesses_left(&self) -> u64 {
+        self.shared.accesses_left.load(Ordering::Relaxed)
+    }
+
     /// Not one atomic step: threads that race may count an access less, which a limit against
     /// endless loops can bear. What is dropped while the panic unwinds may still access memory: a
     /// second panic would be the end of the process.

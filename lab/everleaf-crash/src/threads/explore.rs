@@ -111,6 +111,11 @@ fn run<S: ConcurrentSubject>(
     campaign.run(only, operations.len())
 }
 
+/// What a program costs that is run with its threads, in accesses to memory, and each event of it
+/// that is walked through.
+const RUN_WORK: u64 = 10_000;
+const EVENT_WORK: u64 = 20;
+
 /// An exploration that is under way.
 pub(super) struct Campaign<'a, S: ConcurrentSubject> {
     subject: &'a S,
@@ -294,9 +299,14 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             let mut derived = Vec::new();
             let items = level.len() as u64;
             let deeper = if depth < bound { 4 } else { 1 };
+            self.explorer.spend_one_in(deeper);
             for (done, item) in (0..).zip(level) {
                 let beyond = if deeper > 1 { 0 } else { self.options.interleavings_beyond };
                 self.share_of_step(begun, (items - done + beyond) * deeper);
+                if self.explorer.affordable() == 0 {
+                    self.left_out += items - done;
+                    return Ok(());
+                }
                 let from = item.from;
                 let first = item.first;
                 let mut execution = self.execute(step, item)?;
@@ -336,6 +346,9 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         rng: &mut SmallRng,
     ) -> Result<(), ExploreError> {
         for i in 0..self.options.interleavings_beyond {
+            if self.explorer.affordable() == 0 {
+                break;
+            }
             self.share_of_step(begun, self.options.interleavings_beyond - i);
             let chance = SmallRng::seed_from_u64(rng.random());
             let plan =
@@ -356,6 +369,8 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
     fn run_plan(&mut self, step: usize, plan: Plan) -> Result<Execution<S>, ExploreError> {
         let failed = |message| ExploreError::Step { step, message };
         let execution = self.executor.execute(step, plan).map_err(failed)?;
+        let work = RUN_WORK + EVENT_WORK * execution.trace.events.len() as u64;
+        self.explorer.tally.spend(work);
         if matches!(self.executor.steps[step], Step::Concurrent(_)) {
             self.interleavings += 1;
             let (of, states) = (self.executor.steps.len(), self.explorer.tally.states);

@@ -46,7 +46,7 @@ impl Mutants {
         let mut concerned: BTreeSet<_> = trace.events.iter().filter_map(barrier).collect();
         concerned.extend(whole.known.recovery_sites());
         let lacks_a_barrier = |mutant: &&Mutant| !matches!(mutant, Mutant::SwappedGroups(_));
-        for mutant in whole.tally.mutants.iter().filter(lacks_a_barrier) {
+        for mutant in whole.tally.mutants.keys().filter(lacks_a_barrier) {
             if self.killed.contains_key(mutant) || !options.asks_for(*mutant) {
                 continue;
             }

@@ -48,7 +48,11 @@ impl Structure for Filled {
 }
 
 fn within(all_recoveries: u64, fenced: bool) -> Report {
-    let options = Options { mutate: false, all_recoveries, follow_up: 0, ..options() };
+    explored(Options { all_recoveries, ..options() }, fenced)
+}
+
+fn explored(options: Options, fenced: bool) -> Report {
+    let options = Options { mutate: false, follow_up: 0, ..options };
     explore(&Toy { structure: Filled { fenced }, operations: OPERATIONS }, &options)
         .expect("nothing fails without a crash")
 }
@@ -68,4 +72,17 @@ fn an_exploration_that_may_cost_less_is_a_sample_that_reaches_every_crash_point(
     );
     let found = within(whole.recoveries / 4, false);
     assert!(!found.violations.is_empty(), "an order that is wrong is found in a sample, too");
+}
+
+#[test]
+fn work_bounds_an_exploration_as_recoveries_do() {
+    let whole = explored(Options { work: u64::MAX - 1, ..options() }, true);
+    assert!(whole.exhaustive && whole.recoveries == within(u64::MAX, true).recoveries);
+    // A recovery costs a thousand accesses at least.
+    let little = Options { work: whole.recoveries * 250, ..options() };
+    let quarter = explored(little.clone(), true);
+    assert!(quarter.violations.is_empty() && !quarter.exhaustive && quarter.sampled_points > 0);
+    assert_eq!(quarter.crash_points, whole.crash_points);
+    assert!(quarter.recoveries < whole.recoveries / 2, "{}", quarter.recoveries);
+    assert!(!explored(little, false).violations.is_empty(), "found in a sample, too");
 }

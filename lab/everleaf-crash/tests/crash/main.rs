@@ -8,6 +8,7 @@ mod lazily;
 mod left_behind;
 mod model;
 mod operations_on_threads;
+mod paths;
 mod programs;
 mod structures;
 mod threads;

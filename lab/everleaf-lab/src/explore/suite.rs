@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use everleaf::Engine;
-use everleaf_crash::{Mutant, Report};
+use everleaf_crash::{Mutant, Path, Report};
 use everleaf_pmem::Site;
 use everleaf_testkit::{
-    Case, CaseKind, Coverage, FULL_SUITE_SEEDS, PATHS, Path, SuiteReport, argument, continue_suite,
+    Case, CaseKind, Coverage, FULL_SUITE_SEEDS, PATHS, SuiteReport, argument, continue_suite,
     directed_cases, every_mutant, full_suite, more_cases,
 };
 use serde::Serialize;
@@ -56,6 +56,11 @@ struct Summary {
     coverage: BTreeMap<&'static str, KindCoverage>,
     /// Which exploration a mutant broke in first.
     missed_by: BTreeMap<String, String>,
+    /// Mutants of one path: the barrier is changed there and kept on all others.
+    mutants_by_path: usize,
+    mutants_by_path_killed: usize,
+    /// Those in which nothing broke: no exploration tells whether the barrier is needed there.
+    not_distinguished: Vec<String>,
 }
 
 /// Mutants, and those of them in which something broke.
@@ -144,6 +149,9 @@ impl Summary {
                 .iter()
                 .map(|(mutant, case)| (mutant.to_string(), case.clone()))
                 .collect(),
+            mutants_by_path: report.mutants_on.len(),
+            mutants_by_path_killed: report.killed_on.len(),
+            not_distinguished: report.not_distinguished().iter().map(on_path).collect(),
         }
     }
 }
@@ -175,6 +183,11 @@ impl KindCoverage {
             paths: paths.iter().map(path).collect(),
         }
     }
+}
+
+/// A mutant of one path.
+pub fn on_path((mutant, (operation, way)): &(Mutant, Path)) -> String {
+    format!("{mutant} in {operation}: {way}")
 }
 
 /// Explores the full suite of an engine.
@@ -253,6 +266,13 @@ fn in_words(summary: &Summary, report: &SuiteReport) -> String {
     }
     for (mutant, reason) in &summary.argued {
         text += &format!("{mutant:<37} breaks nothing and is right: {reason}\n");
+    }
+    text += &format!(
+        "\nof one path: {} of {} mutants broke something; not told apart from the program:\n",
+        summary.mutants_by_path_killed, summary.mutants_by_path
+    );
+    for mutant in &summary.not_distinguished {
+        text += &format!("{mutant}\n");
     }
     text
 }

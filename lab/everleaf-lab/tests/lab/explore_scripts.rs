@@ -166,7 +166,7 @@ fn threads_are_refused_where_an_engine_has_none_and_what_does_not_go_together() 
         assert!(said.contains(sentence), "{sentence:?} is not in {said}");
     };
     refused(&["--script", "threads"], "fptree is single-threaded; remove `thread` from the script");
-    refused(&["--script", "batch", "--value-words", "2"], "a batch is the store's");
+    refused(&["--script", "batch", "--value-words", "2"], "the script is for a store");
     refused(&["--script", "form"], "line 1: write `thread N OP..");
     refused(
         &["--ops", "4", "--seed", "1", "--threads", "2"],

@@ -13,7 +13,7 @@ mod paths;
 mod session;
 mod state;
 
-use everleaf_crash::{Promise, Subject, Traced};
+use everleaf_crash::{Path, Promise, Subject, Traced};
 use everleaf_pmem::Site;
 use everleaf_pool::Shutdown;
 
@@ -30,6 +30,8 @@ pub struct AllocatorSubject {
     prepare: Vec<AllocatorOperation>,
     explore: Vec<AllocatorOperation>,
     contents: Vec<Content>,
+    /// The paths of operations, if they are known.
+    ways: Vec<Path>,
 }
 
 impl AllocatorSubject {
@@ -42,7 +44,7 @@ impl AllocatorSubject {
             operation.model(&mut content);
             contents.push(content.clone());
         }
-        Self { prepare, explore, contents }
+        Self { prepare, explore, contents, ways: Vec::new() }
     }
 
     /// `count` operations drawn from a seed.
@@ -147,6 +149,10 @@ impl Subject for AllocatorSubject {
 
     fn operation_of(&self, site: Site) -> Option<&'static str> {
         Some(operation_of(site))
+    }
+
+    fn path(&self, operation: usize) -> Path {
+        self.ways.get(operation).copied().unwrap_or(("allocator", "any"))
     }
 
     fn describe_operation(&self, operation: usize) -> String {

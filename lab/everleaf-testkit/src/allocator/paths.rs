@@ -1,12 +1,12 @@
 //! Which way each operation on an allocator takes.
 
-use everleaf_crash::Traced;
+use everleaf_crash::{Path, Traced};
 use everleaf_pmem::Media;
 
 use super::AllocatorSubject;
 use super::operation::Action;
+use crate::PathTaken;
 use crate::subject::barriers;
-use crate::{Path, PathTaken};
 
 /// Every way that an operation on the allocator can take; recoveries are told apart by their
 /// barriers.
@@ -56,6 +56,15 @@ impl AllocatorSubject {
             paths.push((path, sites));
         }
         Ok(paths)
+    }
+}
+
+impl AllocatorSubject {
+    /// The same, with the path of each operation known: for mutants of one path.
+    #[must_use]
+    pub fn knowing_paths(self, len: u64, max_len: u64) -> Self {
+        let taken = self.paths(len, max_len).unwrap_or_default();
+        Self { ways: taken.into_iter().map(|(path, _)| path).collect(), ..self }
     }
 }
 

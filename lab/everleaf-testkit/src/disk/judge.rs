@@ -7,7 +7,8 @@ use rand::{RngExt, SeedableRng};
 
 use super::DiskReport;
 use super::case::{DiskCase, Opened};
-use crate::subject::{Content, model, sentence, show};
+use crate::model::{Content, model, show};
+use crate::subject::sentence;
 use crate::{Operation, Target};
 
 /// Of so many images one is looked at closely: what was shown of it is cut again, its recovery is

@@ -15,7 +15,8 @@ use rand::rngs::StdRng;
 use super::case::{DiskCase, Opened};
 use super::judge::{Judge, drawn, one_of};
 use crate::concurrent::specification;
-use crate::subject::{Content, expand, owned, sentence};
+use crate::model::Content;
+use crate::subject::{expand, owned, sentence};
 use crate::{Answer, Key, Level, Operation, Scenario, Target};
 
 /// A value that expires: its number says when it was put.
@@ -79,7 +80,7 @@ pub(super) fn explore(case: &DiskCase, judge: &mut Judge<'_>) -> Result<(), Stri
 
 /// The operations: some values are large, so that the pool grows.
 fn program(case: &DiskCase) -> Vec<Operation> {
-    let drawn = Scenario::random_of_store(case.keys, case.operations, case.seed).explore;
+    let drawn = Scenario::random_with_batches(case.keys, case.operations, case.seed).explore;
     let mut program = Vec::new();
     for (number, mut operation) in (0..).zip(drawn) {
         if let Operation::Insert(_, value) | Operation::Update(_, value) = &mut operation

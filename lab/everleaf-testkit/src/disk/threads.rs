@@ -16,8 +16,9 @@ use rand::{RngExt, SeedableRng};
 
 use super::case::{DiskCase, Opened};
 use super::judge::{Judge, one_of};
-use crate::script::script_key;
-use crate::subject::{Content, model, owned, sentence, show, value_of};
+use crate::draw::script_key;
+use crate::model::{Content, model, show};
+use crate::subject::{owned, sentence, value_of};
 use crate::{Key, Operation, Target};
 
 /// Keys of each writer.

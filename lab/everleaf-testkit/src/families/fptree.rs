@@ -30,7 +30,7 @@ pub(super) const FAMILY: Family = Family {
         },
     ],
     equivalent_mutants: EQUIVALENT_MUTANTS,
-    may_be_idle: &[],
+    may_be_idle: &["fptree.batch.P4.fence"],
     directed: trees,
     meetings: &[],
     more: |_| Vec::new(),

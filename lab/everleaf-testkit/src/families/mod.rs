@@ -32,8 +32,9 @@ pub(crate) struct Family {
     pub equivalent_mutants: &'static [(&'static str, &'static str)],
     /// Flushes and fences that may find nothing to do, since they cannot know what the session
     /// before has flushed, that the caller had nothing to prepare in a run, which lines of a block
-    /// an epoch has written or another has flushed, or that an epoch that failed had nothing in its
-    /// log.
+    /// an epoch has written or another has flushed, that fresh memory holds by chance what is
+    /// written there, that a batch has no blocks to complete, or that an epoch that failed had
+    /// nothing in its log.
     pub may_be_idle: &'static [&'static str],
     /// Directed scenarios: they reach every barrier of an engine's index, and miss each that is
     /// left out.

@@ -26,5 +26,10 @@ const ONE_WORKER: &str = "operations that run one after another end all epochs b
      epochs.rs) have two, and miss it";
 
 /// See [`Family::may_be_idle`](super::Family::may_be_idle).
-pub(super) const MAY_BE_IDLE: &[&str] =
-    &["pool.rescue.lines", "pool.run.R1.fence", "pool.epoch.E2.chunks", "pool.epoch.E2.records"];
+pub(super) const MAY_BE_IDLE: &[&str] = &[
+    "pool.rescue.lines",
+    "pool.run.R1.fence",
+    "pool.epoch.E2.chunks",
+    "pool.epoch.E2.records",
+    "image.C1.body",
+];

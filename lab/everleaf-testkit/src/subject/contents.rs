@@ -1,16 +1,13 @@
 //! What operations leave, and what of it a crash may leave.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use everleaf::Contract;
 use everleaf_crash::{Acknowledges, Promise, Restart};
 
 use super::EngineSubject;
-use crate::{Key, Operation, Scenario};
-
-/// What an index or a store holds.
-pub(crate) type Content = BTreeMap<Key, u64>;
+use crate::model::{Content, model, show};
+use crate::{Operation, Scenario};
 
 /// What an operation acknowledges when it returns.
 pub(super) fn acknowledges(contract: Contract, operation: &Operation) -> Acknowledges {
@@ -24,17 +21,7 @@ pub(super) fn acknowledges(contract: Contract, operation: &Operation) -> Acknowl
         | Operation::Close
         | Operation::Open
         | Operation::Create => Acknowledges::Everything,
-        Operation::Get(_)
-        | Operation::Insert(..)
-        | Operation::Update(..)
-        | Operation::Upsert(..)
-        | Operation::Scan
-        | Operation::Remove(_)
-        | Operation::Batch(_)
-        | Operation::Move(..)
-        | Operation::Copy(..)
-        | Operation::Claim(..)
-        | Operation::Refused(_) => Acknowledges::Nothing,
+        _ => Acknowledges::Nothing,
     }
 }
 
@@ -109,59 +96,10 @@ impl EngineSubject {
     }
 }
 
-pub(crate) fn model(content: &mut Content, operation: &Operation) {
-    match operation {
-        Operation::Insert(key, value) => drop(content.entry(key.clone()).or_insert(*value)),
-        Operation::Update(key, value) => drop(content.get_mut(key).map(|old| *old = *value)),
-        Operation::Upsert(key, value) => drop(content.insert(key.clone(), *value)),
-        Operation::Remove(key) => drop(content.remove(key)),
-        Operation::Create => content.clear(),
-        Operation::Batch(operations) => {
-            operations.iter().for_each(|operation| model(content, operation))
-        }
-        Operation::Move(from, to) => {
-            if let Some(value) = content.remove(from) {
-                content.insert(to.clone(), value);
-            }
-        }
-        Operation::Copy(from, to) => {
-            if let Some(value) = content.get(from).copied() {
-                content.insert(to.clone(), value);
-            }
-        }
-        Operation::Claim(from, below, key, value) => {
-            if is_unclaimed(content, from, below) {
-                content.insert(key.clone(), *value);
-            }
-        }
-        Operation::Thread { operation, .. } => model(content, operation),
-        Operation::Get(_)
-        | Operation::Scan
-        | Operation::Sync
-        | Operation::Epoch
-        | Operation::Crash
-        | Operation::Reopen
-        | Operation::Close
-        | Operation::Open
-        | Operation::Refused(_) => {}
-    }
-}
-
-/// Whether there is no key from one on and below another.
-pub(crate) fn is_unclaimed(content: &Content, from: &Key, below: &Key) -> bool {
-    content.range(from..).next().is_none_or(|(key, _)| key >= below)
-}
-
-pub(crate) fn show<'c>(content: impl IntoIterator<Item = (&'c Key, &'c u64)>) -> String {
-    let entries: Vec<String> =
-        content.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
-    format!("{{{}}}", entries.join(" "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Level;
+    use crate::{Key, Level};
     use everleaf::Engine;
     use everleaf_crash::{Options, explore};
 

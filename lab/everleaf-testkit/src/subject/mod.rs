@@ -5,29 +5,32 @@ mod cut;
 mod parts;
 mod paths;
 mod sites;
+mod store;
 mod target;
 
 use std::sync::OnceLock;
 
 use everleaf::internal::{BytesKeys, StoreKey, U64Keys, create_on, open_on, registry};
 use everleaf::{
-    Contract, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, Transactions,
+    Clock, Contract, CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, Transactions,
 };
-use everleaf_crash::{Acknowledges, Promise, Subject, Traced};
+use everleaf_crash::{Acknowledges, Path, Promise, Subject, Traced};
 use everleaf_index::{InnerFrom, NoImage};
 use everleaf_pmem::{Media, Site};
 use everleaf_pool::{Pool, Shutdown};
 
 use crate::families::has_images;
+use crate::model::{Content, model, show};
 use crate::{Key, Operation, Scenario, ScriptKeys};
-pub(crate) use contents::{Content, is_unclaimed, model, show};
 use contents::{acknowledges, contents_of};
 pub(crate) use parts::part_of;
 pub(crate) use paths::barriers;
-pub use paths::{PATHS, Path, PathTaken, WIDE_PATHS};
+pub use paths::{PATHS, PathTaken, WIDE_PATHS};
+use store::NOW_MS;
+pub(crate) use store::{expand, owned, value_of};
 use target::PooledIndex;
 pub use target::Target;
-pub(crate) use target::{expand, of_script, owned, to_script, value_of};
+pub(crate) use target::{of_script, to_script};
 
 /// Whether there is a pool at all. Creation writes the magic word last: without it there is nothing
 /// to recover.
@@ -71,6 +74,8 @@ pub struct EngineSubject {
     /// not happened, and if it has; no crash among them has lost any.
     contents: [Vec<Content>; 2],
     cut_happened: OnceLock<bool>,
+    /// The paths of operations, as far as they are known.
+    ways: Vec<Option<Path>>,
 }
 
 impl EngineSubject {
@@ -94,6 +99,7 @@ impl EngineSubject {
             demands_clean: false,
             contract,
             cut_happened: OnceLock::new(),
+            ways: Vec::new(),
         }
     }
 
@@ -160,7 +166,7 @@ impl EngineSubject {
                     .engine(self.engine)
                     .key_type(key_type)
                     .parameters(self.parameters);
-                let options = options.transactions(self.transactions);
+                let options = options.transactions(self.transactions).clock(Clock::manual(NOW_MS));
                 Ok(Box::new(create_on(&options, media).map_err(sentence)?.0))
             }
         }
@@ -189,7 +195,8 @@ impl EngineSubject {
             (Level::Index, ScriptKeys::U64) => open_index::<U64Keys>(media, self.transactions),
             (Level::Index, ScriptKeys::Bytes) => open_index::<BytesKeys>(media, self.transactions),
             (Level::Store, _) => {
-                let options = OpenOptions::new().transactions(self.transactions);
+                let options =
+                    OpenOptions::new().transactions(self.transactions).clock(Clock::manual(NOW_MS));
                 Ok((Box::new(open_on(&options, media).map_err(sentence)?.0), None))
             }
         }
@@ -331,6 +338,10 @@ impl Subject for EngineSubject {
         Some(operation_of(site))
     }
 
+    fn path(&self, operation: usize) -> Path {
+        self.way_of(operation)
+    }
+
     fn describe_operation(&self, operation: usize) -> String {
         self.scenario.explore[operation].to_string()
     }
@@ -343,7 +354,8 @@ impl Subject for EngineSubject {
         let explore = operations.iter().map(|i| self.scenario.explore[*i].clone()).collect();
         let scenario = Scenario { explore, ..self.scenario.clone() };
         let contents = contents_of(&scenario, self.contract);
-        Some(Self { scenario, contents, cut_happened: OnceLock::new(), ..self.clone() })
+        let cut_happened = OnceLock::new();
+        Some(Self { scenario, contents, cut_happened, ways: Vec::new(), ..self.clone() })
     }
 }
 
@@ -426,6 +438,7 @@ impl EngineSubject {
         let mut operations: Vec<Operation> = (0..6).map(|i| Operation::Upsert(key(i), i)).collect();
         operations.extend(content.keys().take(5).cloned().map(Operation::Remove));
         operations.extend((3..8).map(|i| Operation::Upsert(key(i), i + 1)));
+        operations.extend(self.scenario.has_expiry().then_some(Operation::Sweep));
         operations.extend((self.contract == Contract::Buffered).then_some(Operation::Sync));
         for operation in &operations {
             match state.apply(operation) {

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use everleaf_crash::{Event, Traced};
+use everleaf_crash::{Event, Path, Traced};
 use everleaf_index::IndexStatistics;
 use everleaf_pmem::{Media, Site};
 
 use super::{EngineState, EngineSubject, Level, sentence};
 use crate::Operation;
-
-/// An operation and the way it takes: `("insert", "split of a leaf")`.
-pub type Path = (&'static str, &'static str);
 
 /// Every way that an operation on the trees of this release can take; recoveries are told apart by
 /// their barriers.
@@ -62,6 +59,11 @@ impl EngineSubject {
     /// # Errors
     /// What an operation says that fails.
     pub fn paths(&self, len: u64, max_len: u64) -> Result<Vec<PathTaken>, String> {
+        Ok(self.paths_by_operation(len, max_len)?.concat())
+    }
+
+    /// The same for each operation up to the first crash.
+    fn paths_by_operation(&self, len: u64, max_len: u64) -> Result<Vec<Vec<PathTaken>>, String> {
         if self.level == Level::Store {
             return Ok(Vec::new());
         }
@@ -91,10 +93,27 @@ impl EngineSubject {
                     before.zip(shape(&state)).and_then(|shapes| self.path(i, other, shapes, grown)),
                 ),
             };
-            paths.extend(taken.into_iter().map(|path| (path, sites.clone())));
+            paths.push(taken.into_iter().map(|path| (path, sites.clone())).collect());
             closed = *operation == Operation::Close;
         }
         Ok(paths)
+    }
+
+    /// The same, with the path of each operation known: for mutants of one path.
+    #[must_use]
+    pub fn knowing_paths(self, len: u64, max_len: u64) -> Self {
+        let taken = self.paths_by_operation(len, max_len).unwrap_or_default();
+        let path = |taken: &Vec<PathTaken>| match taken.as_slice() {
+            [(path, _)] => Some(*path),
+            _ => None,
+        };
+        Self { ways: taken.iter().map(path).collect(), ..self }
+    }
+
+    /// The path of an operation; where none is known, its word.
+    pub(super) fn way_of(&self, operation: usize) -> Path {
+        let known = self.ways.get(operation).copied().flatten();
+        known.unwrap_or_else(|| (self.scenario.explore[operation].word(), "any"))
     }
 
     fn path(

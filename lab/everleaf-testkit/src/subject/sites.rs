@@ -14,9 +14,11 @@ const RECORDS: &[&str] = &["pool.record."];
 /// Only where leaves come in groups.
 const GROUPS: &[&str] = &["pool.run."];
 /// Only where another medium comes into it: explored with the allocator, and by the pool's own
-/// tests. Only where values expire: the mark is explored with the allocator. And only where a full
-/// pool has chunks of several sizes while a batch is staged beside other workers.
-const POOL: &[&str] = &["pool.rescue.", "pool.mark.", "pool.batch.B1.given"];
+/// tests. And only where a full pool has chunks of several sizes while a batch is staged beside
+/// other workers.
+const POOL: &[&str] = &["pool.rescue.", "pool.batch.B1.given"];
+/// Only where values expire.
+const EXPIRY: &[&str] = &["pool.mark."];
 /// Only where inner nodes have an image: it has a root, and the close a seal.
 const IMAGES: &[&str] = &["pool.root.", "pool.close.C3."];
 /// Only below a store.
@@ -66,6 +68,7 @@ impl EngineSubject {
             (IMAGES, !images),
             (GROUPS, !epochs && !groups),
             (POOL, true),
+            (EXPIRY, !self.scenario.has_expiry()),
             (STORE, !epochs && index),
             (ENTRIES, engine_sites(self.engine).any(|site| site.name().contains(".batch."))),
             (EPOCHS, !epochs),

@@ -237,6 +237,22 @@ impl Case {
         self
     }
 
+    /// With the mutants of one path as well.
+    pub fn judging_by_path(mut self) -> Self {
+        let Options { len, max_len, .. } = self.options;
+        self.options.by_path = true;
+        self.subject = match self.subject {
+            CaseSubject::Engine(subject) => {
+                CaseSubject::Engine(Box::new(subject.knowing_paths(len, max_len)))
+            }
+            CaseSubject::Allocator(subject) => {
+                CaseSubject::Allocator(subject.knowing_paths(len, max_len))
+            }
+            threads @ CaseSubject::Threads(_) => threads,
+        };
+        self.judging()
+    }
+
     /// With other garbage in fresh memory, and other samples.
     pub(super) fn seeded(mut self, seed: u64) -> Self {
         self.options.seed = seed;

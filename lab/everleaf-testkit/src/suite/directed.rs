@@ -6,7 +6,7 @@ use everleaf::{Contract, Engine};
 use everleaf_crash::Traced;
 
 use super::case::Case;
-use super::refused;
+use super::{refused, stores};
 use crate::Level::{Index, Store};
 use crate::ScriptKeys::{Bytes, U64};
 use crate::families::{self, Meetings, inserts, lines, removes};
@@ -17,7 +17,7 @@ pub(super) fn directed(engine: Engine) -> Vec<Case> {
     let mut cases = of_family(engine);
     if engine.contract() == Contract::Strict {
         cases.extend(pools(engine));
-        cases.extend(stores(engine));
+        cases.extend(stores::stores(engine));
         cases.extend(refused::refused_splits(engine));
     }
     if engine.contract() == Contract::Buffered && Bytes.are_of(engine) {
@@ -229,81 +229,6 @@ fn keys_until_growth(engine: Engine, keys: ScriptKeys) -> u64 {
     grown.map_or_else(|| panic!("400 keys do not fill a pool of 64 KiB"), |at| at as u64 + 1)
 }
 
-/// What was closed must be found closed.
-fn stores(engine: Engine) -> Vec<Case> {
-    let mut cases = Vec::new();
-    for keys in [U64, Bytes] {
-        let script = inserts([1, 2, 3])
-            + "explore\ninsert 4 1\nupdate 4 2\nremove 1\nupdate 2 5\nreopen\nremove 3\nupdate 2 \
-                3\ninsert 5 7\n";
-        cases.push(Case::scripted(
-            &format!("values replaced and removed, {keys:?}"),
-            engine,
-            Store,
-            keys,
-            1,
-            &script,
-        ));
-        // A run is never in doubt: its write is a link of its own, between others.
-        let script = format!(
-            "insert 1 3\ninsert 2 3\nexplore\nupdate 1 {run}\nupdate 2 4\nupdate 1 4\nupdate 1 \
-            {run}\nremove 1\ninsert 3 3\n",
-            run = 5u64 << 32,
-        );
-        let name = format!("values of chunks in place of small ones, {keys:?}");
-        cases.push(Case::scripted(&name, engine, Store, keys, 1, &script).with_budget(16));
-    }
-    for keys in [U64, Bytes] {
-        let script = inserts([10, 20, 30])
-            + "explore\nmove 10 20\nmove 10 30\nclaim 21 30 25 2\nclaim 21 30 26 3\nmove 25 \
-               40\nreopen\nclaim 21 30 25 2\n";
-        let name = format!("transactions, {keys:?}");
-        cases.push(Case::scripted(&name, engine, Store, keys, 1, &script).with_budget(16));
-    }
-    cases.extend(batches(engine));
-    cases
-}
-
-/// Batches: plain, and cut; what follows takes the blocks that they free, so that a batch which is
-/// done again is found out.
-fn batches(engine: Engine) -> Vec<Case> {
-    let mut cases = Vec::new();
-    let mut add = |name: &str, keys: ScriptKeys, script: &str| {
-        let case = Case::scripted(&format!("{name}, {keys:?}"), engine, Store, keys, 1, script);
-        cases.push(case.with_budget(16));
-    };
-    let full = inserts([10, 20, 30, 40]);
-    for keys in [U64, Bytes] {
-        let script = format!(
-            "{full}explore\nbatch insert 15 1; update 20 2; remove 30; insert 25 5; remove 99; \
-            upsert 40 3\ninsert 50 30\n"
-        );
-        add("a batch that splits a leaf", keys, &script);
-        let script = format!(
-            "{full}explore\nbatch insert 15 1; insert 5 1\nbatch remove 10; remove 30\ninsert 50 \
-            30\n"
-        );
-        add("a batch that only inserts, and one that only removes", keys, &script);
-    }
-    for site in ["B2.fence", "B5.retire", "B5.fence"] {
-        let script = format!(
-            "{full}cut pool.batch.{site} batch insert 15 1; remove 30; update 20 3\ninsert 50 \
-            30\nbatch upsert 10 1; remove 20\n"
-        );
-        add(&format!("batch cut before {site}"), U64, &script);
-        // Both blocks of the last update are in doubt. The batch frees one of them, and what is
-        // done again allocates.
-        for keys in [U64, Bytes] {
-            let script = format!(
-                "{full}update 40 2\ncut pool.batch.{site} batch insert 15 1; update 40 5; insert \
-                45 2\ninsert 50 30\nupdate 40 2\n"
-            );
-            add(&format!("batch of what is in doubt, cut before {site}"), keys, &script);
-        }
-    }
-    cases
-}
-
 /// Interleavings of two threads that are run where there are more.
 const INTERLEAVINGS: u64 = 300;
 
@@ -367,6 +292,22 @@ const STORE_MEETINGS: &[(&str, &str)] = &[
     (
         "a batch of what is in doubt, and what it frees",
         "upsert 10 4\nthread 1 batch upsert 10 5\nthread 2 upsert 30 7\n",
+    ),
+    ("two swaps of one value", "upsert 10 3\nthread 1 swap 10 3 4\nthread 2 swap 10 3 7\n"),
+    ("a value taken by both", "thread 1 take 10\nthread 2 take 10\n"),
+    ("two that take the first entry", "thread 1 pop first\nthread 2 pop first\n"),
+    (
+        "a sweep and a value that lives again",
+        "put_expired 10 4\nthread 1 sweep\nthread 2 upsert 10 5\n",
+    ),
+    (
+        "two sweeps after an opening",
+        "put_expired 10 4\nput_expired 30 5\nreopen\nthread 1 sweep\nthread 2 sweep\n",
+    ),
+    ("a snapshot and a batch", "thread 1 snapshot\nthread 2 batch upsert 10 4; remove 30\n"),
+    (
+        "a snapshot and two writes",
+        "thread 1 snapshot\nthread 2 upsert 10 4\nthread 2 upsert 30 7\n",
     ),
 ];
 

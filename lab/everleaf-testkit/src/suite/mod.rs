@@ -1,8 +1,8 @@
 //! Everything that is explored of an engine: directed scenarios, which also judge the barriers, and
 //! random ones.
 //!
-//! Map of the files: `case` (one exploration) · `directed` `refused` `random` (which there are,
-//! beside those of families) · `run` (exploring many) · `report` (what they found together).
+//! Map of the files: `case` (one exploration) · `directed` `stores` `refused` `random` (which there
+//! are, beside those of families) · `run` (exploring many) · `report` (what they found together).
 
 mod case;
 mod directed;
@@ -10,8 +10,9 @@ mod random;
 mod refused;
 mod report;
 mod run;
+mod stores;
 
-use everleaf::Engine;
+use everleaf::{Contract, Engine};
 use everleaf_crash::Mutant;
 
 use crate::families;
@@ -44,13 +45,15 @@ pub fn directed_cases(engine: Engine) -> Vec<Case> {
 /// are as many images as are wanted.
 pub fn full_suite(engine: Engine) -> Vec<Case> {
     let directed = directed::directed(engine);
-    let mut cases: Vec<Case> = directed.iter().cloned().map(Case::judging).collect();
+    let mut cases: Vec<Case> = directed.iter().cloned().map(Case::judging_by_path).collect();
     for assumptions in random::KINDER {
         cases.extend(directed.iter().map(|case| case.clone().under(assumptions)));
     }
     let more = families::of(engine).map(|(family, _)| (family.more)(engine)).unwrap_or_default();
     let more = more.into_iter().map(|scenario| Case::directed(engine, scenario));
     cases.extend((5000..).zip(more).map(|(seed, case)| case.seeded(seed)));
+    let large = if engine.contract() == Contract::Strict { stores::large(engine) } else { vec![] };
+    cases.extend((6000..).zip(large).map(|(seed, case)| case.seeded(seed)));
     cases.extend((1..=FULL_SUITE_SEEDS).flat_map(|seed| random::random(engine, seed)));
     cases
 }

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everleaf_crash::{Mutant, Report, Violation};
+use everleaf_crash::{Mutant, Path, Report, Violation};
 use everleaf_pmem::Site;
 
 use super::{CaseKind, argument};
 use crate::may_be_idle;
-use crate::{ALLOCATOR_PATHS, PATHS, Path, PathTaken, WIDE_PATHS};
+use crate::{ALLOCATOR_PATHS, PATHS, PathTaken, WIDE_PATHS};
 
 /// What the explorations of a suite found together.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +53,10 @@ pub struct SuiteReport {
     pub argued: BTreeSet<Mutant>,
     /// Those of them in which something broke, with the exploration that found it.
     pub killed: BTreeMap<Mutant, String>,
+    /// Mutants of one path that were explored; of those that are argued for, none.
+    pub mutants_on: BTreeSet<(Mutant, Path)>,
+    /// Those of them in which something broke.
+    pub killed_on: BTreeSet<(Mutant, Path)>,
     /// Times that a flush had nothing to do.
     pub redundant_flushes: u64,
     /// Times that a fence had nothing to wait for.
@@ -119,6 +123,7 @@ impl SuiteReport {
             list.insert(mutant);
         }
         self.add_killed(name, report.killed);
+        self.add_on_paths(report.survivors_on, report.killed_on);
         self.violations
             .extend(report.violations.into_iter().map(|violation| (name.to_owned(), violation)));
     }
@@ -131,6 +136,26 @@ impl SuiteReport {
                 self.killed.entry(mutant).or_insert_with(|| name.to_owned());
             }
         }
+    }
+
+    /// Takes in the mutants of one path of an exploration.
+    pub fn add_on_paths(
+        &mut self,
+        survivors: BTreeSet<(Mutant, Path)>,
+        killed: BTreeSet<(Mutant, Path)>,
+    ) {
+        let counts = |(mutant, _): &(Mutant, Path)| {
+            argument(*mutant).is_none() && !mutant.site().name().starts_with("testkit.")
+        };
+        self.killed_on.extend(killed.into_iter().filter(counts));
+        self.mutants_on.extend(survivors.into_iter().filter(counts));
+        self.mutants_on.extend(&self.killed_on);
+    }
+
+    /// Mutants of one path in which nothing broke: no exploration tells whether the barrier is
+    /// needed on this path.
+    pub fn not_distinguished(&self) -> Vec<(Mutant, Path)> {
+        self.mutants_on.difference(&self.killed_on).copied().collect()
     }
 
     /// Barriers that are declared and were never executed.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use everleaf_crash::{Mutant, Options, Report};
+use everleaf_crash::{Mutant, Options, Path, Report};
 use parking_lot::Mutex;
 
 use super::{Case, CaseKind, CaseSubject, SuiteReport};
@@ -19,6 +19,14 @@ pub struct SuiteProgress {
     pub of: usize,
     /// Distinct images so far.
     pub images: u64,
+}
+
+/// The mutants in which something broke.
+#[derive(Clone, Default)]
+struct Killed {
+    everywhere: BTreeSet<Mutant>,
+    /// Those of one path.
+    on: BTreeSet<(Mutant, Path)>,
 }
 
 /// What became of the case with this number.
@@ -58,12 +66,12 @@ pub fn continue_suite(
     // The allocator's are quick, and kill the mutants of its barriers, which all others have too.
     let mut order: Vec<usize> = (0..cases.len()).collect();
     order.sort_by_key(|at| (!cases[*at].options.mutate, cases[*at].kind() != CaseKind::Allocator));
-    let killed = Mutex::new(spared);
+    let killed = Mutex::new(Killed { everywhere: spared, on: BTreeSet::new() });
     let (mut done, mut judged) = (0, Vec::<(usize, BTreeSet<Mutant>)>::new());
     let bounded = |at: usize| {
-        let spared = killed.lock().clone();
+        let Killed { everywhere: spared, on: spared_on } = killed.lock().clone();
         let mutant_recoveries = FIRST_RECOVERIES;
-        let options = Options { spared, mutant_recoveries, ..cases[at].options.clone() };
+        let options = Options { spared, spared_on, mutant_recoveries, ..cases[at].options.clone() };
         (at, explore(&cases[at], options, &killed))
     };
     on_threads(threads, &order, &bounded, &mut |(at, outcome): Outcome| {
@@ -87,10 +95,12 @@ pub fn continue_suite(
     });
     let further = |at: usize| {
         let (case, asked) = &judged[at];
-        let asked: BTreeSet<Mutant> = asked.difference(&killed.lock()).copied().collect();
+        let asked: BTreeSet<Mutant> =
+            asked.difference(&killed.lock().everywhere).copied().collect();
         let mutant_recoveries = LAST_RECOVERIES;
         let asked = Some(asked);
-        let options = Options { asked, mutant_recoveries, ..cases[*case].options.clone() };
+        let options =
+            Options { asked, mutant_recoveries, by_path: false, ..cases[*case].options.clone() };
         let is_needless = options.asked.as_ref().is_some_and(BTreeSet::is_empty);
         (!is_needless).then(|| (*case, explore(&cases[*case], options, &killed)))
     };
@@ -130,9 +140,12 @@ fn on_threads<T: Send>(
 fn explore(
     case: &Case,
     options: Options,
-    killed: &Mutex<BTreeSet<Mutant>>,
+    killed: &Mutex<Killed>,
 ) -> Result<(Report, Vec<PathTaken>), String> {
     let report = case.explore(&options, &mut |_| {}).map_err(|e| e.to_string())?;
-    killed.lock().extend(report.killed.iter().map(|(mutant, _)| *mutant));
+    let mut killed = killed.lock();
+    killed.everywhere.extend(report.killed.iter().map(|(mutant, _)| *mutant));
+    killed.on.extend(&report.killed_on);
+    drop(killed);
     Ok((report, case.paths()?))
 }

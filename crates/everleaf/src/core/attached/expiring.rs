@@ -172,7 +172,7 @@ impl<M: Media, K: StoreKey> Sweeping for Attached<M, K> {
         if self.expiring.is_known() {
             return Ok(());
         }
-        let walking = self.expiring.walking.lock();
+        let walking = self.turn_to_walk()?;
         self.walk_if_wanted(walking)
     }
 
@@ -226,6 +226,22 @@ impl<M: Media, K: StoreKey> Sweeping for Attached<M, K> {
 }
 
 impl<M: Media, K: StoreKey> Attached<M, K> {
+    /// Waits for who walks. Under the explorer, which schedules, no thread may block.
+    fn turn_to_walk(&self) -> Result<MutexGuard<'_, ()>, Error> {
+        if !M::SCHEDULED {
+            return Ok(self.expiring.walking.lock());
+        }
+        loop {
+            if let Some(walking) = self.expiring.walking.try_lock() {
+                return Ok(walking);
+            }
+            self.read(|live| {
+                live.pool.media().relax();
+                Ok(())
+            })?;
+        }
+    }
+
     fn walk_if_wanted(&self, _walking: MutexGuard<'_, ()>) -> Result<(), Error> {
         let wanted = self.expiring.wanted.load(Ordering::Acquire);
         if self.expiring.walked.load(Ordering::Acquire) != wanted {

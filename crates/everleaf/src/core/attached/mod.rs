@@ -13,10 +13,10 @@ mod transaction;
 mod write;
 
 use std::fs::File;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use crossbeam_utils::sync::ShardedLock;
+use crossbeam_utils::sync::{ShardedLock, ShardedLockWriteGuard};
 use everleaf_index::IndexStatistics;
 use everleaf_pmem::{Durability, Media, Medium, Transactions, planted};
 use everleaf_pool::{Audit, KeyType, Opened, Pool, Shutdown};
@@ -159,8 +159,28 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         showing::check(self)?;
-        let live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+        let live = self.exclusive();
         operation(live.as_ref().ok_or(Error::Closed)?)
+    }
+
+    /// Waits until no other operation is under way. Under the explorer, which schedules, no thread
+    /// may block.
+    fn exclusive(&self) -> ShardedLockWriteGuard<'_, Option<Live<M, K>>> {
+        if !M::SCHEDULED {
+            return self.live.write().unwrap_or_else(PoisonError::into_inner);
+        }
+        loop {
+            match self.live.try_write() {
+                Ok(live) => return live,
+                Err(TryLockError::Poisoned(live)) => return live.into_inner(),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            // Who relaxes holds nothing.
+            let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+            let pool = live.as_ref().map(|live| Arc::clone(&live.pool));
+            drop(live);
+            pool.iter().for_each(|pool| pool.media().relax());
+        }
     }
 
     fn writing<R>(
@@ -244,6 +264,8 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             epochs,
             node_writes,
         } = index;
+        // Of a pool that is damaged either may be any number.
+        let slots = leaves as f64 * leaf_slots as f64;
         Ok(Statistics {
             engine: self.engine,
             key_type: K::TYPE,
@@ -251,7 +273,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             height,
             leaves,
             inner_nodes,
-            fill: (leaves * leaf_slots > 0).then(|| entries as f64 / (leaves * leaf_slots) as f64),
+            fill: (slots > 0.0).then(|| entries as f64 / slots),
             pm_bytes,
             dram_bytes,
             used_bytes: space.used_bytes,

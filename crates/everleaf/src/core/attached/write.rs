@@ -175,7 +175,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         let mut written = Vec::with_capacity(writes.len());
         for (write, key) in writes.iter().zip(keys) {
             let Some(outcome) = outcomes.get_mut(key) else { continue };
-            written.push(outcome.then(write));
+            written.push(outcome.then(write, &now));
         }
         let changes: Vec<Change<'_, K>> =
             outcomes.iter().filter_map(|(key, outcome)| outcome.change::<K>(*key)).collect();
@@ -201,7 +201,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 
 impl<'w> Outcome<'w> {
     /// One write more.
-    fn then(&mut self, write: &'w Write) -> Written {
+    fn then<B: Backend>(&mut self, write: &'w Write, now: &Now<'_, B>) -> Written {
         let was_present = self.present;
         let done = match write.kind {
             Kind::Put | Kind::Delete => true,
@@ -210,8 +210,9 @@ impl<'w> Outcome<'w> {
         };
         if done {
             let value = NewValue { value: &write.value, expires_ms: write.expires_ms };
-            self.present = write.kind != Kind::Delete;
-            self.new = Some(self.present.then_some(value));
+            let puts = write.kind != Kind::Delete;
+            self.present = puts && !now.is_past(write.expires_ms);
+            self.new = Some(puts.then_some(value));
         }
         Written { done, was_present }
     }
