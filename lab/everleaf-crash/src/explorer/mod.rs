@@ -445,12 +445,13 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let until = self.interleaving_until.unwrap_or(all_recoveries);
         let affordable = self.affordable();
         let until = until.min(self.level_until);
-        let left = until.saturating_sub(self.tally.recoveries).min(affordable);
+        let allowed = until.saturating_sub(self.tally.recoveries);
+        let left = allowed.min(affordable);
         let share = self.points_left.map_or(left, |points| left / (points + 1));
         let is_spent = self.mutant.is_some() && left == 0;
         let least = if is_spent { 0 } else { LEAST_ALLOWANCE };
         let share = share.saturating_mul(2);
-        let is_bounded = self.interleaving_until.is_some() || affordable < u64::MAX;
+        let is_bounded = self.interleaving_until.is_some() || affordable < allowed;
         let share = match is_bounded {
             true if share < least => least * u64::from(self.rng.random_range(0..least) < share),
             _ => share.max(least),

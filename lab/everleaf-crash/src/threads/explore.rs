@@ -98,6 +98,7 @@ fn run<S: ConcurrentSubject>(
         executor,
         explorer: Explorer::new(&judge, options),
         mutants: options.mutate.then(Mutants::default),
+        mutant_options: Options { work: u64::MAX, ..options.clone() },
         audit: Audit::default(),
         violations: Vec::new(),
         failed: None,
@@ -124,6 +125,8 @@ pub(super) struct Campaign<'a, S: ConcurrentSubject> {
     pub(super) executor: Executor<'a, S>,
     explorer: Explorer<'a, Judge<'a, S>>,
     mutants: Option<Mutants>,
+    /// Of a mutant: what it may cost is [bounded](Options::mutant_recoveries) by itself.
+    mutant_options: Options,
     audit: Audit,
     violations: Vec<Violation>,
     /// The step of the first of them.
@@ -238,6 +241,7 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         legal.insert(content.clone());
         trace.moments = vec![self.judge.moment(legal); trace.events.len()];
         trace.moments.push(self.judge.moment([content.clone()].into()));
+        self.explorer.within(u64::MAX).spend_one_in(1);
         if explores
             && let Some(failure) =
                 self.explorer.explore_interleaving(&mut machine.clone(), &trace, 0, step)
@@ -289,6 +293,10 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         let mut left = self.options.interleavings.max(slots as u64);
         let mut rng = SmallRng::seed_from_u64(self.options.seed ^ step as u64);
         let begun = self.explorer.tally.recoveries;
+        // Each step has an even share of the work that is left.
+        let steps_left = (self.executor.steps.len() - step) as u64;
+        let work = self.explorer.tally.work;
+        let work_until = work + self.options.work.saturating_sub(work) / steps_left;
         for depth in 0..=bound {
             if level.len() as u64 > left {
                 self.left_out += level.len() as u64 - left;
@@ -299,11 +307,11 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             let mut derived = Vec::new();
             let items = level.len() as u64;
             let deeper = if depth < bound { 4 } else { 1 };
-            self.explorer.spend_one_in(deeper);
+            self.explorer.spend_one_in(deeper * steps_left);
             for (done, item) in (0..).zip(level) {
                 let beyond = if deeper > 1 { 0 } else { self.options.interleavings_beyond };
                 self.share_of_step(begun, (items - done + beyond) * deeper);
-                if self.explorer.affordable() == 0 {
+                if self.explorer.tally.work >= work_until {
                     self.left_out += items - done;
                     return Ok(());
                 }
@@ -320,6 +328,7 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
             level = derived;
         }
         if slots > 1 && only.is_none() {
+            self.explorer.spend_one_in(steps_left);
             self.explore_beyond(step, base, slots, begun, &mut rng)?;
         }
         Ok(())
@@ -415,7 +424,7 @@ impl<S: ConcurrentSubject> Campaign<'_, S> {
         };
         let Some(failure) = failure else {
             if let Some(mutants) = self.mutants.as_mut().filter(|_| self.violations.is_empty()) {
-                let Self { judge, options, explorer, .. } = self;
+                let Self { judge, mutant_options: options, explorer, .. } = self;
                 mutants.explore(
                     judge,
                     options,
