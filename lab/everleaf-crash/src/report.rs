@@ -42,7 +42,8 @@ pub struct Report {
     pub survivors: Vec<Mutant>,
     /// What broke in each other mutant.
     pub killed: Vec<(Mutant, String)>,
-    /// Mutants of one path in which nothing broke: the barrier is changed on this path and kept on
+    /// Mutants of one path in which nothing broke, or whose mutant on all paths together survived
+    /// here, so that they were not explored: the barrier is changed on this path and kept on
     /// all others. So the exploration does not tell whether it is needed there. None of programs of
     /// several threads, and none if [not asked for](crate::Options::by_path).
     pub survivors_on: BTreeSet<(Mutant, Path)>,
