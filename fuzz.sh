@@ -12,7 +12,11 @@ if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
 fi
 minutes=${1:-30}
 targets=("${@:2}")
-((${#targets[@]})) || mapfile -t targets < <(cargo +nightly fuzz list)
+mapfile -t all < <(cargo +nightly fuzz list)
+((${#targets[@]})) || targets=("${all[@]}")
+for target in "${targets[@]}"; do
+    [[ " ${all[*]} " = *" $target "* ]] || { echo "$target is none of: ${all[*]}"; exit 2; }
+done
 cargo +nightly fuzz build
 found=0
 for target in "${targets[@]}"; do

@@ -154,11 +154,9 @@ fn mutate<S: Subject>(
             }
         }
         for path in paths.iter().filter(|path| options.asks_for_on(*mutant, **path)) {
-            // One that survives on all paths together is not looked for on each.
-            let is_killed = match judged {
-                Some(is_killed) if paths.len() == 1 || !is_killed => is_killed,
-                _ => killer(*mutant, Some(*path)).is_some(),
-            };
+            // One that survives on all paths together is not looked for on each. One that does not
+            // may have been killed on a path of what is run behind a recovery.
+            let is_killed = judged != Some(false) && killer(*mutant, Some(*path)).is_some();
             let list = if is_killed { &mut report.killed_on } else { &mut report.survivors_on };
             list.insert((*mutant, *path));
         }

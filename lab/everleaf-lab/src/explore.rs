@@ -101,6 +101,9 @@ pub struct Args {
         ]
     )]
     pub suite: bool,
+    /// Of the suite, the directed scenarios alone, each briefly: a minute.
+    #[arg(long, requires = "suite")]
+    pub directed: bool,
     /// Explore whole stores over a log on a simulated disk, whose power fails before each of its
     /// operations: with keys of each kind, in each mode of durability, with one thread and where
     /// the engine has any with three.
@@ -299,7 +302,7 @@ pub fn run(args: Args) -> Outcome {
         1,
     )?;
     if args.suite {
-        return suite::run(engine, args.json);
+        return suite::run(engine, args.directed, args.json);
     }
     if let Some(seeds) = args.seeds {
         return disk::run(engine, seeds, budget, &args);

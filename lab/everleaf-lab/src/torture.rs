@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use everleaf::internal::InjectedAborts;
-use everleaf::{Contract, CreateOptions, DurabilityMode, Engine, Transactions};
+use everleaf::{Contract, CreateOptions, DurabilityMode, Engine, KeyType, Transactions};
 use everleaf_testkit::{
     Course, TortureError, TortureOptions, TortureReport, torture, torture_child,
 };
@@ -84,9 +84,9 @@ pub struct Args {
     /// What the pools on a disk promise. Without it, each in turn.
     #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
     pub durability: Option<DurabilityMode>,
-    /// Kind of keys.
-    #[arg(long, value_name = "KIND", default_value = "bytes")]
-    pub keys: Keys,
+    /// Kind of keys [default: bytes, where the engine has them].
+    #[arg(long, value_name = "KIND")]
+    pub keys: Option<Keys>,
     /// Transactions of fptree-c: off, those of the processor, or simulated ones, a third of which
     /// abort. The result says what ran.
     #[arg(long, value_name = "WHICH", default_value = "off")]
@@ -134,6 +134,9 @@ pub fn run(args: Args) -> Outcome {
     if args.threads > 1 && !engine.is_concurrent() {
         return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
     }
+    let has_bytes = engine.has_keys(KeyType::Bytes);
+    let usual = if has_bytes { KeyType::Bytes } else { KeyType::U64 };
+    let key_type = args.keys.map_or(usual, KeyType::from);
     let rtm = processor_transactions(args.rtm)?;
     let program = std::env::current_exe()
         .map_err(|e| Failure::failed(format!("this program cannot be found again: {e}")))?;
@@ -157,7 +160,7 @@ pub fn run(args: Args) -> Outcome {
         }
         let create = CreateOptions::new()
             .engine(engine)
-            .key_type(args.keys.into())
+            .key_type(key_type)
             .size_bytes(POOL_BYTES)
             .max_size_bytes(MAX_POOL_BYTES);
         let create = match durability {

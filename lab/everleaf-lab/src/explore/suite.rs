@@ -190,18 +190,23 @@ pub fn on_path((mutant, (operation, way)): &(Mutant, Path)) -> String {
     format!("{mutant} in {operation}: {way}")
 }
 
-/// Explores the full suite of an engine.
-pub fn run(engine: Engine, json: bool) -> Outcome {
+/// Explores the full suite of an engine, or its directed scenarios alone.
+pub fn run(engine: Engine, directed: bool, json: bool) -> Outcome {
     let mut report = SuiteReport::default();
-    explore(&mut report, &full_suite(engine), BTreeSet::new());
+    if directed {
+        let cases = directed_cases(engine).into_iter().map(|case| case.judging().briefly());
+        explore(&mut report, &cases.collect::<Vec<_>>(), BTreeSet::new());
+    } else {
+        explore(&mut report, &full_suite(engine), BTreeSet::new());
+    }
     for seed in FULL_SUITE_SEEDS + 1..=MOST_SEEDS {
-        if report.images >= LEAST_IMAGES || !report.violations.is_empty() {
+        if directed || report.images >= LEAST_IMAGES || !report.violations.is_empty() {
             break;
         }
         explore(&mut report, &more_cases(engine, seed), BTreeSet::new());
     }
     let mut shortcomings = report.shortcomings();
-    if report.images < LEAST_IMAGES {
+    if !directed && report.images < LEAST_IMAGES {
         shortcomings.push(format!(
             "only {} distinct images were explored, not {LEAST_IMAGES}",
             report.images

@@ -53,3 +53,12 @@ fn an_engine_of_epochs_has_after_a_kill_what_was_synced_and_a_state_of_one_momen
         assert!(report["syncs"].as_u64() > Some(0), "{report:?}");
     }
 }
+
+#[test]
+fn an_engine_without_byte_strings_is_tortured_with_numbers() {
+    let report =
+        json(&Bench::new().ok(["torture", "--engine", "lcbtree", "--kills", "4", "--json"]));
+    let found = ["lost", "phantom", "damaged"].map(|key| &report[key]);
+    assert_eq!(found, [0, 0, 0], "{report:?}");
+    assert!(report["operations"].as_u64() > Some(0), "{report:?}");
+}

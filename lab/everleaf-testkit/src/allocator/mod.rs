@@ -134,6 +134,7 @@ impl Subject for AllocatorSubject {
         // the pool's own tests.
         let elsewhere = [
             "pool.batch.B2.",
+            "pool.batch.B3.",
             "pool.batch.B4.",
             "pool.batch.B5.",
             "pool.batch.B1.fence",

@@ -284,6 +284,7 @@ impl Case {
     /// is needed.
     pub fn briefly(mut self) -> Self {
         self.options.interleavings = self.options.interleavings.min(BRIEF_INTERLEAVINGS);
+        self.options.step_recoveries = self.options.step_recoveries.min(BRIEF_STEP);
         let budget = self.options.budget.min(BRIEF_BUDGET);
         self.with_budget(budget)
     }
@@ -305,9 +306,11 @@ impl Case {
     }
 }
 
-/// Of a [brief](Case::briefly) exploration: images a crash point, and interleavings.
+/// Of a [brief](Case::briefly) exploration: images a crash point, interleavings, and recoveries of
+/// all of these together.
 const BRIEF_BUDGET: u64 = 16;
 const BRIEF_INTERLEAVINGS: u64 = 30;
+const BRIEF_STEP: u64 = 6_000;
 
 /// Recoveries of all interleavings where a crash may take back all since the last end of an epoch:
 /// no line that was changed since is durable for certain, so each crash point has very many images.

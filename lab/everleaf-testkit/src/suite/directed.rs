@@ -290,6 +290,10 @@ const STORE_MEETINGS: &[(&str, &str)] = &[
         "thread 1 batch upsert 10 4; remove 30\nthread 2 batch upsert 30 7; remove 10\n",
     ),
     (
+        "a batch, and a split that moves what it changes",
+        "insert 70 1\nthread 1 batch upsert 50 4; upsert 70 4\nthread 2 insert 20 2\n",
+    ),
+    (
         "a batch of what is in doubt, and what it frees",
         "upsert 10 4\nthread 1 batch upsert 10 5\nthread 2 upsert 30 7\n",
     ),
