@@ -254,7 +254,7 @@ impl Shared {
             ("limit_maxbytes", store.max_bytes),
             ("threads", self.options.threads as u64),
             ("bytes", store.used_bytes),
-            ("curr_items", Work::new(&self.data, self.data.now_ms()).count_keys(0)?.0),
+            ("curr_items", Work::new(&self.data, self.data.now_ms()).count_keys(0)?),
             ("total_items", c.sets.get()),
             ("evictions", 0),
         ];

@@ -13,7 +13,9 @@ use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteG
 use everleaf::{Clock, Error, OpenOptions, Store, Tree};
 use parking_lot::{Mutex, MutexGuard};
 
+use super::counts::Counts;
 use super::flush::Flushes;
+use super::picture::LastPicture;
 use super::record::Header;
 use super::rows::key_of;
 use super::sequence::Sequence;
@@ -33,6 +35,8 @@ pub struct Database {
     clock: Clock,
     sequence: Sequence,
     pub(super) flushes: Flushes,
+    pub(super) counts: Counts,
+    pub(super) picture: LastPicture,
     whole: ShardedLock<()>,
     stripes: Box<[Mutex<()>]>,
     changes: Box<[AtomicU64]>,
@@ -95,6 +99,8 @@ impl Database {
         Ok(Self {
             sequence: Sequence::open(&tree)?,
             flushes: Flushes::open(&tree)?,
+            counts: Counts::open(&tree)?,
+            picture: LastPicture::default(),
             whole: ShardedLock::new(()),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
@@ -122,6 +128,7 @@ impl Database {
     /// # Errors
     /// As [`Store::close`].
     pub fn close(self) -> Result<(), Error> {
+        self.counts.store(&self.tree)?;
         self.store.close()
     }
 

@@ -9,6 +9,9 @@ use super::record::Header;
 use super::rows::{key_of, key_row, keys_prefix};
 use super::work::Work;
 
+/// So many keys are read in less than a millisecond.
+const FEW_KEYS: u64 = 2048;
+
 /// A key and what is told of it.
 pub struct ListedKey {
     /// The key.
@@ -35,20 +38,43 @@ pub fn key_ends(database: u8) -> Ends {
 }
 
 impl Work<'_> {
-    /// Numbers of keys that are there, and of those that expire: reads all of them.
+    /// Keys of a database that expire: what the sweep has found last, and all that there are where
+    /// they are few.
     ///
     /// # Errors
     /// Damage.
-    pub fn count_keys(&self, database: u8) -> Result<(u64, u64), Error> {
-        let (live, mut keys, mut expire) = (self.live(database), 0, 0);
-        self.scan(key_ends(database), Direction::Forward, |_, value| {
-            if let Some(header) = Header::read(value).filter(|header| live.shows(header)) {
-                keys += 1;
-                expire += u64::from(header.expires_ms.is_some());
+    pub fn count_expiring(&self, database: u8) -> Result<u64, Error> {
+        if self.data.keys_of(database).is_none_or(|keys| keys > FEW_KEYS) {
+            return Ok(self.data.picture.expires(database));
+        }
+        let few = self.keys_after(database, None, (usize::MAX, usize::MAX))?;
+        Ok(few.keys.iter().filter(|key| key.header.expires_ms.is_some()).count() as u64)
+    }
+
+    /// A key at random; `below` draws a number below another one. Where there are many, keys that
+    /// are newer than the last round of the sweep are drawn with what lies before them.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn random_key(
+        &self,
+        database: u8,
+        mut below: impl FnMut(u64) -> u64,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let draw = |few: Listed, below: &mut dyn FnMut(u64) -> u64| {
+            let at = below(few.keys.len().max(1) as u64);
+            few.keys.into_iter().nth(at as usize).map(|key| key.key)
+        };
+        let many = self.data.keys_of(database).is_none_or(|keys| keys > FEW_KEYS);
+        if let Some((row, apart)) = self.data.picture.place(database, &mut below).filter(|_| many) {
+            let before = key_of(&row).map(|(_, key)| key);
+            let apart = usize::try_from(apart).unwrap_or(usize::MAX);
+            let few = self.keys_after(database, before, (apart, usize::MAX))?;
+            if let Some(key) = draw(few, &mut below) {
+                return Ok(Some(key));
             }
-            ControlFlow::Continue(())
-        })?;
-        Ok((keys, expire))
+        }
+        Ok(draw(self.keys_after(database, None, (FEW_KEYS as usize, usize::MAX))?, &mut below))
     }
 
     /// Looks at `limit` keys of a database behind `after`, or at fewer that have `limit_bytes`.

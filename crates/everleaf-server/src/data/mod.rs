@@ -2,15 +2,18 @@
 //!
 //! Map of the files: `database` (opening, locks, reading) · `collections` (members of a key) ·
 //! `work` (the writes of one request, committed together) · `keys` (all keys of a database) ·
-//! `moment` (what replies are read from that are sent in parts) · `rows` (keys of the store) ·
-//! `record` (values of the store) · `sequence` (numbers that are never given twice) · `flush`
-//! (emptying a database in constant time) · `sweep` (room of what expired or was deleted).
+//! `counts` (how many there are) · `picture` (about where) · `moment` (what replies are read from
+//! that are sent in parts) · `rows` (keys of the store) · `record` (values of the store) ·
+//! `sequence` (numbers that are never given twice) · `flush` (emptying a database in constant time)
+//! · `sweep` (room of what expired or was deleted).
 
 mod collections;
+mod counts;
 mod database;
 mod flush;
 mod keys;
 mod moment;
+mod picture;
 mod record;
 mod rows;
 mod sequence;

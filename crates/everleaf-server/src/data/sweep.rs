@@ -10,9 +10,10 @@ use std::time::Duration;
 use everleaf::{Error, Key, OwnedKey, Scan};
 
 use super::database::Database;
+use super::picture::Picture;
 use super::record::{Header, collection_of};
 use super::rows::{
-    DELETED_PREFIX, Part, deleted_of, deleted_row, key_of, keys_prefix, part_prefix,
+    DATABASES, DELETED_PREFIX, Part, deleted_of, deleted_row, key_of, keys_prefix, part_prefix,
 };
 use super::work::Work;
 
@@ -23,6 +24,10 @@ const LOOKED_AT: usize = 2048;
 const BATCH: usize = 160;
 /// Batches of one step.
 const BATCHES: usize = 64;
+/// A round that finds more than one gone key in so many is followed by one without long pauses.
+const FEW: usize = 100;
+/// The pause between two steps of the first round, and of one behind a round that found many.
+const SHORT_PAUSE: Duration = Duration::from_millis(2);
 
 /// The thread that sweeps; it ends when this is dropped.
 pub struct Sweeper {
@@ -31,16 +36,43 @@ pub struct Sweeper {
     thread: Option<JoinHandle<()>>,
 }
 
+/// A way through all keys.
+#[derive(Default)]
+pub(crate) struct Round {
+    /// The last row that was looked at.
+    last: Option<Vec<u8>>,
+    looked_at: usize,
+    gone: usize,
+    /// How often each database had been emptied when it began.
+    emptied: [u64; DATABASES as usize],
+    picture: Picture,
+}
+
+impl Round {
+    fn found_many(&self) -> bool {
+        self.gone * FEW > self.looked_at
+    }
+}
+
 impl Sweeper {
     pub(super) fn start(data: &Arc<Database>, pause: Duration) -> Self {
         let (stop, stopped) = channel();
         let data = Arc::downgrade(data);
         let thread = std::thread::spawn(move || {
-            let mut from = None;
-            while matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
+            let (mut round, mut next) = (Round::default(), Duration::ZERO);
+            let mut is_urgent = true;
+            while matches!(stopped.recv_timeout(next), Err(RecvTimeoutError::Timeout)) {
                 let Some(data) = Weak::upgrade(&data) else { return };
                 // What fails here fails for the next writer too, which gets the error.
-                from = data.sweep_step(from).unwrap_or(None);
+                if !data.count_some().unwrap_or(true) {
+                    continue;
+                }
+                match data.sweep_step(&mut round) {
+                    Ok(false) => {}
+                    Ok(true) => is_urgent = std::mem::take(&mut round).found_many(),
+                    Err(_) => (round, is_urgent) = (Round::default(), false),
+                }
+                next = if is_urgent { SHORT_PAUSE.min(pause) } else { pause };
             }
         });
         Self { stop: Some(stop), thread: Some(thread) }
@@ -57,35 +89,40 @@ impl Drop for Sweeper {
 }
 
 impl Database {
-    /// One step: some keys from `from` on, and some parts of what was deleted. Where to go on.
+    /// One step of a round: some keys, and some parts of what was deleted. True: it was the last.
     ///
     /// # Errors
     /// As a write.
-    pub(crate) fn sweep_step(&self, from: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
-        let next = self.sweep_keys(from)?;
+    pub(crate) fn sweep_step(&self, round: &mut Round) -> Result<bool, Error> {
+        let ended = self.sweep_keys(round)?;
         self.sweep_parts()?;
-        Ok(next)
+        Ok(ended)
     }
 
-    fn sweep_keys(&self, from: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
+    fn sweep_keys(&self, round: &mut Round) -> Result<bool, Error> {
         let now_ms = self.begin_request()?;
         let mut scan = Scan::all().with_prefix(keys_prefix(None));
-        if let Some(from) = from {
-            scan.from = Bound::Excluded(OwnedKey::from(from));
+        match round.last.take() {
+            Some(last) => scan.from = Bound::Excluded(OwnedKey::from(last)),
+            None => {
+                round.emptied = std::array::from_fn(|database| self.counts.emptied(database as u8))
+            }
         }
-        let (mut gone, mut looked_at, mut last) = (Vec::new(), 0, None);
+        let (mut gone, mut looked_at) = (Vec::new(), 0);
         self.tree.scan_with(scan, |row, value| {
             let Key::Bytes(row) = row else { return ControlFlow::Break(()) };
-            if !self.is_there(row, value, now_ms) {
-                gone.push(row.to_vec());
+            match self.is_there(row, value, now_ms) {
+                true => round.picture.add(row, value),
+                false => gone.push(row.to_vec()),
             }
             looked_at += 1;
             if looked_at < LOOKED_AT {
                 return ControlFlow::Continue(());
             }
-            last = Some(row.to_vec());
+            round.last = Some(row.to_vec());
             ControlFlow::Break(())
         })?;
+        (round.looked_at, round.gone) = (round.looked_at + looked_at, round.gone + gone.len());
         for gone in gone.chunks(BATCH) {
             match self.remove_gone(gone, now_ms) {
                 Err(error) if error.is_full() => {
@@ -94,7 +131,14 @@ impl Database {
                 done => done?,
             }
         }
-        Ok(last)
+        if round.last.is_some() {
+            return Ok(false);
+        }
+        for (database, times) in (0..DATABASES).zip(round.emptied) {
+            self.counts.swept(database, times);
+        }
+        self.picture.set(std::mem::take(&mut round.picture));
+        Ok(true)
     }
 
     /// Removes keys that are not there any more, as one batch: the store waits for its medium once.
@@ -121,7 +165,7 @@ impl Database {
             let gone = |value: &[u8]| (!self.is_there(row, value, now_ms)).then(|| value.to_vec());
             let Some(value) = self.show(row, gone)?.flatten() else { return Ok(()) };
             let Some((header, collection)) = collection_of(&value) else {
-                return self.tree.delete(row).map(drop);
+                return self.remove_row(row, now_ms);
             };
             let marked = header.expired().with(&collection.bytes());
             if marked != value {
@@ -139,9 +183,15 @@ impl Database {
         }
         let _held = self.lock_many([row]);
         if self.show(row, |value| *value == *marked)? == Some(true) {
-            self.tree.delete(row)?; // W3.
+            self.remove_row(row, now_ms)?; // W3.
         }
         Ok(())
+    }
+
+    fn remove_row(&self, row: &[u8], now_ms: u64) -> Result<(), Error> {
+        let mut work = Work::new(self, now_ms);
+        work.delete(row.to_vec());
+        work.commit_sweep()
     }
 
     /// Some parts of a collection: all, if they are fewer than a batch.

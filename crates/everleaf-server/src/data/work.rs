@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use everleaf::Error;
 
+use super::counts::Growth;
 use super::database::{Database, Live};
 use super::flush::{since_row, since_row_of_all};
 use super::record::{Collection, Header, Kind, collection_of};
@@ -121,6 +122,21 @@ impl<'d> Work<'d> {
         Header::read(value).filter(|header| self.live(database).shows(header))
     }
 
+    /// Keys of a database, with those that are to be written. All are counted if they have not
+    /// been.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn count_keys(&self, database: u8) -> Result<u64, Error> {
+        let at = usize::from(database);
+        let is_emptied = self.since.get(at).is_some_and(|since| *since > 0);
+        // A transaction, which has all locks, has counted them.
+        while !is_emptied && !self.data.count_some()? {}
+        let before = if is_emptied { 0 } else { self.data.keys_of(database).unwrap_or(0) };
+        let growth = self.growth(&self.pending)?.get(at).copied().unwrap_or(0);
+        Ok(before.saturating_add_signed(growth))
+    }
+
     /// Will empty databases, in constant time: what is written behind this is not concerned. The
     /// caller holds all locks.
     ///
@@ -217,17 +233,19 @@ impl<'d> Work<'d> {
 
     fn commit_with(
         &mut self,
-        write: impl FnOnce(&Self, &Pending) -> Result<(), Error>,
+        write: impl FnOnce(&Self, &Pending) -> Result<Growth, Error>,
     ) -> Result<(), Error> {
         let pending = std::mem::take(&mut self.pending);
         let mut changed = std::mem::take(&mut self.touched);
         changed.extend(pending.keys().filter(|row| key_of(row).is_some()).cloned());
-        write(self, &pending)?;
+        let growth = write(self, &pending)?;
         if self.since.iter().any(|since| *since > 0) {
             // F2 hides rows that are durable: durable before anybody sees it.
             self.data.sync()?;
             self.data.flushes.raise(&self.since);
+            self.data.counts.empty(&self.since);
         }
+        self.data.counts.add(&growth);
         changed.iter().for_each(|row| self.data.changed(row));
         Ok(())
     }
@@ -250,16 +268,11 @@ impl<'d> Work<'d> {
         Ok((instead.len() < pending.len()).then_some(instead))
     }
 
-    fn write(&self, pending: &Pending) -> Result<(), Error> {
-        let tree = &self.data.tree;
-        if pending.len() == 1 {
-            for (row, value) in pending {
-                match value {
-                    Some(value) => tree.put(row, value)?,
-                    None => tree.delete(row)?,
-                };
-            }
-        } else if !pending.is_empty() {
+    /// By how many keys each database grows.
+    fn write(&self, pending: &Pending) -> Result<Growth, Error> {
+        let (data, tree) = (self.data, &self.data.tree);
+        if pending.len() > 1 {
+            let growth = self.growth(pending)?;
             let mut batch = tree.batch();
             for (row, value) in pending {
                 match value {
@@ -268,7 +281,39 @@ impl<'d> Work<'d> {
                 };
             }
             batch.commit()?;
+            return Ok(growth);
         }
-        Ok(())
+        let mut growth = Growth::default();
+        let Some((row, value)) = pending.first_key_value() else { return Ok(growth) };
+        let database = key_of(row).map(|(database, _)| database);
+        let is_plain = database.is_none_or(|database| data.counts.emptied(database) == 0);
+        if !is_plain {
+            growth = self.growth(pending)?;
+        }
+        let had = match value {
+            Some(value) => tree.put(row, value)?,
+            None => tree.delete(row)?,
+        };
+        if let Some(database) = database.filter(|_| is_plain && data.counts.has_counted(row)) {
+            growth[usize::from(database)] = i64::from(value.is_some()) - i64::from(had);
+        }
+        Ok(growth)
+    }
+
+    /// By how many keys each database will have grown when these rows are written.
+    fn growth(&self, pending: &Pending) -> Result<Growth, Error> {
+        let mut growth = Growth::default();
+        for (row, value) in pending {
+            let Some((database, _)) = key_of(row) else { continue };
+            if !self.data.counts.has_counted(row) {
+                continue;
+            }
+            let since = self.live(database).since;
+            let counts = |value: &[u8]| Header::read(value).is_some_and(|h| h.sequence >= since);
+            let had = self.data.show(row, counts)? == Some(true);
+            let has = value.as_deref().is_some_and(counts);
+            growth[usize::from(database)] += i64::from(has) - i64::from(had);
+        }
+        Ok(growth)
     }
 }

@@ -181,6 +181,7 @@ fn dump_line(key: &[u8], header: &Header, bytes: u64, out: &mut Vec<u8>) {
 fn stats<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
     let shared = &session.shared;
     let lines: Vec<(&str, String)> = match request.words.next() {
+        None if !shared.data.count_some().unwrap_or(true) => return Taken::Unfinished,
         None => match shared.memcached_stats() {
             Ok(lines) => lines,
             Err(error) => {

@@ -9,8 +9,8 @@
 //! What differs from Redis:
 //! * scripts, publish and subscribe, streams, bitmaps, geographic and probabilistic types, blocking
 //!   commands, clusters and replication are not there: their commands are unknown;
-//! * hashes, sets and KEYS, SCAN are in the order of the bytes, and what is drawn at random, and
-//!   ranks, cost the reading of what comes before; DBSIZE reads all keys;
+//! * hashes, sets and KEYS, SCAN are in the order of the bytes, and what is drawn at random
+//!   from a collection, and ranks, cost the reading of what comes before;
 //! * keys, fields and members have up to 65,472 bytes;
 //! * a transaction that meets a full pool does nothing at all.
 

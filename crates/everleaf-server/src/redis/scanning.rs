@@ -22,8 +22,6 @@ const REMEMBERED: usize = 1 << 16;
 const REMEMBERED_BYTES: usize = 64 << 20;
 /// The most entries that one step looks at.
 const MAX_COUNT: usize = 10_000;
-/// Keys that RANDOMKEY looks at together.
-const TOGETHER: usize = 4096;
 
 /// What cursors stand for.
 #[derive(Default)]
@@ -180,19 +178,6 @@ pub fn zscan(call: &mut Call<'_, '_, '_>) -> Outcome {
     scan_members(call, Kind::SortedSet)
 }
 
-fn all_keys(call: &Call<'_, '_, '_>) -> Outcome<Vec<Vec<u8>>> {
-    let (mut keys, mut after) = (Vec::new(), None);
-    loop {
-        let some = (TOGETHER, usize::MAX);
-        let listed = call.work.keys_after(call.database, after.as_deref(), some)?;
-        keys.extend(listed.keys.into_iter().map(|one| one.key));
-        match listed.next {
-            Some(next) => after = Some(next),
-            None => return Ok(keys),
-        }
-    }
-}
-
 /// KEYS.
 pub fn keys(call: &mut Call<'_, '_, '_>) -> Outcome {
     call.rows(Rows::keys(call.database, call.args[1], call.live()))
@@ -200,14 +185,9 @@ pub fn keys(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// RANDOMKEY.
 pub fn randomkey(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let keys = all_keys(call)?;
-    match keys.len() {
-        0 => call.reply.null(),
-        count => {
-            let at = call.shared.random_below(count as u64) as usize;
-            call.reply.bulk(&keys[at]);
-        }
-    }
+    let shared = call.shared;
+    let key = call.work.random_key(call.database, |limit| shared.random_below(limit))?;
+    call.reply.maybe(key);
     Ok(())
 }
 

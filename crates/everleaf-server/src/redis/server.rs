@@ -3,15 +3,17 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
+use everleaf::DurabilityMode;
+
 use super::VERSION;
 use super::call::{Call, Failure, Outcome, SYNTAX, is};
 use super::glob;
 use super::table::{COMMANDS, Command, Keys, find};
 use crate::data::DATABASES;
 
-/// DBSIZE: reads all keys.
+/// DBSIZE.
 pub fn dbsize(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let (keys, _) = call.work.count_keys(call.database)?;
+    let keys = call.work.count_keys(call.database)?;
     call.reply.integer(keys as i64);
     Ok(())
 }
@@ -68,10 +70,20 @@ pub fn lastsave(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
+/// What a connection has written is durable when it is replied to, but where writes are durable
+/// late.
+fn sync(call: &Call<'_, '_, '_>) -> Outcome {
+    let mode = call.work.data.store().capabilities().durability_mode;
+    if matches!(mode, DurabilityMode::Buffered { .. }) {
+        call.work.data.sync()?;
+    }
+    Ok(())
+}
+
 /// WAIT: there are no replicas; what was written is durable when this is answered.
 pub fn wait(call: &mut Call<'_, '_, '_>) -> Outcome {
     let (_, _) = (call.integer(1)?, call.integer(2)?);
-    call.work.data.sync()?;
+    sync(call)?;
     call.reply.integer(0);
     Ok(())
 }
@@ -79,7 +91,7 @@ pub fn wait(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// WAITAOF: the pool is the only copy; what was written is durable when this is answered.
 pub fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
     let (_, _, _) = (call.integer(1)?, call.integer(2)?, call.integer(3)?);
-    call.work.data.sync()?;
+    sync(call)?;
     call.reply.array(2);
     call.reply.integer(1);
     call.reply.integer(0);
@@ -211,8 +223,9 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
     if wanted("Keyspace") {
         let mut lines = Vec::new();
         for database in 0..DATABASES {
-            let (keys, expire) = call.work.count_keys(database)?;
+            let keys = call.work.count_keys(database)?;
             if keys > 0 {
+                let expire = call.work.count_expiring(database)?;
                 let line = format!("keys={keys},expires={expire},avg_ttl=0");
                 lines.push((format!("db{database}"), line));
             }

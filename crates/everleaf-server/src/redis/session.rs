@@ -108,6 +108,9 @@ impl Session {
                     Reply::to(out, self.three).error(&format!("ERR {why}"));
                     self.closing = true;
                 }
+                Front::Request(_) if self.waits_for_counts(parser.argument(rest, 0)) => {
+                    break Then::Write;
+                }
                 Front::Request(bytes) => {
                     match self.long.take() {
                         Some(long) => self.go_on(long, &parser, rest, out),
@@ -131,6 +134,15 @@ impl Session {
         };
         self.parser = parser;
         Served { consumed, then }
+    }
+
+    /// Whether a command tells numbers of keys that are not counted yet: then some more are.
+    fn waits_for_counts(&self, name: &[u8]) -> bool {
+        let tells = || ["DBSIZE", "INFO"].iter().any(|counts| is(name, counts));
+        !self.shared.data.has_counted()
+            && self.queue.is_none()
+            && tells()
+            && !self.shared.data.count_some().unwrap_or(true)
     }
 
     /// Another part of a long reply.

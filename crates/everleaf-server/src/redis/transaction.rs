@@ -133,7 +133,10 @@ impl Session {
         let shared = Arc::clone(&self.shared);
         let data = &shared.data;
         let now_ms = data.begin_request()?;
-        let _held = queue.lock(data, self.database, &watched);
+        let held = queue.lock(data, self.database, &watched);
+        if matches!(held, Held::All(_)) {
+            data.count_all()?; // What counts keys is among the requests, perhaps.
+        }
         let mut work = Work::new(data, now_ms);
         for (row, seen) in &watched.keys {
             let gone = seen.there && work.header(row)?.is_none();

@@ -4,6 +4,7 @@
 mod cases;
 mod common;
 mod flush;
+mod keyspace;
 mod limits;
 mod memcached;
 mod noise;
