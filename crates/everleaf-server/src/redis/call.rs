@@ -95,9 +95,32 @@ impl<'a> Call<'a, '_, '_> {
         }
     }
 
+    /// The same, in the words of commands that have options.
+    pub fn at_most_or_syntax(&self, arguments: usize) -> Outcome {
+        if self.args.len() <= arguments { Ok(()) } else { Err(SYNTAX.into()) }
+    }
+
+    /// A whole number between two others.
+    pub fn range(&self, at: usize, least: i64, most: i64) -> Outcome<i64> {
+        let number = self.integer(at)?;
+        if (least..=most).contains(&number) {
+            return Ok(number);
+        }
+        let sentence = format!("ERR value is out of range, value must between {least} and {most}");
+        Err(Failure::Text(sentence))
+    }
+
     /// A whole number.
     pub fn integer(&self, at: usize) -> Outcome<i64> {
         integer(self.args[at]).ok_or(Failure::Said(NOT_INTEGER))
+    }
+
+    /// A whole number that is at least so much; if not, `sentence` says it.
+    pub fn at_least(&self, at: usize, least: i64, sentence: &'static str) -> Outcome<u64> {
+        match integer(self.args[at]) {
+            Some(number) if number >= least => Ok(number.unsigned_abs()),
+            _ => Err(Failure::Said(sentence)),
+        }
     }
 
     /// A number with a fraction.
@@ -126,6 +149,15 @@ impl<'a> Call<'a, '_, '_> {
             }
             Some(_) => Err(WRONG_TYPE.into()),
         }
+    }
+
+    /// The number of keys that an argument says, and where they end.
+    pub fn counted_keys(&self, at: usize) -> Outcome<(&'a [&'a [u8]], usize)> {
+        let count = self.at_least(at, 1, "ERR numkeys should be greater than 0")?;
+        let keys = self.rest(at + 1);
+        let count = usize::try_from(count).ok().filter(|count| *count < keys.len());
+        let count = count.ok_or(Failure::Said(SYNTAX))?;
+        Ok((&keys[..count], at + 1 + count))
     }
 
     /// A collection, a new one if the key is not there.

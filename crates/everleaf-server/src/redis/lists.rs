@@ -6,7 +6,7 @@ use std::ops::{Bound, ControlFlow};
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, NO_KEY, OUT_OF_RANGE, Outcome, TOO_LONG, is, slice};
+use super::call::{Call, Failure, NO_KEY, OUT_OF_RANGE, Outcome, SYNTAX, TOO_LONG, is, slice};
 use super::long::{Rows, Show};
 use crate::data::{Collection, Ends, Kind, Part, part_row};
 
@@ -87,8 +87,7 @@ fn pop(call: &mut Call<'_, '_, '_>, left: bool) -> Outcome {
     let row = call.row(1)?;
     let counted = call.args.len() > 2;
     let count = match counted {
-        true => u64::try_from(call.integer(2)?)
-            .map_err(|_| Failure::Said("ERR value is out of range, must be positive"))?,
+        true => call.at_least(2, 0, "ERR value is out of range, must be positive")?,
         false => 1,
     };
     let there = call.collection(&row, Kind::List)?.is_some();
@@ -137,12 +136,7 @@ pub fn rpoplpush(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// LMOVE.
 pub fn lmove(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let left = |arg: &[u8]| match arg {
-        arg if is(arg, "LEFT") => Ok(true),
-        arg if is(arg, "RIGHT") => Ok(false),
-        _ => Err(Failure::Said(super::call::SYNTAX)),
-    };
-    let (from_left, to_left) = (left(call.args[3])?, left(call.args[4])?);
+    let (from_left, to_left) = (is_left(call.args[3])?, is_left(call.args[4])?);
     move_one(call, from_left, to_left)
 }
 
@@ -152,6 +146,50 @@ pub fn llen(call: &mut Call<'_, '_, '_>) -> Outcome {
     let members = call.collection(&row, Kind::List)?.map_or(0, |(_, list)| list.members);
     call.reply.integer(members as i64);
     Ok(())
+}
+
+/// An end of a list by its name.
+fn is_left(arg: &[u8]) -> Outcome<bool> {
+    match arg {
+        arg if is(arg, "LEFT") => Ok(true),
+        arg if is(arg, "RIGHT") => Ok(false),
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+/// The count behind the ends of LMPOP and ZMPOP; 1 if there is none.
+pub fn pop_count(call: &Call<'_, '_, '_>, at: usize) -> Outcome<u64> {
+    match call.rest(at) {
+        [] => Ok(1),
+        [option, _] if is(option, "COUNT") => {
+            call.at_least(at + 1, 1, "ERR count should be greater than 0")
+        }
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+fn pop_of_many(call: &mut Call<'_, '_, '_>, numkeys: usize) -> Outcome {
+    let (keys, end) = call.counted_keys(numkeys)?;
+    let left = is_left(call.args[end])?;
+    let count = pop_count(call, end + 1)?;
+    for key in keys {
+        let row = call.row_of(key)?;
+        let taken = take(call, &row, left, count)?;
+        if !taken.is_empty() {
+            call.reply.array(2);
+            call.reply.bulk(key);
+            call.reply.array(taken.len());
+            taken.iter().for_each(|value| call.reply.bulk(value));
+            return Ok(());
+        }
+    }
+    call.reply.null_array();
+    Ok(())
+}
+
+/// LMPOP.
+pub fn lmpop(call: &mut Call<'_, '_, '_>) -> Outcome {
+    pop_of_many(call, 1)
 }
 
 /// The rows of a part of a list.
@@ -204,6 +242,73 @@ pub fn lindex(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
+/// What LPOS looks for.
+struct Sought {
+    /// Which match is the first that counts; negative: from the end of the list.
+    rank: i64,
+    /// How many are shown, 0: all; none: one, and not as an array.
+    count: Option<u64>,
+    /// How many elements are compared; 0: all.
+    compared: u64,
+}
+
+fn sought(call: &Call<'_, '_, '_>) -> Outcome<Sought> {
+    let mut sought = Sought { rank: 1, count: None, compared: 0 };
+    for (at, option) in call.args.iter().enumerate().skip(3).step_by(2) {
+        match option {
+            _ if at + 1 == call.args.len() => return Err(SYNTAX.into()),
+            o if is(o, "RANK") => sought.rank = call.integer(at + 1)?,
+            o if is(o, "COUNT") => {
+                sought.count = Some(call.at_least(at + 1, 0, "ERR COUNT can't be negative")?);
+            }
+            o if is(o, "MAXLEN") => {
+                sought.compared = call.at_least(at + 1, 0, "ERR MAXLEN can't be negative")?;
+            }
+            _ => return Err(SYNTAX.into()),
+        }
+        if sought.rank == 0 {
+            let sentence = "ERR RANK can't be zero: use 1 to start from the first match, 2 from \
+                            the second ... or use negative to start from the end of the list";
+            return Err(sentence.into());
+        }
+    }
+    Ok(sought)
+}
+
+/// LPOS.
+pub fn lpos(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (row, wanted, sought) = (call.row(1)?, call.args[2], sought(call)?);
+    let mut found = Vec::new();
+    if let Some((_, list)) = call.collection(&row, Kind::List)? {
+        let backward = sought.rank < 0;
+        let direction = if backward { Direction::Backward } else { Direction::Forward };
+        let most = if sought.count == Some(0) { u64::MAX } else { sought.count.unwrap_or(1) };
+        let (mut at, mut matches) = (0_u64, 0_u64);
+        call.work.scan(ends(&list, 0..list.members), direction, |_, value| {
+            if value == wanted {
+                matches += 1;
+                if matches >= sought.rank.unsigned_abs() {
+                    found.push(if backward { list.members - 1 - at } else { at });
+                }
+            }
+            at += 1;
+            match found.len() as u64 >= most || at == sought.compared {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+    }
+    match (sought.count, found.first()) {
+        (None, None) => call.reply.null(),
+        (None, Some(at)) => call.reply.integer(*at as i64),
+        (Some(_), _) => {
+            call.reply.array(found.len());
+            found.iter().for_each(|at| call.reply.integer(*at as i64));
+        }
+    }
+    Ok(())
+}
+
 /// LSET.
 pub fn lset(call: &mut Call<'_, '_, '_>) -> Outcome {
     let (row, index) = (call.row(1)?, call.integer(2)?);
@@ -234,6 +339,20 @@ pub fn ltrim(call: &mut Call<'_, '_, '_>) -> Outcome {
         call.work.changed_collection(&row, &header, &list, changed);
     }
     call.reply.ok();
+    Ok(())
+}
+
+/// Stores a list under a key, whatever it held; nothing if it has no elements.
+pub fn replace(call: &mut Call<'_, '_, '_>, row: &[u8], values: &[Vec<u8>]) -> Outcome {
+    call.work.remove_key(row)?;
+    if !values.is_empty() {
+        let (header, mut list) = call.work.new_collection(Kind::List)?;
+        for value in values {
+            call.work.put(element(&list, list.members), value.clone());
+            list.members += 1;
+        }
+        call.work.changed_collection(row, &header, &list, true);
+    }
     Ok(())
 }
 
@@ -291,7 +410,7 @@ pub fn linsert(call: &mut Call<'_, '_, '_>) -> Outcome {
     let behind = match call.args[2] {
         arg if is(arg, "BEFORE") => 0,
         arg if is(arg, "AFTER") => 1,
-        _ => return Err(super::call::SYNTAX.into()),
+        _ => return Err(SYNTAX.into()),
     };
     let length = rewrite(call, &row, |values| {
         let Some(at) = values.iter().position(|value| value == pivot) else { return -1 };

@@ -3,17 +3,20 @@
 //! Map of the files: `parse` (bytes to arguments) · `reply` (values to bytes) · `session` (a
 //! connection) · `greeting` (what is about the connection) · `transaction` (MULTI and EXEC) ·
 //! `table` (the commands that there are) · `call` (one command at work) · `long` (replies in parts)
-//! · `strings` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges` `lists` (commands about
-//! keys) · `server` (commands about the server) · `number` `glob` (forms that arguments have).
+//! · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges` `algebra` `lists`
+//! `sorting` `random` (commands about keys) · `server` (commands about the server) · `number`
+//! `glob` (forms that arguments have).
 //!
 //! What differs from Redis:
-//! * scripts, publish and subscribe, streams, bitmaps, geographic and probabilistic types, blocking
+//! * scripts, publish and subscribe, streams, geographic and probabilistic types, blocking
 //!   commands, clusters and replication are not there: their commands are unknown;
 //! * hashes, sets and KEYS, SCAN are in the order of the bytes, and what is drawn at random
 //!   from a collection, and ranks, cost the reading of what comes before;
 //! * keys, fields and members have up to 65,472 bytes;
 //! * a transaction that meets a full pool does nothing at all.
 
+mod algebra;
+mod bits;
 mod call;
 mod glob;
 mod greeting;
@@ -23,6 +26,7 @@ mod lists;
 mod long;
 mod number;
 pub mod parse;
+mod random;
 mod ranges;
 mod reply;
 mod scanning;
@@ -30,6 +34,7 @@ mod server;
 mod session;
 mod sets;
 mod sorted_sets;
+mod sorting;
 mod strings;
 mod table;
 mod transaction;

@@ -7,7 +7,7 @@ use everleaf::Direction;
 use super::call::{Call, Failure, Outcome, SYNTAX, is, slice};
 use super::long::{Rows, Show};
 use super::number::{float, of_ordered, to_ordered};
-use super::sorted_sets::{SortedSet, score_of};
+use super::sorted_sets::{Members, SortedSet, score_of, store};
 use crate::data::{Ends, Kind, Part, behind, part_prefix, part_rest, part_row};
 
 /// By what a range is meant.
@@ -36,8 +36,6 @@ struct Place {
     skip: u64,
     count: u64,
 }
-
-type Members = Vec<(Vec<u8>, f64)>;
 
 fn score_bound(arg: &[u8]) -> Outcome<(f64, bool)> {
     let (digits, open) = match arg {
@@ -255,12 +253,7 @@ pub fn zrangestore(call: &mut Call<'_, '_, '_>) -> Outcome {
     }
     let asked = asked(call, (By::Rank, false), 3, true)?;
     let members = asked.members(call, &from)?;
-    call.work.remove_key(&to)?;
-    if !members.is_empty() {
-        let mut set = SortedSet::open(call, to)?;
-        members.iter().for_each(|(member, score)| set.put(call.work, member, None, *score));
-        set.close(call.work);
-    }
+    store(call, to, &members)?;
     call.reply.count(members.len());
     Ok(())
 }

@@ -7,9 +7,9 @@ use super::greeting;
 use super::long::{Long, More};
 use super::parse::{Front, Parser};
 use super::reply::Reply;
-use super::table::{Command, Keys, find, takes};
+use super::table::{Command, Named, find, takes};
 use super::transaction::{Queue, Watched};
-use crate::data::{Held, Work, key_row};
+use crate::data::{Database, Held, Work, key_row};
 use crate::log::log;
 use crate::net::{Served, Then, is_http};
 use crate::shared::{Part, Shared};
@@ -207,17 +207,7 @@ impl Session {
         let shared = Arc::clone(&self.shared);
         let data = &shared.data;
         let now_ms = data.begin_request()?;
-        let _held: Option<Held<'_>> = match command.keys {
-            Keys::Everything => Some(data.lock_all()),
-            Keys::None => None,
-            // One row is read as it was at one moment.
-            Keys::First if command.name == "get" => None,
-            keys => {
-                let keys = keys.of(args);
-                let rows: Vec<_> = keys.iter().map(|key| key_row(self.database, key)).collect();
-                Some(data.lock_many(rows.iter().map(Vec::as_slice)))
-            }
-        };
+        let _held = self.lock(command, args, data);
         let start = out.len();
         let mut work = Work::new(data, now_ms);
         let reply = Reply { three: self.three, end: start + self.whole_limit(), out };
@@ -232,6 +222,21 @@ impl Session {
         // Before the commit: what is removed is replied.
         self.take_room(out.len(), start)?;
         Ok(work.commit()?)
+    }
+
+    /// Locks the keys of a command.
+    fn lock<'d>(&self, command: &Command, args: &[&[u8]], data: &'d Database) -> Option<Held<'d>> {
+        if command.name == "get" {
+            return None; // One row is read as it was at one moment.
+        }
+        match command.keys.of(args) {
+            Named::Nothing => None,
+            Named::Everything => Some(data.lock_all()),
+            Named::Keys(keys) => {
+                let rows: Vec<_> = keys.iter().map(|key| key_row(self.database, key)).collect();
+                Some(data.lock_many(rows.iter().map(Vec::as_slice)))
+            }
+        }
     }
 
     /// Runs a command; what is left of its reply for other parts, if it may have any.

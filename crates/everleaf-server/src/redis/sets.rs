@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, Outcome, SYNTAX, check_length};
+use super::call::{Call, Failure, Outcome, SYNTAX, check_length, is};
 use super::long::{Rows, Show};
+use super::random::draw;
 use crate::data::{Kind, Part, part_row};
 
 type Members = BTreeSet<Vec<u8>>;
@@ -191,6 +192,26 @@ pub fn sdiff(call: &mut Call<'_, '_, '_>) -> Outcome {
     combine(call, Algebra::Difference)
 }
 
+/// SINTERCARD.
+pub fn sintercard(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let count = call.at_least(1, 1, "ERR numkeys should be greater than 0")?;
+    let keys = usize::try_from(count).ok().and_then(|count| call.rest(2).get(..count));
+    let sentence = "ERR Number of keys can't be greater than number of args";
+    let keys = keys.ok_or(Failure::Said(sentence))?;
+    let mut limit = 0;
+    let end = 2 + keys.len();
+    for at in (end..call.args.len()).step_by(2) {
+        if at + 1 == call.args.len() || !is(call.args[at], "LIMIT") {
+            return Err(SYNTAX.into());
+        }
+        limit = call.at_least(at + 1, 0, "ERR LIMIT can't be negative")?;
+    }
+    let found = combined(call, keys, Algebra::Intersection)?.len() as u64;
+    let found = if limit == 0 { found } else { found.min(limit) };
+    call.reply.integer(found as i64);
+    Ok(())
+}
+
 /// SUNIONSTORE.
 pub fn sunionstore(call: &mut Call<'_, '_, '_>) -> Outcome {
     store(call, Algebra::Union)
@@ -209,69 +230,24 @@ pub fn sdiffstore(call: &mut Call<'_, '_, '_>) -> Outcome {
 // ---- at random
 // -------------------------------------------------------------------------------------------------
 
-/// Members that are drawn at random, each at most once.
-fn drawn(call: &Call<'_, '_, '_>, row: &[u8], count: usize) -> Outcome<Vec<Vec<u8>>> {
-    let mut all: Vec<Vec<u8>> = members(call, row)?.into_iter().collect();
-    let count = count.min(all.len());
-    for at in 0..count {
-        let other = at + call.shared.random_below((all.len() - at) as u64) as usize;
-        all.swap(at, other);
-    }
-    all.truncate(count);
-    Ok(all)
-}
-
 /// SPOP.
 pub fn spop(call: &mut Call<'_, '_, '_>) -> Outcome {
+    call.at_most_or_syntax(3)?;
     let row = call.row(1)?;
-    let count = match call.rest(2) {
-        [] => None,
-        [_] => Some(
-            usize::try_from(call.integer(2)?)
-                .map_err(|_| Failure::Said("ERR value is out of range, must be positive"))?,
-        ),
-        _ => return Err(SYNTAX.into()),
+    let counted = call.args.len() > 2;
+    let count = match counted {
+        true => call.at_least(2, 0, "ERR value is out of range, must be positive")?,
+        false => 1,
     };
-    let popped = drawn(call, &row, count.unwrap_or(1))?;
-    remove(call, &row, &popped.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
-    match count {
-        None => call.reply.maybe(popped.first()),
-        Some(_) => {
-            call.reply.set(popped.len());
-            popped.iter().for_each(|member| call.reply.bulk(member));
-        }
-    }
-    Ok(())
-}
-
-/// SRANDMEMBER.
-pub fn srandmember(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let row = call.row(1)?;
-    if call.args.len() > 3 {
-        return Err(SYNTAX.into());
-    }
-    if call.args.len() == 2 {
-        let drawn = drawn(call, &row, 1)?;
-        call.reply.maybe(drawn.first());
+    let set = call.collection(&row, Kind::Set)?.map(|(_, set)| set);
+    let drawn = draw(call, set, count as i64)?;
+    let popped: Vec<&[u8]> = drawn.names().collect();
+    remove(call, &row, &popped)?;
+    if !counted {
+        call.reply.maybe(popped.first());
         return Ok(());
     }
-    let count = call.integer(2)?;
-    // A negative count draws that many times, and may draw a member again.
-    if count < 0 {
-        const LIMIT: u64 = 1 << 20;
-        if count.unsigned_abs() > LIMIT {
-            return Err("ERR value is out of range".into());
-        }
-        let all: Vec<Vec<u8>> = members(call, &row)?.into_iter().collect();
-        let draws = if all.is_empty() { 0 } else { count.unsigned_abs() };
-        call.reply.array(draws as usize);
-        for _ in 0..draws {
-            call.reply.bulk(&all[call.shared.random_below(all.len() as u64) as usize]);
-        }
-        return Ok(());
-    }
-    let picked = drawn(call, &row, count as usize)?;
-    call.reply.array(picked.len());
-    picked.iter().for_each(|member| call.reply.bulk(member));
+    call.reply.set(popped.len());
+    popped.iter().for_each(|member| call.reply.bulk(member));
     Ok(())
 }

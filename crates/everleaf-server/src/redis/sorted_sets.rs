@@ -7,8 +7,12 @@ use std::ops::ControlFlow;
 use everleaf::Direction;
 
 use super::call::{Call, Failure, NOT_FLOAT, Outcome, SYNTAX, check_length, is};
+use super::lists::pop_count;
 use super::number::{float, of_ordered, to_ordered};
 use crate::data::{Collection, Header, Kind, Part, Work, part_row};
+
+/// Members and their scores.
+pub type Members = Vec<(Vec<u8>, f64)>;
 
 /// A sorted set that is written.
 pub struct SortedSet {
@@ -16,6 +20,17 @@ pub struct SortedSet {
     header: Header,
     pub collection: Collection,
     before: u64,
+}
+
+/// Stores a sorted set under a key, whatever it held; nothing if it has no members.
+pub fn store(call: &mut Call<'_, '_, '_>, row: Vec<u8>, members: &Members) -> Outcome {
+    call.work.remove_key(&row)?;
+    if !members.is_empty() {
+        let mut set = SortedSet::open(call, row)?;
+        members.iter().for_each(|(member, score)| set.put(call.work, member, None, *score));
+        set.close(call.work);
+    }
+    Ok(())
 }
 
 fn score_row(id: u64, score: f64, member: &[u8]) -> Vec<u8> {
@@ -263,6 +278,30 @@ pub fn zrevrank(call: &mut Call<'_, '_, '_>) -> Outcome {
     rank(call, Direction::Backward)
 }
 
+/// Takes up to `count` members off one end.
+fn take(
+    call: &mut Call<'_, '_, '_>,
+    row: Vec<u8>,
+    direction: Direction,
+    count: u64,
+) -> Outcome<Members> {
+    let mut taken = Members::new();
+    if count == 0 || call.collection(&row, Kind::SortedSet)?.is_none() {
+        return Ok(taken);
+    }
+    let mut set = SortedSet::open(call, row)?;
+    call.work.scan_part(set.collection.id, Part::Score, direction, |rest, _| {
+        taken.extend(of_ordered(rest).map(|score| (rest[8..].to_vec(), score)));
+        match (taken.len() as u64) < count {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    })?;
+    taken.iter().for_each(|(member, score)| set.remove(call.work, member, *score));
+    set.close(call.work);
+    Ok(taken)
+}
+
 fn pop(call: &mut Call<'_, '_, '_>, direction: Direction) -> Outcome {
     if call.args.len() > 3 {
         return Err(SYNTAX.into());
@@ -270,24 +309,16 @@ fn pop(call: &mut Call<'_, '_, '_>, direction: Direction) -> Outcome {
     let row = call.row(1)?;
     let counted = call.args.len() > 2;
     let count = match counted {
-        true => usize::try_from(call.integer(2)?)
-            .map_err(|_| Failure::Said("ERR value is out of range, must be positive"))?,
+        true => call.at_least(2, 0, "ERR value is out of range, must be positive")?,
         false => 1,
     };
-    let mut popped = Vec::new();
-    if call.collection(&row, Kind::SortedSet)?.is_some() && count > 0 {
-        let mut set = SortedSet::open(call, row)?;
-        call.work.scan_part(set.collection.id, Part::Score, direction, |rest, _| {
-            popped.extend(of_ordered(rest).map(|score| (rest[8..].to_vec(), score)));
-            if popped.len() < count { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        popped.iter().for_each(|(member, score)| set.remove(call.work, member, *score));
-        set.close(call.work);
-    }
+    // The type is told also where nothing is asked for.
+    call.collection(&row, Kind::SortedSet)?;
+    let taken = take(call, row, direction, count)?;
     // RESP3 has a pair for each, but for one that was asked for without a count.
     let pairs = call.reply.three && counted;
-    call.reply.array(if pairs { popped.len() } else { 2 * popped.len() });
-    for (member, score) in popped {
+    call.reply.array(if pairs { taken.len() } else { 2 * taken.len() });
+    for (member, score) in taken {
         if pairs {
             call.reply.array(2);
         }
@@ -295,6 +326,38 @@ fn pop(call: &mut Call<'_, '_, '_>, direction: Direction) -> Outcome {
         call.reply.double(score);
     }
     Ok(())
+}
+
+fn pop_of_many(call: &mut Call<'_, '_, '_>, numkeys: usize) -> Outcome {
+    let (keys, end) = call.counted_keys(numkeys)?;
+    let direction = match call.args[end] {
+        arg if is(arg, "MIN") => Direction::Forward,
+        arg if is(arg, "MAX") => Direction::Backward,
+        _ => return Err(SYNTAX.into()),
+    };
+    let count = pop_count(call, end + 1)?;
+    for key in keys {
+        let row = call.row_of(key)?;
+        let taken = take(call, row, direction, count)?;
+        if !taken.is_empty() {
+            call.reply.array(2);
+            call.reply.bulk(key);
+            call.reply.array(taken.len());
+            for (member, score) in taken {
+                call.reply.array(2);
+                call.reply.bulk(member);
+                call.reply.double(score);
+            }
+            return Ok(());
+        }
+    }
+    call.reply.null_array();
+    Ok(())
+}
+
+/// ZMPOP.
+pub fn zmpop(call: &mut Call<'_, '_, '_>) -> Outcome {
+    pop_of_many(call, 1)
 }
 
 /// ZPOPMIN.

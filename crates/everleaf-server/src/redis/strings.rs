@@ -209,7 +209,12 @@ pub fn msetnx(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// Changes a string's bytes and keeps when it expires; the new length is the reply.
-fn rewrite(call: &mut Call<'_, '_, '_>, row: Vec<u8>, old: Option<Header>, body: &[u8]) -> Outcome {
+pub fn rewrite(
+    call: &mut Call<'_, '_, '_>,
+    row: Vec<u8>,
+    old: Option<Header>,
+    body: &[u8],
+) -> Outcome {
     call.check_value(body.len())?;
     let sequence = call.work.data.next_number()?;
     let flags = old.map_or(0, |old| old.flags);
@@ -236,11 +241,21 @@ pub fn strlen(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
+/// The part of a string of `length` that two positions, which may count from its end, stand for. An
+/// end in front of the string means its first byte, unless both are given from the end.
+pub fn byte_range(from: i64, to: i64, length: u64) -> std::ops::Range<u64> {
+    if from < 0 && to < 0 && from > to {
+        return 0..0;
+    }
+    let before = to.saturating_add(i64::try_from(length).unwrap_or(i64::MAX)) < 0;
+    slice(from, if before { 0 } else { to }, length)
+}
+
 /// GETRANGE, SUBSTR.
 pub fn getrange(call: &mut Call<'_, '_, '_>) -> Outcome {
     let (row, from, to) = (call.row(1)?, call.integer(2)?, call.integer(3)?);
     let body = call.string(&row)?.map_or(Vec::new(), |(_, body)| body);
-    let range = slice(from, to, body.len() as u64);
+    let range = byte_range(from, to, body.len() as u64);
     call.reply.bulk(&body[range.start as usize..range.end as usize]);
     Ok(())
 }

@@ -1,7 +1,11 @@
 //! The commands that there are.
 
 use super::call::{Call, Outcome};
-use super::{hashes, keys, lists, ranges, scanning, server, sets, sorted_sets, strings};
+use super::number::integer;
+use super::{
+    algebra, bits, hashes, keys, lists, random, ranges, scanning, server, sets, sorted_sets,
+    sorting, strings,
+};
 
 /// Which arguments are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,32 +20,70 @@ pub enum Keys {
     All,
     /// Every other one.
     Pairs,
+    /// All but the first one.
+    Behind,
+    /// As many as the first argument says, behind it.
+    Counted,
+    /// The first one, and as many as the second argument says, behind that.
+    StoreCounted,
+    /// Those of SORT: the first one and what is stored, or everything where others are looked up.
+    Sort,
     /// The whole database.
     Everything,
+}
+
+/// What a request is about.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Named<'a> {
+    /// No key that it names.
+    Nothing,
+    /// These keys.
+    Keys(Vec<&'a [u8]>),
+    /// The whole database.
+    Everything,
+}
+
+/// The keys behind a number that says how many there are.
+fn counted<'a>(args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let count = args.first().and_then(|number| integer(number)).unwrap_or(0);
+    let keys = args.iter().skip(1);
+    keys.take(usize::try_from(count).unwrap_or(0)).copied().collect()
 }
 
 impl Keys {
     /// The positions of the first and the last, and the step, as COMMAND tells them.
     pub const fn positions(self) -> (i64, i64, i64) {
         match self {
-            Self::None | Self::Everything => (0, 0, 0),
-            Self::First => (1, 1, 1),
+            Self::None | Self::Everything | Self::Counted => (0, 0, 0),
+            Self::First | Self::StoreCounted | Self::Sort => (1, 1, 1),
             Self::Two => (1, 2, 1),
             Self::All => (1, -1, 1),
             Self::Pairs => (1, -1, 2),
+            Self::Behind => (2, -1, 1),
         }
     }
 
     /// The keys among the arguments.
-    pub fn of<'a>(self, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    pub fn of<'a>(self, args: &[&'a [u8]]) -> Named<'a> {
         let rest = args.get(1..).unwrap_or_default();
-        match self {
-            Self::None | Self::Everything => Vec::new(),
+        Named::Keys(match self {
+            Self::None => return Named::Nothing,
+            Self::Everything => return Named::Everything,
             Self::First => rest.iter().take(1).copied().collect(),
             Self::Two => rest.iter().take(2).copied().collect(),
             Self::All => rest.to_vec(),
             Self::Pairs => rest.iter().step_by(2).copied().collect(),
-        }
+            Self::Behind => rest.iter().skip(1).copied().collect(),
+            Self::Counted => counted(rest),
+            Self::StoreCounted => {
+                let to = rest.iter().take(1).copied();
+                to.chain(counted(rest.get(1..).unwrap_or_default())).collect()
+            }
+            Self::Sort => match sorting::keys(rest) {
+                Some(keys) => keys,
+                None => return Named::Everything,
+            },
+        })
     }
 }
 
@@ -70,6 +112,9 @@ macro_rules! commands {
 
 commands! {
     "append" 3 First true strings::append;
+    "bitcount" -2 First false bits::bitcount;
+    "bitop" -4 Behind true bits::bitop;
+    "bitpos" -3 First false bits::bitpos;
     "command" -1 None false server::command;
     "config" -2 None false server::config;
     "copy" -3 Two true keys::copy;
@@ -85,6 +130,7 @@ commands! {
     "flushall" -1 Everything true server::flushall;
     "flushdb" -1 Everything true server::flushdb;
     "get" 2 First false strings::get;
+    "getbit" 3 First false bits::getbit;
     "getdel" 2 First true strings::getdel;
     "getex" -2 First true strings::getex;
     "getrange" 4 First false strings::getrange;
@@ -99,6 +145,7 @@ commands! {
     "hlen" 2 First false hashes::hlen;
     "hmget" -3 First false hashes::hmget;
     "hmset" -4 First true hashes::hmset;
+    "hrandfield" -2 First false random::hrandfield;
     "hscan" -3 First false scanning::hscan;
     "hset" -4 First true hashes::hset;
     "hsetnx" 4 First true hashes::hsetnx;
@@ -114,7 +161,9 @@ commands! {
     "linsert" 5 First true lists::linsert;
     "llen" 2 First false lists::llen;
     "lmove" 5 Two true lists::lmove;
+    "lmpop" -4 Counted true lists::lmpop;
     "lpop" -2 First true lists::lpop;
+    "lpos" -3 First false lists::lpos;
     "lpush" -3 First true lists::lpush;
     "lpushx" -3 First true lists::lpushx;
     "lrange" 4 First false lists::lrange;
@@ -145,17 +194,21 @@ commands! {
     "sdiff" -2 All false sets::sdiff;
     "sdiffstore" -3 All true sets::sdiffstore;
     "set" -3 First true strings::set;
+    "setbit" 4 First true bits::setbit;
     "setex" 4 First true strings::setex;
     "setnx" 3 First true strings::setnx;
     "setrange" 4 First true strings::setrange;
     "sinter" -2 All false sets::sinter;
+    "sintercard" -3 Counted false sets::sintercard;
     "sinterstore" -3 All true sets::sinterstore;
     "sismember" 3 First false sets::sismember;
     "smembers" 2 First false sets::smembers;
     "smismember" -3 First false sets::smismember;
     "smove" 4 Two true sets::smove;
+    "sort" -2 Sort true sorting::sort;
+    "sort_ro" -2 Sort false sorting::sort_ro;
     "spop" -2 First true sets::spop;
-    "srandmember" -2 First false sets::srandmember;
+    "srandmember" -2 First false random::srandmember;
     "srem" -3 First true sets::srem;
     "sscan" -3 First false scanning::sscan;
     "strlen" 2 First false strings::strlen;
@@ -172,11 +225,18 @@ commands! {
     "zadd" -4 First true sorted_sets::zadd;
     "zcard" 2 First false sorted_sets::zcard;
     "zcount" 4 First false ranges::zcount;
+    "zdiff" -3 Counted false algebra::zdiff;
+    "zdiffstore" -4 StoreCounted true algebra::zdiffstore;
     "zincrby" 4 First true sorted_sets::zincrby;
+    "zinter" -3 Counted false algebra::zinter;
+    "zintercard" -3 Counted false algebra::zintercard;
+    "zinterstore" -4 StoreCounted true algebra::zinterstore;
     "zlexcount" 4 First false ranges::zlexcount;
+    "zmpop" -4 Counted true sorted_sets::zmpop;
     "zmscore" -3 First false sorted_sets::zmscore;
     "zpopmax" -2 First true sorted_sets::zpopmax;
     "zpopmin" -2 First true sorted_sets::zpopmin;
+    "zrandmember" -2 First false random::zrandmember;
     "zrange" -4 First false ranges::zrange;
     "zrangebylex" -4 First false ranges::zrangebylex;
     "zrangebyscore" -4 First false ranges::zrangebyscore;
@@ -192,6 +252,8 @@ commands! {
     "zrevrank" -3 First false sorted_sets::zrevrank;
     "zscan" -3 First false scanning::zscan;
     "zscore" 3 First false sorted_sets::zscore;
+    "zunion" -3 Counted false algebra::zunion;
+    "zunionstore" -4 StoreCounted true algebra::zunionstore;
 }
 
 /// The command of a name, in any case.
@@ -223,5 +285,33 @@ mod tests {
             assert_eq!(found.map(|found| found.name), Some(command.name));
         }
         assert!(find(b"eval").is_none() && find(&[b'x'; 100]).is_none() && find(b"").is_none());
+    }
+
+    #[test]
+    fn keys_are_found_among_the_arguments() {
+        let keys = |line: &'static str| {
+            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            match find(args[0]).unwrap().keys.of(&args) {
+                Named::Keys(keys) => keys.iter().map(|key| key[0] as char).collect::<String>(),
+                other => format!("{other:?}"),
+            }
+        };
+        for (line, found) in [
+            ("zunion 2 a b WEIGHTS 1 2", "ab"),
+            ("zunion 9 a b", "ab"),
+            ("zunion -1 a b", ""),
+            ("zunion x a b", ""),
+            ("zunionstore d 2 a b AGGREGATE MIN", "dab"),
+            ("bitop AND d a b", "dab"),
+            ("sort a", "a"),
+            ("sort a BY nosort GET # DESC", "a"),
+            ("sort a STORE x LIMIT 0 1 STORE d", "ad"),
+            ("sort a BY w_*", "Everything"),
+            ("sort a GET w_*->f STORE d", "Everything"),
+            ("ping", "Nothing"),
+            ("flushall", "Everything"),
+        ] {
+            assert_eq!(keys(line), found, "{line}");
+        }
     }
 }

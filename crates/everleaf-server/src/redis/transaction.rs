@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::call::{Failure, Outcome, is, wrong_number};
 use super::reply::Reply;
 use super::session::{Asked, Session, failed};
-use super::table::Keys;
+use super::table::Named;
 use crate::data::{Database, Held, Work, key_row};
 
 /// Bytes of memory that an argument that waits takes beside its own.
@@ -43,16 +43,13 @@ impl Queue {
     fn lock<'d>(&self, data: &'d Database, database: u8, watched: &Watched) -> Held<'d> {
         let mut rows: Vec<Vec<u8>> = Vec::new();
         for (asked, args) in &self.requests {
-            let keys = match asked {
-                // A key has one lock, whatever database is selected.
-                Asked::Connection => continue,
-                Asked::Store(command) => command.keys,
-            };
-            if matches!(keys, Keys::None | Keys::Everything) {
-                return data.lock_all();
-            }
+            let Asked::Store(command) = asked else { continue };
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-            rows.extend(keys.of(&args).iter().map(|key| key_row(database, key)));
+            match command.keys.of(&args) {
+                // A key has one lock, whatever database is selected.
+                Named::Keys(keys) => rows.extend(keys.iter().map(|key| key_row(database, key))),
+                Named::Nothing | Named::Everything => return data.lock_all(),
+            }
         }
         data.lock_many(rows.iter().chain(watched.keys.keys()).map(Vec::as_slice))
     }
