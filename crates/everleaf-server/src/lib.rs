@@ -91,4 +91,4 @@ pub use error::ServeError;
 pub use memcached::Users;
 pub use net::{Served, Server, Then, wait_for_signal};
 pub use options::{Address, Limits, ServeOptions};
-pub use shared::{Counter, Counters, Shared};
+pub use shared::{Counter, Counters, Settings, Shared};

@@ -120,13 +120,6 @@ pub struct ServeOptions {
     pub idle: Option<Duration>,
 }
 
-impl ServeOptions {
-    /// Seconds that a connection may be idle; 0: for ever, as both protocols have it.
-    pub fn idle_seconds(&self) -> u64 {
-        self.idle.map_or(0, |idle| idle.as_secs())
-    }
-}
-
 impl Default for ServeOptions {
     fn default() -> Self {
         Self {

@@ -2,8 +2,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use everleaf::Error;
 
@@ -24,6 +24,11 @@ impl Counter {
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// Begins anew.
+    pub fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
 }
 
 macro_rules! counters {
@@ -42,7 +47,7 @@ macro_rules! counters {
 
             /// Begins anew.
             pub fn reset(&self) {
-                $(self.$name.0.store(0, Ordering::Relaxed);)*
+                $(self.$name.reset();)*
             }
         }
     };
@@ -59,6 +64,10 @@ counters! {
     bytes_written,
     /// Requests of Redis clients.
     redis_commands,
+    /// Keys that Redis clients looked for and that were there.
+    keyspace_hits,
+    /// Keys that they looked for and that were not there.
+    keyspace_misses,
     /// Keys that memcached clients asked for.
     gets,
     /// Of these, that were there.
@@ -162,12 +171,57 @@ impl Drop for Part {
     }
 }
 
+/// What can be changed while a server runs.
+#[derive(Debug)]
+pub struct Settings {
+    /// Milliseconds that a connection may be idle; 0: for ever.
+    idle_ms: AtomicU64,
+    /// Connections at a time.
+    pub connections: AtomicU64,
+    /// Microseconds from which on a command is slow; negative: none is.
+    pub slow_micros: AtomicI64,
+    /// Slow commands that are remembered.
+    pub slow_entries: AtomicU64,
+}
+
+impl Settings {
+    fn of(options: &ServeOptions) -> Self {
+        let settings = Self {
+            idle_ms: AtomicU64::new(0),
+            connections: AtomicU64::new(options.limits.connections as u64),
+            slow_micros: AtomicI64::new(10_000),
+            slow_entries: AtomicU64::new(128),
+        };
+        settings.set_idle(options.idle.unwrap_or_default());
+        settings
+    }
+
+    /// How long a connection may be idle; no time: for ever.
+    pub fn set_idle(&self, idle: Duration) {
+        let ms = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
+        self.idle_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// How long a connection may be idle.
+    pub fn idle(&self) -> Option<Duration> {
+        let ms = self.idle_ms.load(Ordering::Relaxed);
+        (ms > 0).then(|| Duration::from_millis(ms))
+    }
+
+    /// The same in seconds; 0: for ever, as both protocols have it.
+    pub fn idle_seconds(&self) -> u64 {
+        self.idle().map_or(0, |idle| idle.as_secs())
+    }
+}
+
 /// What all connections of a server share.
 pub struct Shared {
     /// The pool.
     pub data: Arc<Database>,
     /// How it is served.
     pub options: ServeOptions,
+    /// What of it can be changed.
+    pub settings: Settings,
     /// What was done.
     pub counters: Counters,
     /// Connections that are open.
@@ -180,6 +234,8 @@ pub struct Shared {
     pub images: Arc<Room>,
     /// What cursors of SCAN stand for.
     pub(crate) cursors: crate::redis::Cursors,
+    /// Commands that took long.
+    pub(crate) slowlog: crate::redis::Slowlog,
     random: AtomicU64,
     /// When it began.
     pub began: Instant,
@@ -194,10 +250,12 @@ impl Shared {
             replies: Room::of(limits.whole_bytes),
             images: Room::of(limits.whole_bytes),
             data,
+            settings: Settings::of(&options),
             options,
             counters: Counters::default(),
             open_connections: AtomicU64::new(0),
             cursors: crate::redis::Cursors::default(),
+            slowlog: crate::redis::Slowlog::default(),
             random: AtomicU64::new(RandomState::new().hash_one(0)),
             began: Instant::now(),
         })
@@ -227,7 +285,7 @@ impl Shared {
             ("pointer_size", 64),
             ("curr_connections", self.open_connections.load(Ordering::Relaxed)),
             ("total_connections", c.connections.get()),
-            ("max_connections", self.options.limits.connections as u64),
+            ("max_connections", self.settings.connections.load(Ordering::Relaxed)),
             ("rejected_connections", c.refused_connections.get()),
             ("idle_kicks", c.idle_connections.get()),
             ("cmd_get", c.gets.get()),
@@ -267,10 +325,10 @@ impl Shared {
     pub fn memcached_settings(&self) -> Vec<(&'static str, String)> {
         let limits = &self.options.limits;
         vec![
-            ("maxconns", limits.connections.to_string()),
+            ("maxconns", self.settings.connections.load(Ordering::Relaxed).to_string()),
             ("item_size_max", limits.value_bytes.to_string()),
             ("num_threads", self.options.threads.to_string()),
-            ("idle_timeout", self.options.idle_seconds().to_string()),
+            ("idle_timeout", self.settings.idle_seconds().to_string()),
             ("cas_enabled", "yes".to_owned()),
             ("evictions", "off".to_owned()),
             ("flush_enabled", "yes".to_owned()),

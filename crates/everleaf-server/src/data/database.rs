@@ -20,6 +20,7 @@ use super::record::Header;
 use super::rows::key_of;
 use super::sequence::Sequence;
 use super::work::Work;
+use crate::shared::Counter;
 
 /// The named tree of the pool that holds everything: a pool may have other trees beside it.
 const TREE: &str = "everleaf.server";
@@ -40,6 +41,8 @@ pub struct Database {
     whole: ShardedLock<()>,
     stripes: Box<[Mutex<()>]>,
     changes: Box<[AtomicU64]>,
+    /// Keys that were removed because they had expired.
+    pub expired_keys: Counter,
 }
 
 /// What of a database is there.
@@ -104,6 +107,7 @@ impl Database {
             whole: ShardedLock::new(()),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
+            expired_keys: Counter::default(),
             store,
             tree,
             clock,

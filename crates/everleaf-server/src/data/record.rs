@@ -37,7 +37,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn of(byte: u8) -> Option<Self> {
+    /// What a byte stands for.
+    pub fn of(byte: u8) -> Option<Self> {
         [Self::String, Self::Hash, Self::Set, Self::SortedSet, Self::List]
             .into_iter()
             .find(|kind| *kind as u8 == byte)

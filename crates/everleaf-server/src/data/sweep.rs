@@ -79,6 +79,11 @@ impl Sweeper {
     }
 }
 
+fn has_expired(value: &[u8], now_ms: u64) -> bool {
+    let expires_ms = Header::read(value).and_then(|header| header.expires_ms);
+    expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms)
+}
+
 impl Drop for Sweeper {
     fn drop(&mut self) {
         drop(self.stop.take());
@@ -144,14 +149,20 @@ impl Database {
     /// Removes keys that are not there any more, as one batch: the store waits for its medium once.
     fn remove_gone(&self, rows: &[Vec<u8>], now_ms: u64) -> Result<(), Error> {
         let _held = self.lock_many(rows.iter().map(Vec::as_slice));
-        let mut work = Work::new(self, now_ms);
+        let (mut work, mut expired_keys) = (Work::new(self, now_ms), 0);
         for row in rows {
             // It may have been written meanwhile.
-            if work.show(row, |value| !self.is_there(row, value, now_ms))? == Some(true) {
+            let gone = |value: &[u8]| {
+                (!self.is_there(row, value, now_ms)).then(|| has_expired(value, now_ms))
+            };
+            if let Some(expired) = work.show(row, gone)?.flatten() {
                 work.remove_key(row)?;
+                expired_keys += u64::from(expired);
             }
         }
-        work.commit_sweep()
+        work.commit_sweep()?;
+        self.expired_keys.add(expired_keys);
+        Ok(())
     }
 
     /// Removes a key that is not there any more, of a full pool: inserts nothing.

@@ -1,6 +1,7 @@
 //! The writes of one request or of one transaction: gathered in DRAM, then done together or not at
 //! all. Who gathers reads what it has written.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -31,13 +32,34 @@ pub struct Work<'d> {
     since: [u64; DATABASES as usize],
     /// What rows were before they were written, since the moment that was saved.
     undo: Option<Vec<Before>>,
+    /// Keys that were looked for: how many were there, and how many not.
+    lookups: Cell<(u64, u64)>,
 }
 
 impl<'d> Work<'d> {
     /// Nothing is written yet.
     pub fn new(data: &'d Database, now_ms: u64) -> Self {
         let since = [0; DATABASES as usize];
-        Self { data, now_ms, pending: BTreeMap::new(), touched: Vec::new(), since, undo: None }
+        Self {
+            data,
+            now_ms,
+            pending: BTreeMap::new(),
+            touched: Vec::new(),
+            since,
+            undo: None,
+            lookups: Cell::new((0, 0)),
+        }
+    }
+
+    /// Counts a key that was looked for.
+    pub fn looked_up(&self, found: bool) {
+        let (hits, misses) = self.lookups.get();
+        self.lookups.set((hits + u64::from(found), misses + u64::from(!found)));
+    }
+
+    /// How many keys that were looked for were there, and how many not, since the time before.
+    pub fn take_lookups(&self) -> (u64, u64) {
+        self.lookups.take()
     }
 
     // ---- rows
@@ -90,8 +112,10 @@ impl<'d> Work<'d> {
     /// # Errors
     /// Damage.
     pub fn value(&self, row: &[u8]) -> Result<Option<(Header, Vec<u8>)>, Error> {
-        let Some(value) = self.get(row)? else { return Ok(None) };
-        Ok(self.live_header(row, &value).map(|header| (header, value)))
+        let value = self.get(row)?.unwrap_or_default();
+        let found = self.live_header(row, &value).map(|header| (header, value));
+        self.looked_up(found.is_some());
+        Ok(found)
     }
 
     /// The header of a key, and of a collection its body.
@@ -107,6 +131,7 @@ impl<'d> Work<'d> {
             };
             Some((header, collection))
         })?;
+        self.looked_up(found.flatten().is_some());
         Ok(found.flatten())
     }
 

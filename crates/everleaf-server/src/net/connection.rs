@@ -106,7 +106,7 @@ pub async fn run(
             return linger(stream).await;
         }
         tokio::select! {
-            came = read_within(&mut stream, &mut input, shared.options.idle) => match came? {
+            came = read_within(&mut stream, &mut input, shared.settings.idle()) => match came? {
                 None => {
                     shared.counters.idle_connections.add(1);
                     return Ok(());

@@ -8,7 +8,7 @@ mod listener;
 mod server;
 mod syncer;
 
-pub use server::{Server, wait_for_signal};
+pub use server::{Server, allow_files, wait_for_signal};
 
 /// What a session did with the bytes that it was given.
 #[derive(Clone, Copy, Debug)]

@@ -67,7 +67,7 @@ impl Server {
         if options.memcached.is_empty() && options.redis.is_empty() {
             return Err(ServeError::NoAddress);
         }
-        allow_files(options.limits.connections);
+        allow_files(options.limits.connections as u64);
         let shared = Shared::new(data, options);
         let (stop, stopped) = watch::channel(false);
         let (syncer, syncs) = Syncer::start()?;
@@ -154,12 +154,12 @@ pub(super) fn spawn(
 }
 
 /// Lets the process have a file for each connection, as far as it may.
-fn allow_files(connections: usize) {
+pub fn allow_files(connections: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     /// Files beside connections.
     const OTHERS: u64 = 64;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = connections as u64 + OTHERS;
+    let wanted = connections.saturating_add(OTHERS);
     let allowed = maximum.map_or(wanted, |maximum| maximum.min(wanted));
     if current.is_some_and(|current| current < allowed) {
         let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), maximum });
@@ -215,7 +215,7 @@ async fn give(
     shared: &Shared,
 ) {
     let open = shared.open_connections.fetch_add(1, Ordering::Relaxed);
-    if open < shared.options.limits.connections as u64 {
+    if open < shared.settings.connections.load(Ordering::Relaxed) {
         shared.counters.connections.add(1);
         if worker.send((protocol, stream)).is_ok() {
             return;
@@ -281,11 +281,16 @@ async fn converse(
     // What a broken connection says is of no use: the client is gone.
     let _ = match stream {
         Stream::Tcp(stream) => match TcpStream::from_std(stream) {
-            Ok(stream) => speak(protocol, stream, shared, syncer, stop).await,
+            Ok(stream) => {
+                let peer = stream.peer_addr().map_or(String::new(), |peer| peer.to_string());
+                speak(protocol, (stream, peer), shared, syncer, stop).await
+            }
             Err(error) => Err(error),
         },
         Stream::Unix(stream) => match UnixStream::from_std(stream) {
-            Ok(stream) => speak(protocol, stream, shared, syncer, stop).await,
+            Ok(stream) => {
+                speak(protocol, (stream, "unix:0".to_owned()), shared, syncer, stop).await
+            }
             Err(error) => Err(error),
         },
     };
@@ -293,7 +298,7 @@ async fn converse(
 
 async fn speak(
     protocol: Protocol,
-    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    (stream, peer): (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, String),
     shared: Arc<Shared>,
     syncer: Arc<Syncer>,
     stop: watch::Receiver<bool>,
@@ -304,7 +309,7 @@ async fn speak(
             connection::run(stream, session, shared, syncer, stop).await
         }
         Protocol::Redis => {
-            let session = redis::Session::new(Arc::clone(&shared));
+            let session = redis::Session::new(Arc::clone(&shared)).with_peer(peer);
             connection::run(stream, session, shared, syncer, stop).await
         }
     }

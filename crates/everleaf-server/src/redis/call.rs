@@ -128,6 +128,16 @@ impl<'a> Call<'a, '_, '_> {
         float(self.args[at]).ok_or(Failure::Said(NOT_FLOAT))
     }
 
+    /// The lines of HELP of a command.
+    pub fn help(&mut self, lines: &[&str]) {
+        let name = self.args[0].escape_ascii().to_string().to_ascii_uppercase();
+        let head = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+        let own = [&head[..]];
+        let lines = own.iter().chain(lines).chain(&["HELP", "    Prints this help."]);
+        self.reply.array(lines.clone().count());
+        lines.for_each(|line| self.reply.simple(line));
+    }
+
     // ---- keys
     // ---------------------------------------------------------------------------------------------
 

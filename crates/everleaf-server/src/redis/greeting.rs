@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use super::call::{Call, Failure, Outcome, SYNTAX, is, wrong_number};
 use super::reply::Reply;
-use super::server::unknown_subcommand;
 use super::session::Session;
 use super::transaction::Watched;
 use super::{VERSION, number};
@@ -149,12 +148,20 @@ impl Session {
             _ => {
                 let data = &self.shared.data;
                 let mut work = Work::new(data, data.now_ms());
-                let mut out = Vec::new();
-                let reply = Reply::to(&mut out, self.three);
+                let reply = Reply { out: reply.out, ..*reply };
                 let (shared, database) = (&*self.shared, self.database);
                 let (work, part_bytes, more) = (&mut work, None, None);
-                let call = Call { work, args, reply, database, shared, part_bytes, more };
-                return Err(unknown_subcommand(&call));
+                let mut call = Call { work, args, reply, database, shared, part_bytes, more };
+                call.help(&[
+                    "GETNAME",
+                    "    Return the name of the current connection.",
+                    "ID",
+                    "    Return the ID of the current connection.",
+                    "INFO",
+                    "    Return information about the current client connection.",
+                    "SETNAME <name>",
+                    "    Assign the name <name> to the current connection.",
+                ]);
             }
         }
         Ok(())

@@ -257,10 +257,25 @@ fn copy_parts(call: &mut Call<'_, '_, '_>, from: u64, to: u64) -> Outcome {
 
 /// OBJECT ENCODING and its like.
 pub fn object(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let [_, subcommand, key] = call.args else {
-        return Err("ERR wrong number of arguments for 'object' command".into());
-    };
-    let found = call.work.value(&call.row_of(key)?)?;
+    let subcommand = call.args[1];
+    if is(subcommand, "HELP") {
+        call.help(&[
+            "ENCODING <key>",
+            "    Return the kind of internal representation used in order to store the value",
+            "    associated with a <key>.",
+            "FREQ <key>",
+            "    Return the access frequency index of the <key>. The returned integer is",
+            "    proportional to the logarithm of the recent access frequency of the key.",
+            "IDLETIME <key>",
+            "    Return the idle time of the <key>, that is the approximated number of",
+            "    seconds elapsed since the last access to the key.",
+            "REFCOUNT <key>",
+            "    Return the number of references of the value associated with the specified",
+            "    <key>.",
+        ]);
+        return Ok(());
+    }
+    let found = call.work.value(&call.row(2)?)?;
     let Some((header, value)) = found else {
         call.reply.null();
         return Ok(());
@@ -275,9 +290,14 @@ pub fn object(call: &mut Call<'_, '_, '_>) -> Outcome {
             Kind::SortedSet => "skiplist",
             Kind::List => "quicklist",
         }),
-        s if is(s, "REFCOUNT") => call.reply.integer(1),
-        s if is(s, "IDLETIME") || is(s, "FREQ") => call.reply.integer(0),
-        _ => return Err(SYNTAX.into()),
+        s if is(s, "FREQ") => {
+            let sentence = "ERR An LFU maxmemory policy is not selected, access frequency not \
+                            tracked. Please note that when switching between policies at runtime \
+                            LRU and LFU data will take some time to adjust.";
+            return Err(sentence.into());
+        }
+        s if is(s, "IDLETIME") => call.reply.integer(0),
+        _ => call.reply.integer(1),
     }
     Ok(())
 }

@@ -215,6 +215,9 @@ pub fn show_string(
     if found.flatten().is_none() {
         reply.null();
     }
+    if let Source::Work(work) = source {
+        work.looked_up(found.flatten().is_some());
+    }
     Ok(())
 }
 

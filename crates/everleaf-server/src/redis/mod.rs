@@ -4,8 +4,8 @@
 //! connection) · `greeting` (what is about the connection) · `transaction` (MULTI and EXEC) ·
 //! `table` (the commands that there are) · `call` (one command at work) · `long` (replies in parts)
 //! · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges` `algebra` `lists`
-//! `sorting` `random` (commands about keys) · `server` (commands about the server) · `number`
-//! `glob` (forms that arguments have).
+//! `sorting` `random` (commands about keys) · `dump` (keys as bytes) · `server` `settings`
+//! `slowlog` (commands about the server) · `number` `glob` (forms that arguments have).
 //!
 //! What differs from Redis:
 //! * scripts, publish and subscribe, streams, geographic and probabilistic types, blocking
@@ -18,6 +18,7 @@
 mod algebra;
 mod bits;
 mod call;
+mod dump;
 mod glob;
 mod greeting;
 mod hashes;
@@ -33,6 +34,8 @@ mod scanning;
 mod server;
 mod session;
 mod sets;
+mod settings;
+mod slowlog;
 mod sorted_sets;
 mod sorting;
 mod strings;
@@ -41,6 +44,7 @@ mod transaction;
 
 pub use scanning::Cursors;
 pub use session::Session;
+pub use slowlog::Slowlog;
 
 /// The version that HELLO and INFO tell: clients look at it to learn which commands there are.
 pub const VERSION: &str = "7.0.15";

@@ -7,7 +7,6 @@ use everleaf::DurabilityMode;
 
 use super::VERSION;
 use super::call::{Call, Failure, Outcome, SYNTAX, is};
-use super::glob;
 use super::table::{COMMANDS, Command, Keys, find};
 use crate::data::DATABASES;
 
@@ -98,68 +97,22 @@ pub fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-// ---- settings
-// -------------------------------------------------------------------------------------------------
-
-fn settings(call: &Call<'_, '_, '_>) -> Vec<(&'static str, String)> {
-    let limits = &call.shared.options.limits;
-    vec![
-        ("save", String::new()),
-        ("appendonly", "no".to_owned()),
-        ("appendfsync", "no".to_owned()),
-        ("databases", DATABASES.to_string()),
-        ("maxclients", limits.connections.to_string()),
-        ("maxmemory", "0".to_owned()),
-        ("maxmemory-policy", "noeviction".to_owned()),
-        ("proto-max-bulk-len", limits.value_bytes.to_string()),
-        ("timeout", call.shared.options.idle_seconds().to_string()),
-    ]
-}
-
-/// CONFIG.
-pub fn config(call: &mut Call<'_, '_, '_>) -> Outcome {
-    match call.rest(1) {
-        [what, patterns @ ..] if is(what, "GET") && !patterns.is_empty() => {
-            let asked = |name: &str| {
-                patterns.iter().any(|p| glob::matches(&p.to_ascii_lowercase(), name.as_bytes()))
-            };
-            let found: Vec<_> =
-                settings(call).into_iter().filter(|(name, _)| asked(name)).collect();
-            call.reply.map(found.len());
-            for (name, value) in found {
-                call.reply.bulk(name);
-                call.reply.bulk(value);
-            }
-        }
-        [what, name, _, ..] if is(what, "SET") => {
-            let name = name.escape_ascii();
+/// FUNCTION FLUSH: there are none.
+pub fn function(call: &mut Call<'_, '_, '_>) -> Outcome {
+    match call.rest(2) {
+        [] => {}
+        [how] if is(how, "ASYNC") || is(how, "SYNC") => {}
+        [_] => return Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".into()),
+        _ => {
+            let flush = call.args[1].escape_ascii();
             return Err(Failure::Text(format!(
-                "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set \
-                 immutable config"
+                "ERR unknown subcommand or wrong number of arguments for '{flush}'. Try FUNCTION \
+                 HELP."
             )));
         }
-        [what] if is(what, "RESETSTAT") => {
-            call.shared.counters.reset();
-            call.reply.ok();
-        }
-        _ => return Err(unknown_subcommand(call)),
     }
+    call.reply.ok();
     Ok(())
-}
-
-/// What Redis says of a subcommand that is not there.
-pub fn unknown_subcommand(call: &Call<'_, '_, '_>) -> Failure {
-    let name = call.args[0].escape_ascii().to_string().to_ascii_uppercase();
-    match call.args.get(1) {
-        Some(subcommand) => Failure::Text(format!(
-            "ERR unknown subcommand '{}'. Try {name} HELP.",
-            subcommand.escape_ascii()
-        )),
-        None => Failure::Text(format!(
-            "ERR wrong number of arguments for '{}' command",
-            name.to_ascii_lowercase()
-        )),
-    }
 }
 
 // ---- INFO
@@ -217,7 +170,8 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
     );
     let counters = shared.counters.all();
     let counters: Vec<_> = counters.iter().map(|(name, n)| (*name, n.to_string())).collect();
-    section("Stats", &counters);
+    let expired = ("expired_keys", shared.data.expired_keys.get().to_string());
+    section("Stats", &[counters, vec![expired]].concat());
     section("Replication", &[("role", "master".into()), ("connected_slaves", "0".into())]);
     section("Cluster", &[("cluster_enabled", "0".to_owned())]);
     if wanted("Keyspace") {
@@ -274,7 +228,7 @@ pub fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
                 call.reply.bulk(if command.keys == Keys::None { "server" } else { "generic" });
             }
         }
-        _ => return Err(unknown_subcommand(call)),
+        _ => return Err(SYNTAX.into()),
     }
     Ok(())
 }

@@ -1,13 +1,15 @@
 //! A connection of a Redis client: the way of its requests to the commands.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use super::call::{Call, Failure, Outcome, TOO_LONG, is, wrong_number};
 use super::greeting;
 use super::long::{Long, More};
 use super::parse::{Front, Parser};
 use super::reply::Reply;
-use super::table::{Command, Named, find, takes};
+use super::table::{Command, Named, check_subcommand, find, takes};
 use super::transaction::{Queue, Watched};
 use crate::data::{Database, Held, Work, key_row};
 use crate::log::log;
@@ -34,6 +36,8 @@ pub struct Session {
     pub(super) database: u8,
     pub(super) authenticated: bool,
     pub(super) name: Vec<u8>,
+    /// Where its client is.
+    pub(super) peer: String,
     pub(super) number: u64,
     pub(super) queue: Option<Queue>,
     pub(super) watched: Watched,
@@ -74,6 +78,7 @@ impl Session {
             database: 0,
             authenticated,
             name: Vec::new(),
+            peer: String::new(),
             number,
             queue: None,
             watched: Watched::default(),
@@ -81,6 +86,11 @@ impl Session {
             long: None,
             whole,
         }
+    }
+
+    /// The same, whose client is there.
+    pub fn with_peer(self, peer: String) -> Self {
+        Self { peer, ..self }
     }
 
     /// Bytes of memory that it holds for requests that have not come to their end, and for what
@@ -176,6 +186,7 @@ impl Session {
         }
         let start = out.len();
         let at_once = if known { None } else { self.at_once(args, out) };
+        let begun = Instant::now();
         let done = at_once.unwrap_or_else(|| {
             let asked = asked(found, args);
             match (&mut self.queue, asked) {
@@ -190,6 +201,20 @@ impl Session {
         if let Err(failure) = done {
             out.truncate(start);
             failed(failure, &mut Reply::to(out, self.three));
+        }
+        if !greeting() {
+            self.log_slow(args, begun.elapsed());
+        }
+    }
+
+    /// Keeps a command that took long for SLOWLOG; those with passwords are left out.
+    fn log_slow(&self, args: &[&[u8]], took: Duration) {
+        let settings = &self.shared.settings;
+        let limit = u64::try_from(settings.slow_micros.load(Ordering::Relaxed)).ok();
+        if limit.is_some_and(|micros| took.as_micros() >= u128::from(micros)) {
+            let (who, entries) = ((&self.peer[..], &self.name[..]), &settings.slow_entries);
+            let (at_ms, entries) = (self.shared.data.now_ms(), entries.load(Ordering::Relaxed));
+            self.shared.slowlog.add(args, took, at_ms, who, entries);
         }
     }
 
@@ -251,7 +276,13 @@ impl Session {
         let (shared, database) = (&*self.shared, self.database);
         let mut call = Call { work, args, reply, database, shared, part_bytes, more: None };
         (command.run)(&mut call)?;
-        Ok(call.more)
+        let more = call.more;
+        if !command.writes {
+            let (hits, misses) = work.take_lookups();
+            shared.counters.keyspace_hits.add(hits);
+            shared.counters.keyspace_misses.add(misses);
+        }
+        Ok(more)
     }
 
     // ---- replies that are made whole
@@ -292,7 +323,11 @@ fn asked(found: Option<&'static Command>, args: &[&[u8]]) -> Outcome<Asked> {
             (Asked::Connection, arity)
         }
     };
-    if takes(arity, args.len()) { Ok(asked) } else { Err(wrong_number(args[0])) }
+    if !takes(arity, args.len()) {
+        return Err(wrong_number(args[0]));
+    }
+    check_subcommand(args)?;
+    Ok(asked)
 }
 
 fn unknown(args: &[&[u8]]) -> Failure {

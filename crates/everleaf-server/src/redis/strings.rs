@@ -44,6 +44,7 @@ pub fn get(call: &mut Call<'_, '_, '_>) -> Outcome {
         Some(false) => return Err(super::call::WRONG_TYPE.into()),
         None => call.reply.null(),
     }
+    call.work.looked_up(found.flatten().is_some());
     Ok(())
 }
 

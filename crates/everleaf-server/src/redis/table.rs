@@ -1,10 +1,10 @@
 //! The commands that there are.
 
-use super::call::{Call, Outcome};
+use super::call::{Call, Failure, Outcome, is, wrong_number};
 use super::number::integer;
 use super::{
-    algebra, bits, hashes, keys, lists, random, ranges, scanning, server, sets, sorted_sets,
-    sorting, strings,
+    algebra, bits, dump, hashes, keys, lists, random, ranges, scanning, server, sets, settings,
+    slowlog, sorted_sets, sorting, strings,
 };
 
 /// Which arguments are keys.
@@ -116,12 +116,13 @@ commands! {
     "bitop" -4 Behind true bits::bitop;
     "bitpos" -3 First false bits::bitpos;
     "command" -1 None false server::command;
-    "config" -2 None false server::config;
+    "config" -2 None false settings::config;
     "copy" -3 Two true keys::copy;
     "dbsize" 1 None false server::dbsize;
     "decr" 2 First true strings::decr;
     "decrby" 3 First true strings::decrby;
     "del" -2 All true keys::del;
+    "dump" 2 First false dump::dump;
     "echo" 2 None false server::echo;
     "exists" -2 All false keys::exists;
     "expire" -3 First true keys::expire_in;
@@ -129,6 +130,7 @@ commands! {
     "expiretime" 2 First false keys::expiretime;
     "flushall" -1 Everything true server::flushall;
     "flushdb" -1 Everything true server::flushdb;
+    "function" -2 None false server::function;
     "get" 2 First false strings::get;
     "getbit" 3 First false bits::getbit;
     "getdel" 2 First true strings::getdel;
@@ -170,6 +172,7 @@ commands! {
     "lrem" 4 First true lists::lrem;
     "lset" 4 First true lists::lset;
     "ltrim" 4 First true lists::ltrim;
+    "memory" -2 None false dump::memory;
     "mget" -2 All false strings::mget;
     "mset" -3 Pairs true strings::mset;
     "msetnx" -3 Pairs true strings::msetnx;
@@ -184,6 +187,7 @@ commands! {
     "randomkey" 1 None false scanning::randomkey;
     "rename" 3 Two true keys::rename;
     "renamenx" 3 Two true keys::renamenx;
+    "restore" -4 First true dump::restore;
     "rpop" -2 First true lists::rpop;
     "rpoplpush" 3 Two true lists::rpoplpush;
     "rpush" -3 First true lists::rpush;
@@ -202,6 +206,7 @@ commands! {
     "sintercard" -3 Counted false sets::sintercard;
     "sinterstore" -3 All true sets::sinterstore;
     "sismember" 3 First false sets::sismember;
+    "slowlog" -2 None false slowlog::slowlog;
     "smembers" 2 First false sets::smembers;
     "smismember" -3 First false sets::smismember;
     "smove" 4 Two true sets::smove;
@@ -265,6 +270,46 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     small.make_ascii_lowercase();
     let at = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(small)).ok()?;
     Some(&COMMANDS[at])
+}
+
+/// The second words of commands that have some, and numbers of arguments with both words.
+const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
+    (
+        "client",
+        &[
+            ("getname", 2),
+            ("help", 2),
+            ("id", 2),
+            ("info", 2),
+            ("list", -2),
+            ("no-evict", 3),
+            ("no-touch", 3),
+            ("setinfo", 4),
+            ("setname", 3),
+        ],
+    ),
+    ("command", &[("count", 2), ("docs", -2), ("info", -2), ("list", -2)]),
+    ("config", &[("get", -3), ("help", 2), ("resetstat", 2), ("rewrite", 2), ("set", -4)]),
+    ("function", &[("flush", -2)]),
+    ("memory", &[("help", 2), ("usage", -3)]),
+    ("object", &[("encoding", 3), ("freq", 3), ("help", 2), ("idletime", 3), ("refcount", 3)]),
+    ("slowlog", &[("get", -2), ("help", 2), ("len", 2), ("reset", 2)]),
+];
+
+/// Refuses a second word that is not there, or that has another number of arguments.
+pub fn check_subcommand(args: &[&[u8]]) -> Outcome {
+    let (Some(name), Some(word)) = (args.first(), args.get(1)) else { return Ok(()) };
+    let found = SUBCOMMANDS.iter().find(|(command, _)| is(name, command));
+    let Some((command, words)) = found else { return Ok(()) };
+    match words.iter().find(|(known, _)| is(word, known)) {
+        Some((_, arity)) if takes(*arity, args.len()) => Ok(()),
+        Some((known, _)) => Err(wrong_number(format!("{command}|{known}").as_bytes())),
+        None => Err(Failure::Text(format!(
+            "ERR unknown subcommand '{}'. Try {} HELP.",
+            word.escape_ascii(),
+            command.to_ascii_uppercase()
+        ))),
+    }
 }
 
 /// Whether a command of this arity may have so many arguments, its name included.

@@ -84,8 +84,8 @@ impl Session {
                 Ok(())
             }
             name if is(name, "RESET") => {
-                let number = self.number;
-                *self = Self::new(Arc::clone(&self.shared));
+                let (number, peer) = (self.number, std::mem::take(&mut self.peer));
+                *self = Self::new(Arc::clone(&self.shared)).with_peer(peer);
                 self.number = number;
                 reply.simple("RESET");
                 Ok(())

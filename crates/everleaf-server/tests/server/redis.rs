@@ -35,6 +35,19 @@ impl Redis {
         String::from_utf8_lossy(&reply).into_owned()
     }
 
+    /// The bytes of the reply to words of any bytes.
+    fn ask_bytes(&mut self, words: &[&[u8]]) -> Vec<u8> {
+        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            request.extend_from_slice(&[word, &b"\r\n"[..]].concat());
+        }
+        self.stream.write_all(&request).unwrap();
+        let mut reply = Vec::new();
+        self.reply(&mut reply);
+        reply
+    }
+
     fn reply(&mut self, reply: &mut Vec<u8>) {
         let start = reply.len();
         assert!(self.reader.read_until(b'\n', reply).unwrap() > 0, "the connection was closed");
@@ -363,4 +376,153 @@ for protocol in (2, 3):
     let (_served, address) = serve();
     let port = address.port().to_string();
     succeeds(Command::new(python).args(["-c", PROGRAM, &port]));
+}
+
+/// The payload of a key.
+fn dump(redis: &mut Redis, key: &str) -> Vec<u8> {
+    let reply = redis.ask_bytes(&[b"DUMP", key.as_bytes()]);
+    let head = reply.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    reply[head..reply.len() - 2].to_vec()
+}
+
+#[test]
+fn keys_are_dumped_and_restored() {
+    let clock = Clock::manual(1_700_000_000_000);
+    let served = Served::with(redis_options(), clock.clone());
+    let mut redis = Redis::connect(tcp(&served.server.redis_addresses()[0]));
+    for line in ["SET string 1", "SET empty \"\"", "HSET hash a 1 b \"\"", "SADD set x y z"] {
+        redis.ask(line);
+    }
+    redis.ask("ZADD zset 1 a -inf b 1 c");
+    redis.ask("RPUSH list 1 2 1 \"\"");
+    let show = |redis: &mut Redis, key: &str| {
+        let (kind, ranges) = (redis.ask(&format!("TYPE {key}")), ["HGETALL", "SMEMBERS", "GET"]);
+        let ranges = ranges.map(|command| redis.ask(&format!("{command} {key}")));
+        let ends = ["LRANGE", "ZRANGE"].map(|command| redis.ask(&format!("{command} {key} 0 -1")));
+        (kind, ranges, ends, redis.ask(&format!("ZRANGE {key} 0 -1 WITHSCORES")))
+    };
+    for key in ["string", "empty", "hash", "set", "zset", "list"] {
+        let payload = dump(&mut redis, key);
+        let restore = |redis: &mut Redis, to: &str, ttl: &str, payload: &[u8], option: &[&[u8]]| {
+            let words = [b"RESTORE", to.as_bytes(), ttl.as_bytes(), payload];
+            String::from_utf8(redis.ask_bytes(&[&words, option].concat())).unwrap()
+        };
+        assert_eq!(restore(&mut redis, "copy", "5000", &payload, &[]), "+OK\r\n", "{key}");
+        assert_eq!(show(&mut redis, "copy"), show(&mut redis, key));
+        assert_eq!(redis.ask("PTTL copy"), ":5000\r\n");
+        assert!(restore(&mut redis, "copy", "0", &payload, &[]).starts_with("-BUSYKEY"));
+        assert_eq!(restore(&mut redis, "copy", "0", &payload, &[b"REPLACE"]), "+OK\r\n");
+        assert_eq!(redis.ask("PTTL copy"), ":-1\r\n");
+        assert_eq!(dump(&mut redis, "copy"), payload);
+        // A moment that is over.
+        let over: &[&[u8]] = &[b"REPLACE", b"ABSTTL"];
+        assert_eq!(restore(&mut redis, "copy", "1000", &payload, over), "+OK\r\n");
+        assert_eq!(redis.ask("EXISTS copy"), ":0\r\n");
+        let wrong = "-ERR DUMP payload version or checksum are wrong\r\n";
+        for at in 0..payload.len() {
+            assert_eq!(restore(&mut redis, "copy", "0", &payload[..at], &[]), wrong, "{key} {at}");
+            let mut other = payload.clone();
+            other[at] ^= 1;
+            assert_eq!(restore(&mut redis, "copy", "0", &other, &[]), wrong, "{key} {at}");
+        }
+        redis.ask("DEL copy");
+        let bytes = redis.ask(&format!("MEMORY USAGE {key}"));
+        let bytes: u64 = bytes[1..].trim_end().parse().unwrap();
+        assert!(bytes > payload.len() as u64, "{bytes}");
+        clock.advance(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn payloads_that_lie_are_refused() {
+    let (_served, address) = serve();
+    let mut redis = Redis::connect(address);
+    let sealed = |kind: u8, body: &[u8]| {
+        let told = [&[kind, 0, 0, 0, 0], body, b"elv\x01"].concat();
+        [&told[..], &crc32c::crc32c(&told).to_le_bytes()].concat()
+    };
+    let entry = |bytes: &[u8]| [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat();
+    let two = [entry(b"a"), entry(b"a")].concat();
+    let nan = [entry(b"a"), entry(&[0xff; 8])].concat();
+    let short = [entry(b"a"), entry(&[0x80; 7])].concat();
+    let long = [&[255, 255, 255, 255][..], b"a"].concat();
+    for (kind, body) in [
+        (0, &b"x"[..]),
+        (9, b"x"),
+        (2, &entry(b"odd")),
+        (2, &[two.clone(), two.clone()].concat()),
+        (3, &two),
+        (3, b""),
+        (3, b"\x01"),
+        (5, &long),
+        (4, &nan),
+        (4, &short),
+        (3, &entry(&[b'x'; 65_500])),
+    ] {
+        let payload = sealed(kind, body);
+        let reply = redis.ask_bytes(&[b"RESTORE", b"k", b"0", &payload]);
+        assert_eq!(reply[0], b'-', "{kind} {}", body.escape_ascii());
+        assert_eq!(redis.ask("EXISTS k"), ":0\r\n");
+    }
+    let reply = redis.ask_bytes(&[b"RESTORE", b"k", b"0", &sealed(5, &two)]);
+    assert_eq!(reply, b"+OK\r\n");
+    assert_eq!(redis.ask("LRANGE k 0 -1"), "*2\r\n$1\r\na\r\n$1\r\na\r\n");
+}
+
+#[test]
+fn slow_commands_are_kept_without_passwords() {
+    let (_served, address) = serve();
+    let mut redis = Redis::connect(address);
+    redis.ask("CLIENT SETNAME me");
+    assert_eq!(redis.ask("CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 2"), "+OK\r\n");
+    redis.ask("SET a 1");
+    redis.ask("AUTH secret");
+    let got = redis.ask("SLOWLOG GET");
+    let peer = redis.stream.local_addr().unwrap().to_string();
+    assert!(got.starts_with("*2\r\n*6\r\n:1\r\n") && got.contains("$2\r\nme\r\n"), "{got}");
+    assert!(got.contains("*3\r\n$3\r\nSET\r\n") && got.contains(&peer), "{got}");
+    assert!(!got.contains("secret"), "{got}");
+    assert_eq!(redis.ask("CONFIG SET slowlog-log-slower-than -1"), "+OK\r\n");
+    assert_eq!(redis.ask("SLOWLOG LEN"), ":2\r\n");
+}
+
+/// A number that INFO tells.
+fn told(redis: &mut Redis, name: &str) -> u64 {
+    let said = redis.ask("INFO stats");
+    let line = said.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+    line.unwrap_or_else(|| panic!("no {name} in {said}")).parse().unwrap()
+}
+
+#[test]
+fn keys_that_are_found_missed_and_expired_are_counted() {
+    let clock = Clock::manual(1_700_000_000_000);
+    let served = Served::with(redis_options(), clock.clone());
+    let mut redis = Redis::connect(tcp(&served.server.redis_addresses()[0]));
+    for line in ["SET a 1 PX 5", "GET a", "GET none", "MGET a none a", "EXISTS a", "HGET h f"] {
+        redis.ask(line);
+    }
+    redis.ask("INCR n");
+    assert_eq!(told(&mut redis, "keyspace_hits"), 4);
+    assert_eq!(told(&mut redis, "keyspace_misses"), 3);
+    clock.advance(Duration::from_millis(5));
+    let end = std::time::Instant::now() + PATIENCE;
+    while told(&mut redis, "expired_keys") != 1 {
+        assert!(std::time::Instant::now() < end, "nothing expires");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    redis.ask("CONFIG RESETSTAT");
+    for name in ["keyspace_hits", "keyspace_misses", "expired_keys"] {
+        assert_eq!(told(&mut redis, name), 0, "{name}");
+    }
+}
+
+#[test]
+fn the_number_of_clients_and_their_patience_can_be_changed() {
+    let (_served, address) = serve();
+    let mut redis = Redis::connect(address);
+    assert_eq!(redis.ask("CONFIG SET maxclients 1"), "+OK\r\n");
+    let mut other = Client::connect(address);
+    assert_eq!(other.rest(), b"-ERR max number of clients reached\r\n");
+    assert_eq!(redis.ask("CONFIG SET maxclients 2 timeout 1"), "+OK\r\n");
+    assert_eq!(Client::connect(address).rest(), b"");
 }

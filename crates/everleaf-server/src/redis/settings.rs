@@ -1,0 +1,158 @@
+//! CONFIG: settings that are told, and those that can be changed while it runs.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use super::call::{Call, Failure, Outcome, SYNTAX, is};
+use super::glob;
+use super::number::integer;
+use crate::data::DATABASES;
+use crate::net::allow_files;
+use crate::shared::Settings;
+
+/// A setting that can be changed: its name, and the numbers that it may have.
+struct Changeable {
+    name: &'static str,
+    least: i64,
+    most: i64,
+    set: fn(&Settings, i64),
+}
+
+const CHANGEABLE: &[Changeable] = &[
+    Changeable {
+        name: "maxclients",
+        least: 1,
+        most: u32::MAX as i64,
+        set: |settings, number| {
+            allow_files(number.unsigned_abs());
+            settings.connections.store(number.unsigned_abs(), Relaxed);
+        },
+    },
+    Changeable {
+        name: "slowlog-log-slower-than",
+        least: -1,
+        most: i64::MAX,
+        set: |settings, number| settings.slow_micros.store(number, Relaxed),
+    },
+    Changeable {
+        name: "slowlog-max-len",
+        least: 0,
+        most: i64::MAX,
+        set: |settings, number| settings.slow_entries.store(number.unsigned_abs(), Relaxed),
+    },
+    Changeable {
+        name: "timeout",
+        least: 0,
+        most: i32::MAX as i64,
+        set: |settings, number| settings.set_idle(Duration::from_secs(number.unsigned_abs())),
+    },
+];
+
+fn settings(call: &Call<'_, '_, '_>) -> Vec<(&'static str, String)> {
+    let settings = &call.shared.settings;
+    vec![
+        ("save", String::new()),
+        ("appendonly", "no".to_owned()),
+        ("appendfsync", "no".to_owned()),
+        ("databases", DATABASES.to_string()),
+        ("maxclients", settings.connections.load(Relaxed).to_string()),
+        ("maxmemory", "0".to_owned()),
+        ("maxmemory-policy", "noeviction".to_owned()),
+        ("proto-max-bulk-len", call.shared.options.limits.value_bytes.to_string()),
+        ("slowlog-log-slower-than", settings.slow_micros.load(Relaxed).to_string()),
+        ("slowlog-max-len", settings.slow_entries.load(Relaxed).to_string()),
+        ("timeout", settings.idle_seconds().to_string()),
+    ]
+}
+
+fn refused(name: &str, why: &str) -> Failure {
+    Failure::Text(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
+}
+
+/// What a pair of CONFIG SET changes; none: it has this value, and keeps it.
+fn change(
+    pair: &[&[u8]],
+    known: &[(&'static str, String)],
+) -> Outcome<Option<(&'static Changeable, i64)>> {
+    let [name, value] = pair else { return Err(SYNTAX.into()) };
+    let Some((name, now)) = known.iter().find(|(known, _)| is(name, known)) else {
+        return Err(Failure::Text(format!(
+            "ERR Unknown option or number of arguments for CONFIG SET - '{}'",
+            name.escape_ascii()
+        )));
+    };
+    let Some(setting) = CHANGEABLE.iter().find(|setting| setting.name == *name) else {
+        return match *name != "databases" && is(value, now) {
+            true => Ok(None),
+            false => Err(refused(name, "can't set immutable config")),
+        };
+    };
+    let number = integer(value)
+        .ok_or_else(|| refused(name, "argument couldn't be parsed into an integer"))?;
+    let Changeable { least, most, .. } = setting;
+    if !(*least..=*most).contains(&number) {
+        let why = format!("argument must be between {least} and {most} inclusive");
+        return Err(refused(name, &why));
+    }
+    Ok(Some((setting, number)))
+}
+
+/// Sets all, or nothing.
+fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let pairs = call.rest(2);
+    if !pairs.len().is_multiple_of(2) {
+        return Err(SYNTAX.into());
+    }
+    let known = settings(call);
+    let changes = pairs.chunks(2).map(|pair| change(pair, &known)).collect::<Outcome<Vec<_>>>()?;
+    for (at, pair) in pairs.chunks(2).enumerate() {
+        if pairs.chunks(2).take(at).any(|before| before[0].eq_ignore_ascii_case(pair[0])) {
+            let name = pair[0].escape_ascii().to_string();
+            return Err(refused(&name, "duplicate parameter"));
+        }
+    }
+    for (setting, number) in changes.into_iter().flatten() {
+        (setting.set)(&call.shared.settings, number);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// CONFIG.
+pub fn config(call: &mut Call<'_, '_, '_>) -> Outcome {
+    match call.args[1] {
+        what if is(what, "GET") => {
+            let patterns = call.rest(2);
+            let asked = |name: &str| {
+                patterns.iter().any(|p| glob::matches(&p.to_ascii_lowercase(), name.as_bytes()))
+            };
+            let found: Vec<_> =
+                settings(call).into_iter().filter(|(name, _)| asked(name)).collect();
+            call.reply.map(found.len());
+            for (name, value) in found {
+                call.reply.bulk(name);
+                call.reply.bulk(value);
+            }
+        }
+        what if is(what, "SET") => set(call)?,
+        what if is(what, "RESETSTAT") => {
+            call.shared.counters.reset();
+            call.shared.data.expired_keys.reset();
+            call.reply.ok();
+        }
+        what if is(what, "REWRITE") => {
+            return Err("ERR The server is running without a config file".into());
+        }
+        _ => call.help(&[
+            "GET <pattern>",
+            "    Return parameters matching the glob-like <pattern> and their values.",
+            "SET <directive> <value>",
+            "    Set the configuration <directive> to <value>.",
+            "RESETSTAT",
+            "    Reset statistics reported by the INFO command.",
+            "REWRITE",
+            "    Rewrite the configuration file.",
+        ]),
+    }
+    Ok(())
+}
