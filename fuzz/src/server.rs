@@ -40,7 +40,7 @@ fn converse(input: &[u8], clock: &Clock, mut serve: impl FnMut(&[u8], &mut Vec<u
             assert!(start <= end, "more was answered than came");
             out.clear();
             match served.then {
-                Then::Read => break,
+                Then::Read | Then::Wait(_) => break,
                 Then::Write => {}
                 Then::Close => return,
             }

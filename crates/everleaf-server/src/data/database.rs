@@ -19,6 +19,7 @@ use super::picture::LastPicture;
 use super::record::Header;
 use super::rows::key_of;
 use super::sequence::Sequence;
+use super::waiting::Waiting;
 use super::work::Work;
 use crate::shared::Counter;
 
@@ -41,6 +42,7 @@ pub struct Database {
     whole: ShardedLock<()>,
     stripes: Box<[Mutex<()>]>,
     changes: Box<[AtomicU64]>,
+    pub(super) waiting: Waiting,
     /// Keys that were removed because they had expired.
     pub expired_keys: Counter,
 }
@@ -107,6 +109,7 @@ impl Database {
             whole: ShardedLock::new(()),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
+            waiting: Waiting::default(),
             expired_keys: Counter::default(),
             store,
             tree,

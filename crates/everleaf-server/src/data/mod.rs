@@ -5,7 +5,7 @@
 //! `counts` (how many there are) · `picture` (about where) · `moment` (what replies are read from
 //! that are sent in parts) · `rows` (keys of the store) · `record` (values of the store) ·
 //! `sequence` (numbers that are never given twice) · `flush` (emptying a database in constant time)
-//! · `sweep` (room of what expired or was deleted).
+//! · `sweep` (room of what expired or was deleted) · `waiting` (clients that wait for a key).
 
 mod collections;
 mod counts;
@@ -18,6 +18,7 @@ mod record;
 mod rows;
 mod sequence;
 mod sweep;
+mod waiting;
 mod work;
 
 pub use collections::behind;
@@ -27,4 +28,5 @@ pub use moment::{Ends, Moment, Source};
 pub use record::{Collection, HEADER_BYTES, Header, Kind};
 pub use rows::{DATABASES, MAX_KEY_BYTES, Part, key_of, key_row, part_prefix, part_rest, part_row};
 pub use sweep::Sweeper;
+pub use waiting::Place;
 pub use work::Work;

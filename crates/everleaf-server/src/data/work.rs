@@ -272,6 +272,12 @@ impl<'d> Work<'d> {
         }
         self.data.counts.add(&growth);
         changed.iter().for_each(|row| self.data.changed(row));
+        if self.data.waiting_clients() > 0 {
+            for (row, value) in pending.iter().filter(|(row, _)| key_of(row).is_some()) {
+                let header = value.as_deref().and_then(Header::read);
+                header.into_iter().for_each(|header| self.data.filled(row, header.kind));
+            }
+        }
         Ok(())
     }
 

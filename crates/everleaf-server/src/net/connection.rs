@@ -6,15 +6,15 @@
 //! connection that is idle holds no buffer. Replies are held until what they tell is durable.
 
 use std::cell::RefCell;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::syncer::Syncer;
 use super::{Served, Session, Then};
@@ -75,6 +75,7 @@ pub async fn run(
 ) -> io::Result<()> {
     let (mut input, mut out) = (Vec::new(), Vec::new());
     let mut room = shared.requests.part();
+    let notify = session.notify();
     let mut start = 0;
     loop {
         let store = shared.data.store();
@@ -92,7 +93,7 @@ pub async fn run(
                 tokio::task::yield_now().await;
                 continue;
             }
-            Then::Read => {}
+            Then::Read | Then::Wait(_) => {}
         }
         keep_rest(&mut input, &mut start);
         // What one read may bring is not counted, so that only what waits for more is.
@@ -105,8 +106,13 @@ pub async fn run(
         if *stop.borrow() {
             return linger(stream).await;
         }
+        let (deadline, idle) = match then {
+            Then::Wait(deadline) => (deadline, None), // Who waits is not idle.
+            _ => (None, shared.settings.idle()),
+        };
         tokio::select! {
-            came = read_within(&mut stream, &mut input, shared.settings.idle()) => match came? {
+            biased; // A client that is gone is not served.
+            came = read_within(&mut stream, &mut input, idle) => match came? {
                 None => {
                     shared.counters.idle_connections.add(1);
                     return Ok(());
@@ -114,8 +120,24 @@ pub async fn run(
                 Some(0) => return Ok(()),
                 Some(_) => {}
             },
+            () = notified(notify.as_deref()) => {}
+            () = at(deadline) => {}
             _ = stop.changed() => {}
         }
+    }
+}
+
+async fn notified(notify: Option<&Notify>) {
+    match notify {
+        Some(notify) => notify.notified().await,
+        None => pending().await,
+    }
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => pending().await,
     }
 }
 

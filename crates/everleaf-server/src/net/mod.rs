@@ -8,6 +8,11 @@ mod listener;
 mod server;
 mod syncer;
 
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::Notify;
+
 pub use server::{Server, allow_files, wait_for_signal};
 
 /// What a session did with the bytes that it was given.
@@ -24,6 +29,8 @@ pub struct Served {
 pub enum Then {
     /// More bytes are needed.
     Read,
+    /// Something has to happen elsewhere, until this moment at most.
+    Wait(Option<Instant>),
     /// There is more to be answered once the replies were sent.
     Write,
     /// The connection ends.
@@ -34,6 +41,11 @@ pub enum Then {
 pub trait Session: Send + 'static {
     /// Answers the requests at the front of `input`.
     fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served;
+
+    /// What tells that there is something to do though no bytes came; none: nothing ever does.
+    fn notify(&self) -> Option<Arc<Notify>> {
+        None
+    }
 
     /// Bytes of memory that it holds, beside the input, for requests that have not come to their
     /// end.
@@ -51,6 +63,10 @@ pub fn is_http(first: &[u8], last: &[u8]) -> bool {
 impl Session for crate::redis::Session {
     fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
         Self::serve(self, input, out)
+    }
+
+    fn notify(&self) -> Option<Arc<Notify>> {
+        Some(Arc::clone(Self::notify(self)))
     }
 
     fn held_bytes(&self) -> usize {

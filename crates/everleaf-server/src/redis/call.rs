@@ -2,6 +2,7 @@
 
 use everleaf::Error;
 
+use super::blocking::Blocking;
 use super::long::More;
 use super::number::{float, integer};
 use super::reply::Reply;
@@ -58,6 +59,8 @@ pub struct Call<'a, 'd, 'o> {
     pub part_bytes: Option<usize>,
     /// What is left for other parts.
     pub more: Option<More>,
+    /// Whether it may wait.
+    pub blocking: Blocking<'a>,
 }
 
 /// Whether an argument is this word, in any case.
@@ -128,14 +131,9 @@ impl<'a> Call<'a, '_, '_> {
         float(self.args[at]).ok_or(Failure::Said(NOT_FLOAT))
     }
 
-    /// The lines of HELP of a command.
+    /// The lines of HELP of this command.
     pub fn help(&mut self, lines: &[&str]) {
-        let name = self.args[0].escape_ascii().to_string().to_ascii_uppercase();
-        let head = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
-        let own = [&head[..]];
-        let lines = own.iter().chain(lines).chain(&["HELP", "    Prints this help."]);
-        self.reply.array(lines.clone().count());
-        lines.for_each(|line| self.reply.simple(line));
+        self.reply.help(self.args[0], lines);
     }
 
     // ---- keys

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use super::call::{Call, Failure, Outcome, SYNTAX, is, wrong_number};
+use super::call::{Failure, Outcome, SYNTAX, is, wrong_number};
 use super::reply::Reply;
 use super::session::Session;
 use super::transaction::Watched;
 use super::{VERSION, number};
-use crate::data::{DATABASES, Work};
+use crate::data::DATABASES;
 use crate::memcached::same_bytes;
 
 /// Their names, and numbers of arguments as the table of commands has them. In a transaction they
@@ -106,9 +106,7 @@ impl Session {
         self.three = three;
         reply.three = three;
         reply.map(7);
-        for (name, value) in
-            [("server", "redis"), ("version", VERSION), ("mode", "standalone"), ("role", "master")]
-        {
+        for (name, value) in [("server", "redis"), ("version", VERSION)] {
             reply.bulk(name);
             reply.bulk(value);
         }
@@ -116,6 +114,10 @@ impl Session {
         reply.integer(if three { 3 } else { 2 });
         reply.bulk("id");
         reply.integer(self.number as i64);
+        for (name, value) in [("mode", "standalone"), ("role", "master")] {
+            reply.bulk(name);
+            reply.bulk(value);
+        }
         reply.bulk("modules");
         reply.array(0);
         Ok(())
@@ -145,14 +147,9 @@ impl Session {
                 let id = self.number;
                 reply.text(&format!("id={id} name={name} db={db} resp={resp} open={open}\n"));
             }
-            _ => {
-                let data = &self.shared.data;
-                let mut work = Work::new(data, data.now_ms());
-                let reply = Reply { out: reply.out, ..*reply };
-                let (shared, database) = (&*self.shared, self.database);
-                let (work, part_bytes, more) = (&mut work, None, None);
-                let mut call = Call { work, args, reply, database, shared, part_bytes, more };
-                call.help(&[
+            _ => reply.help(
+                args[0],
+                &[
                     "GETNAME",
                     "    Return the name of the current connection.",
                     "ID",
@@ -161,8 +158,8 @@ impl Session {
                     "    Return information about the current client connection.",
                     "SETNAME <name>",
                     "    Assign the name <name> to the current connection.",
-                ]);
-            }
+                ],
+            ),
         }
         Ok(())
     }

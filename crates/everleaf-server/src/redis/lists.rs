@@ -6,6 +6,7 @@ use std::ops::{Bound, ControlFlow};
 
 use everleaf::Direction;
 
+use super::blocking::Timeout;
 use super::call::{Call, Failure, NO_KEY, OUT_OF_RANGE, Outcome, SYNTAX, TOO_LONG, is, slice};
 use super::long::{Rows, Show};
 use crate::data::{Collection, Ends, Kind, Part, part_row};
@@ -58,7 +59,12 @@ pub fn rpushx(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// Takes up to `count` elements off one end.
-fn take(call: &mut Call<'_, '_, '_>, row: &[u8], left: bool, count: u64) -> Outcome<Vec<Vec<u8>>> {
+pub fn take(
+    call: &mut Call<'_, '_, '_>,
+    row: &[u8],
+    left: bool,
+    count: u64,
+) -> Outcome<Vec<Vec<u8>>> {
     let Some((header, mut list)) = call.collection(row, Kind::List)? else {
         return Ok(Vec::new());
     };
@@ -113,9 +119,9 @@ pub fn rpop(call: &mut Call<'_, '_, '_>) -> Outcome {
     pop(call, false)
 }
 
-fn move_one(call: &mut Call<'_, '_, '_>, from_left: bool, to_left: bool) -> Outcome {
+/// Moves an element of the first key to the second one.
+pub fn move_one(call: &mut Call<'_, '_, '_>, from_left: bool, to_left: bool) -> Outcome {
     let (from, to) = (call.row(1)?, call.row(2)?);
-    call.collection(&to, Kind::List)?;
     let Some(value) = take(call, &from, from_left, 1)?.pop() else {
         call.reply.null();
         return Ok(());
@@ -149,7 +155,7 @@ pub fn llen(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// An end of a list by its name.
-fn is_left(arg: &[u8]) -> Outcome<bool> {
+pub fn is_left(arg: &[u8]) -> Outcome<bool> {
     match arg {
         arg if is(arg, "LEFT") => Ok(true),
         arg if is(arg, "RIGHT") => Ok(false),
@@ -168,12 +174,20 @@ pub fn pop_count(call: &Call<'_, '_, '_>, at: usize) -> Outcome<u64> {
     }
 }
 
-fn pop_of_many(call: &mut Call<'_, '_, '_>, numkeys: usize) -> Outcome {
+/// LMPOP, which waits if a time is given.
+pub fn pop_of_many(
+    call: &mut Call<'_, '_, '_>,
+    numkeys: usize,
+    timeout: Option<Timeout>,
+) -> Outcome {
     let (keys, end) = call.counted_keys(numkeys)?;
     let left = is_left(call.args[end])?;
     let count = pop_count(call, end + 1)?;
     for key in keys {
         let row = call.row_of(key)?;
+        if timeout.is_some() && !call.may_pop(&row, Kind::List)? {
+            continue;
+        }
         let taken = take(call, &row, left, count)?;
         if !taken.is_empty() {
             call.reply.array(2);
@@ -183,13 +197,18 @@ fn pop_of_many(call: &mut Call<'_, '_, '_>, numkeys: usize) -> Outcome {
             return Ok(());
         }
     }
-    call.reply.null_array();
-    Ok(())
+    match timeout {
+        Some(timeout) => call.wait_for(keys, Kind::List, timeout),
+        None => {
+            call.reply.null_array();
+            Ok(())
+        }
+    }
 }
 
 /// LMPOP.
 pub fn lmpop(call: &mut Call<'_, '_, '_>) -> Outcome {
-    pop_of_many(call, 1)
+    pop_of_many(call, 1, None)
 }
 
 /// The rows of a part of a list.

@@ -4,12 +4,12 @@
 //! connection) · `greeting` (what is about the connection) · `transaction` (MULTI and EXEC) ·
 //! `table` (the commands that there are) · `call` (one command at work) · `long` (replies in parts)
 //! · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges` `algebra` `lists`
-//! `sorting` `random` (commands about keys) · `dump` (keys as bytes) · `server` `settings`
-//! `slowlog` (commands about the server) · `number` `glob` (forms that arguments have).
+//! `blocking` `sorting` `random` (commands about keys) · `dump` (keys as bytes) · `server`
+//! `settings` `slowlog` (commands about the server) · `number` `glob` (forms that arguments have).
 //!
 //! What differs from Redis:
-//! * scripts, publish and subscribe, streams, geographic and probabilistic types, blocking
-//!   commands, clusters and replication are not there: their commands are unknown;
+//! * scripts, publish and subscribe, streams, geographic and probabilistic types,
+//!   clusters and replication are not there: their commands are unknown;
 //! * hashes, sets and KEYS, SCAN are in the order of the bytes, and what is drawn at random
 //!   from a collection, and ranks, cost the reading of what comes before;
 //! * keys, fields and members have up to 65,472 bytes;
@@ -17,6 +17,7 @@
 
 mod algebra;
 mod bits;
+mod blocking;
 mod call;
 mod dump;
 mod glob;

@@ -114,6 +114,16 @@ impl<'o> Reply<'o> {
         self.head(if self.three { b'~' } else { b'*' }, length);
     }
 
+    /// What the second words of a command mean.
+    pub fn help(&mut self, command: &[u8], lines: &[&str]) {
+        let name = command.escape_ascii().to_string().to_ascii_uppercase();
+        let head = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+        let own = [&head[..]];
+        let lines = own.iter().chain(lines).chain(&["HELP", "    Prints this help."]);
+        self.array(lines.clone().count());
+        lines.for_each(|line| self.simple(line));
+    }
+
     /// Text to be read by people.
     pub fn text(&mut self, text: &str) {
         if self.three {

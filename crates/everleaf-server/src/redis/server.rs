@@ -149,7 +149,13 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
         ],
     );
     let open = shared.open_connections.load(Ordering::Relaxed);
-    section("Clients", &[("connected_clients", open.to_string())]);
+    section(
+        "Clients",
+        &[
+            ("connected_clients", open.to_string()),
+            ("blocked_clients", shared.data.waiting_clients().to_string()),
+        ],
+    );
     section(
         "Memory",
         &[

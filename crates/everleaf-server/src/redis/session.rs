@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
+
+use super::blocking::{Blocking, Timeout, Wait};
 use super::call::{Call, Failure, Outcome, TOO_LONG, is, wrong_number};
 use super::greeting;
 use super::long::{Long, More};
@@ -11,13 +14,16 @@ use super::parse::{Front, Parser};
 use super::reply::Reply;
 use super::table::{Command, Named, check_subcommand, find, takes};
 use super::transaction::{Queue, Watched};
-use crate::data::{Database, Held, Work, key_row};
+use crate::data::{Database, Held, Place, Work, key_row};
 use crate::log::log;
 use crate::net::{Served, Then, is_http};
 use crate::shared::{Part, Shared};
 
 /// What a reply has beside its values, at most, when it is not counted as made whole.
 const HEAD_BYTES: usize = 64;
+
+/// Memory that a key takes that is waited for, beside its bytes.
+const WAITING_BYTES: usize = 128;
 
 /// What a request is about.
 #[derive(Clone, Copy)]
@@ -26,6 +32,12 @@ pub(super) enum Asked {
     Store(&'static Command),
     /// The connection.
     Connection,
+}
+
+/// What is left of a command.
+pub(super) struct Left {
+    more: Option<More>,
+    wait: Option<Wait>,
 }
 
 /// A connection.
@@ -44,8 +56,27 @@ pub struct Session {
     pub(super) closing: bool,
     /// The reply to the request at the front, which is sent in parts.
     long: Option<Long>,
+    /// The request at the front waits for a key.
+    waits: Option<Waits>,
+    /// Tells the connection that there is something to do.
+    pub(super) notify: Arc<Notify>,
     /// The room of a reply that was made whole and is not sent.
     whole: Part,
+}
+
+/// A request that waits for a key.
+struct Waits {
+    place: Place,
+    /// When it has waited long enough; none: never.
+    deadline: Option<Instant>,
+    /// Bytes of its keys.
+    bytes: usize,
+}
+
+impl Waits {
+    fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
+    }
 }
 
 fn store_failed(error: &everleaf::Error, reply: &mut Reply<'_>) {
@@ -84,6 +115,8 @@ impl Session {
             watched: Watched::default(),
             closing: false,
             long: None,
+            waits: None,
+            notify: Arc::default(),
             whole,
         }
     }
@@ -93,11 +126,27 @@ impl Session {
         Self { peer, ..self }
     }
 
+    /// Forgets all that its client has said.
+    pub(super) fn reset(&mut self) {
+        *self = Self {
+            number: self.number,
+            peer: std::mem::take(&mut self.peer),
+            notify: Arc::clone(&self.notify),
+            ..Self::new(Arc::clone(&self.shared))
+        };
+    }
+
+    /// What tells that there is something to do though nothing came.
+    pub fn notify(&self) -> &Arc<Notify> {
+        &self.notify
+    }
+
     /// Bytes of memory that it holds for requests that have not come to their end, and for what
     /// its client said of itself and of the keys that it watches.
     pub fn held_bytes(&self) -> usize {
         let queue = self.queue.as_ref().map_or(0, |queue| queue.bytes);
-        self.parser.held_bytes() + queue + self.watched.bytes + self.name.len()
+        let waits = self.waits.as_ref().map_or(0, |waits| waits.bytes);
+        self.parser.held_bytes() + queue + waits + self.watched.bytes + self.name.len()
     }
 
     /// Answers the requests at the front of `input`. What was written the time before was sent.
@@ -122,6 +171,12 @@ impl Session {
                     break Then::Write;
                 }
                 Front::Request(bytes) => {
+                    if let Some(waits) = &self.waits
+                        && !waits.place.is_woken()
+                        && !waits.is_over()
+                    {
+                        break Then::Wait(waits.deadline);
+                    }
                     match self.long.take() {
                         Some(long) => self.go_on(long, &parser, rest, out),
                         None => {
@@ -129,6 +184,9 @@ impl Session {
                                 (0..parser.len()).map(|at| parser.argument(rest, at)).collect();
                             self.request(&args, out);
                         }
+                    }
+                    if let Some(waits) = &self.waits {
+                        break Then::Wait(waits.deadline);
                     }
                     // The request stays at the front until it is answered to its end.
                     if self.long.is_none() {
@@ -172,7 +230,7 @@ impl Session {
 
     fn request(&mut self, args: &[&[u8]], out: &mut Vec<u8>) {
         let Some(name) = args.first() else { return };
-        self.shared.counters.redis_commands.add(1);
+        self.shared.counters.redis_commands.add(u64::from(self.waits.is_none()));
         let found = find(name);
         let known = found.is_some() || greeting::arity(name).is_some();
         if !known && is_http(name, args.last().unwrap_or(name)) {
@@ -232,12 +290,23 @@ impl Session {
         let shared = Arc::clone(&self.shared);
         let data = &shared.data;
         let now_ms = data.begin_request()?;
+        // Who has waited leaves its lines at the end, without the locks of its keys.
+        let waits = self.waits.take();
         let _held = self.lock(command, args, data);
         let start = out.len();
         let mut work = Work::new(data, now_ms);
         let reply = Reply { three: self.three, end: start + self.whole_limit(), out };
         let part_bytes = Some(shared.options.limits.reply_bytes);
-        if let Some(more) = self.run(command, args, &mut work, reply, part_bytes)? {
+        let place = waits.as_ref().map(|waits| &waits.place);
+        let blocking = Blocking { may_wait: true, place, wait: None };
+        let left = self.run(command, args, &mut work, reply, (part_bytes, blocking))?;
+        if let Some(wait) = left.wait.filter(|_| !waits.as_ref().is_some_and(Waits::is_over)) {
+            out.truncate(start);
+            self.waits = Some(waits.unwrap_or_else(|| self.wait(&wait)));
+            self.waits.iter().for_each(|waits| waits.place.wait_on());
+            return Ok(());
+        }
+        if let Some(more) = left.more {
             // Such a command reads only. Its keys are locked, so the moment is that of its reading.
             let moment = data.moment(&shared.images)?;
             let (database, live) = (self.database, work.live(self.database));
@@ -264,25 +333,38 @@ impl Session {
         }
     }
 
-    /// Runs a command; what is left of its reply for other parts, if it may have any.
+    /// Takes its place in the lines of keys, whose locks are held.
+    fn wait(&self, wait: &Wait) -> Waits {
+        let Timeout(timeout) = wait.timeout;
+        Waits {
+            place: self.shared.data.wait(&wait.rows, wait.kind, &self.notify),
+            // What is longer than there are moments is for ever.
+            deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            bytes: wait.rows.iter().map(|row| 2 * row.len() + WAITING_BYTES).sum(),
+        }
+    }
+
+    /// Runs a command; what is left of its reply for other parts, if it may have any, or what it
+    /// waits for.
     pub(super) fn run(
         &self,
         command: &Command,
         args: &[&[u8]],
         work: &mut Work<'_>,
         reply: Reply<'_>,
-        part_bytes: Option<usize>,
-    ) -> Outcome<Option<More>> {
+        (part_bytes, blocking): (Option<usize>, Blocking<'_>),
+    ) -> Outcome<Left> {
         let (shared, database) = (&*self.shared, self.database);
-        let mut call = Call { work, args, reply, database, shared, part_bytes, more: None };
+        let more = None;
+        let mut call = Call { work, args, reply, database, shared, part_bytes, more, blocking };
         (command.run)(&mut call)?;
-        let more = call.more;
+        let left = Left { more: call.more, wait: call.blocking.wait };
         if !command.writes {
             let (hits, misses) = work.take_lookups();
             shared.counters.keyspace_hits.add(hits);
             shared.counters.keyspace_misses.add(misses);
         }
-        Ok(more)
+        Ok(left)
     }
 
     // ---- replies that are made whole

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use everleaf::Direction;
 
+use super::blocking::Timeout;
 use super::call::{Call, Failure, NOT_FLOAT, Outcome, SYNTAX, check_length, is};
 use super::lists::pop_count;
 use super::number::{float, of_ordered, to_ordered};
@@ -279,7 +280,7 @@ pub fn zrevrank(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// Takes up to `count` members off one end.
-fn take(
+pub fn take(
     call: &mut Call<'_, '_, '_>,
     row: Vec<u8>,
     direction: Direction,
@@ -328,7 +329,12 @@ fn pop(call: &mut Call<'_, '_, '_>, direction: Direction) -> Outcome {
     Ok(())
 }
 
-fn pop_of_many(call: &mut Call<'_, '_, '_>, numkeys: usize) -> Outcome {
+/// ZMPOP, which waits if a time is given.
+pub fn pop_of_many(
+    call: &mut Call<'_, '_, '_>,
+    numkeys: usize,
+    timeout: Option<Timeout>,
+) -> Outcome {
     let (keys, end) = call.counted_keys(numkeys)?;
     let direction = match call.args[end] {
         arg if is(arg, "MIN") => Direction::Forward,
@@ -338,6 +344,9 @@ fn pop_of_many(call: &mut Call<'_, '_, '_>, numkeys: usize) -> Outcome {
     let count = pop_count(call, end + 1)?;
     for key in keys {
         let row = call.row_of(key)?;
+        if timeout.is_some() && !call.may_pop(&row, Kind::SortedSet)? {
+            continue;
+        }
         let taken = take(call, row, direction, count)?;
         if !taken.is_empty() {
             call.reply.array(2);
@@ -351,13 +360,18 @@ fn pop_of_many(call: &mut Call<'_, '_, '_>, numkeys: usize) -> Outcome {
             return Ok(());
         }
     }
-    call.reply.null_array();
-    Ok(())
+    match timeout {
+        Some(timeout) => call.wait_for(keys, Kind::SortedSet, timeout),
+        None => {
+            call.reply.null_array();
+            Ok(())
+        }
+    }
 }
 
 /// ZMPOP.
 pub fn zmpop(call: &mut Call<'_, '_, '_>) -> Outcome {
-    pop_of_many(call, 1)
+    pop_of_many(call, 1, None)
 }
 
 /// ZPOPMIN.

@@ -3,8 +3,8 @@
 use super::call::{Call, Failure, Outcome, is, wrong_number};
 use super::number::integer;
 use super::{
-    algebra, bits, dump, hashes, keys, lists, random, ranges, scanning, server, sets, settings,
-    slowlog, sorted_sets, sorting, strings,
+    algebra, bits, blocking, dump, hashes, keys, lists, random, ranges, scanning, server, sets,
+    settings, slowlog, sorted_sets, sorting, strings,
 };
 
 /// Which arguments are keys.
@@ -22,6 +22,10 @@ pub enum Keys {
     Pairs,
     /// All but the first one.
     Behind,
+    /// All but the last one.
+    Before,
+    /// As many as the second argument says, behind it.
+    TimedCounted,
     /// As many as the first argument says, behind it.
     Counted,
     /// The first one, and as many as the second argument says, behind that.
@@ -54,12 +58,13 @@ impl Keys {
     /// The positions of the first and the last, and the step, as COMMAND tells them.
     pub const fn positions(self) -> (i64, i64, i64) {
         match self {
-            Self::None | Self::Everything | Self::Counted => (0, 0, 0),
+            Self::None | Self::Everything | Self::Counted | Self::TimedCounted => (0, 0, 0),
             Self::First | Self::StoreCounted | Self::Sort => (1, 1, 1),
             Self::Two => (1, 2, 1),
             Self::All => (1, -1, 1),
             Self::Pairs => (1, -1, 2),
             Self::Behind => (2, -1, 1),
+            Self::Before => (1, -2, 1),
         }
     }
 
@@ -74,7 +79,9 @@ impl Keys {
             Self::All => rest.to_vec(),
             Self::Pairs => rest.iter().step_by(2).copied().collect(),
             Self::Behind => rest.iter().skip(1).copied().collect(),
+            Self::Before => rest.split_last().map_or(Vec::new(), |(_, keys)| keys.to_vec()),
             Self::Counted => counted(rest),
+            Self::TimedCounted => counted(rest.get(1..).unwrap_or_default()),
             Self::StoreCounted => {
                 let to = rest.iter().take(1).copied();
                 to.chain(counted(rest.get(1..).unwrap_or_default())).collect()
@@ -115,6 +122,14 @@ commands! {
     "bitcount" -2 First false bits::bitcount;
     "bitop" -4 Behind true bits::bitop;
     "bitpos" -3 First false bits::bitpos;
+    "blmove" 6 Two true blocking::blmove;
+    "blmpop" -5 TimedCounted true blocking::blmpop;
+    "blpop" -3 Before true blocking::blpop;
+    "brpop" -3 Before true blocking::brpop;
+    "brpoplpush" 4 Two true blocking::brpoplpush;
+    "bzmpop" -5 TimedCounted true blocking::bzmpop;
+    "bzpopmax" -3 Before true blocking::bzpopmax;
+    "bzpopmin" -3 Before true blocking::bzpopmin;
     "command" -1 None false server::command;
     "config" -2 None false settings::config;
     "copy" -3 Two true keys::copy;
@@ -348,6 +363,8 @@ mod tests {
             ("zunion x a b", ""),
             ("zunionstore d 2 a b AGGREGATE MIN", "dab"),
             ("bitop AND d a b", "dab"),
+            ("blpop a b 0", "ab"),
+            ("blmpop 0 2 a b LEFT", "ab"),
             ("sort a", "a"),
             ("sort a BY nosort GET # DESC", "a"),
             ("sort a STORE x LIMIT 0 1 STORE d", "ad"),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::blocking::Blocking;
 use super::call::{Failure, Outcome, is, wrong_number};
 use super::reply::Reply;
 use super::session::{Asked, Session, failed};
@@ -84,9 +85,7 @@ impl Session {
                 Ok(())
             }
             name if is(name, "RESET") => {
-                let (number, peer) = (self.number, std::mem::take(&mut self.peer));
-                *self = Self::new(Arc::clone(&self.shared)).with_peer(peer);
-                self.number = number;
+                self.reset();
                 reply.simple("RESET");
                 Ok(())
             }
@@ -152,7 +151,10 @@ impl Session {
             work.save();
             let reply = Reply { out, three: self.three, end };
             let done = match asked {
-                Asked::Store(command) => self.run(command, &args, &mut work, reply, None).map(drop),
+                Asked::Store(command) => {
+                    let alone = (None, Blocking::default());
+                    self.run(command, &args, &mut work, reply, alone).map(drop)
+                }
                 Asked::Connection => self.greet(&args, &mut { reply }),
             };
             match done {

@@ -1,6 +1,7 @@
 //! The server over real sockets.
 #![forbid(unsafe_code)]
 
+mod blocking;
 mod cases;
 mod common;
 mod flush;

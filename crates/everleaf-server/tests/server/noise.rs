@@ -152,7 +152,7 @@ fn replies(
             match served.then {
                 Then::Close => return out,
                 Then::Write => continue,
-                Then::Read => break,
+                Then::Read | Then::Wait(_) => break,
             }
         }
     }

@@ -78,7 +78,7 @@ impl Client {
             all.extend(part);
             match then {
                 Then::Write => {}
-                Then::Read => return all,
+                Then::Read | Then::Wait(_) => return all,
                 Then::Close => panic!("closed behind {} bytes", all.len()),
             }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everleaf::{CreateOptions, OpenOptions};
-use everleaf_server::{Database, Server};
+use everleaf_server::{Database, ServeOptions, Server};
 
 use crate::common::{Client, options, tcp};
 
@@ -26,22 +26,27 @@ fn child() {
         CreateOptions::new().size_bytes(64 << 20).create(path).unwrap().close().unwrap();
     }
     let data = Database::open(path, &OpenOptions::new()).unwrap();
-    let server = Server::start(Arc::new(data), options()).unwrap();
-    println!("\nserving {}", tcp(&server.memcached_addresses()[0]));
+    let redis = vec!["127.0.0.1:0".parse().unwrap()];
+    let server = Server::start(Arc::new(data), ServeOptions { redis, ..options() }).unwrap();
+    let addresses = [&server.memcached_addresses()[0], &server.redis_addresses()[0]];
+    println!("\nserving {} {}", tcp(addresses[0]), tcp(addresses[1]));
     loop {
         std::thread::park();
     }
 }
 
-fn start(pool: &Path) -> (Child, SocketAddr) {
+/// The process, and its addresses for memcached and Redis.
+fn start(pool: &Path) -> (Child, [SocketAddr; 2]) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["restart::child", "--exact", "--nocapture"]);
     let mut child = command.env(CHILD, pool).stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let address = lines
+    let addresses = lines
         .map_while(Result::ok)
-        .find_map(|line| line.strip_prefix("serving ").map(|address| address.parse().unwrap()));
-    (child, address.unwrap())
+        .find_map(|line| line.strip_prefix("serving ").map(str::to_owned))
+        .unwrap();
+    let mut addresses = addresses.split(' ').map(|address| address.parse().unwrap());
+    (child, [addresses.next().unwrap(), addresses.next().unwrap()])
 }
 
 /// What a writer knows: the last number that was acknowledged for its counter, and what was
@@ -106,7 +111,7 @@ fn what_was_acknowledged_is_there_after_the_server_was_killed() {
     CreateOptions::new().size_bytes(64 << 20).create(&pool).unwrap().close().unwrap();
     let mut known = vec![Known::default(); WRITERS];
     for kill in 0..KILLS {
-        let (mut child, address) = start(&pool);
+        let (mut child, [address, _]) = start(&pool);
         let mut client = Client::connect(address);
         known.iter_mut().enumerate().for_each(|(writer, known)| {
             if kill > 0 {
@@ -128,4 +133,79 @@ fn what_was_acknowledged_is_there_after_the_server_was_killed() {
     let store = everleaf::Store::open(&pool).unwrap();
     let outcome = store.check().unwrap();
     assert!(outcome.ok, "{:?}", outcome.violations);
+}
+
+/// Pushes numbers until the server is gone; the number behind the last that was acknowledged.
+fn push(address: SocketAddr, from: u64) -> u64 {
+    let Ok(mut stream) = TcpStream::connect(address) else { return from };
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut line = String::new();
+    for number in from.. {
+        line.clear();
+        let sent = stream.write_all(format!("RPUSH l {number}\r\n").as_bytes());
+        if sent.is_err() || !reader.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+            return number;
+        }
+    }
+    from
+}
+
+/// Pops numbers until the server is gone: those that it was told.
+fn pop(address: SocketAddr) -> Vec<u64> {
+    let Ok(mut stream) = TcpStream::connect(address) else { return Vec::new() };
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let (mut popped, mut line) = (Vec::new(), String::new());
+    loop {
+        if stream.write_all(b"BLPOP l 0\r\n").is_err() {
+            return popped;
+        }
+        for _ in 0..5 {
+            line.clear();
+            if !reader.read_line(&mut line).is_ok_and(|_| line.ends_with('\n')) {
+                return popped;
+            }
+        }
+        popped.push(line.trim_end().parse().unwrap());
+    }
+}
+
+#[test]
+fn what_was_popped_by_who_waited_is_gone_after_the_server_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = folder.path().join("killed.pool");
+    let (mut next, mut popped) = (0, 0);
+    for kill in 0..KILLS {
+        let (mut child, [_, address]) = start(&pool);
+        let mut client = Client::connect(address);
+        client.send("LPOP l 1000000\r\n");
+        let head = client.line();
+        let left: Vec<u64> = match head.as_str() {
+            "*-1" => Vec::new(),
+            head => (0..head[1..].parse().unwrap())
+                .map(|_| {
+                    client.line();
+                    client.line().parse().unwrap()
+                })
+                .collect(),
+        };
+        // The request that was cut may have happened or not, of either side.
+        let first = left.first().copied().unwrap_or(next);
+        assert!((popped..=popped + 1).contains(&first), "{first} is left behind {popped}");
+        assert!(left.iter().copied().eq(first..first + left.len() as u64), "{left:?}");
+        assert!((next..=next + 1).contains(&(first + left.len() as u64)), "{left:?} to {next}");
+        popped = first + left.len() as u64;
+        next = popped;
+        let (last, got) = std::thread::scope(|scope| {
+            let pushing = scope.spawn(move || push(address, next));
+            let popping = scope.spawn(move || pop(address));
+            std::thread::sleep(Duration::from_millis(30 + 7 * kill as u64));
+            child.kill().unwrap();
+            (pushing.join().unwrap(), popping.join().unwrap())
+        });
+        child.wait().unwrap();
+        assert!(got.iter().copied().eq(popped..popped + got.len() as u64), "{got:?}");
+        assert!(kill == 0 || !got.is_empty(), "nothing was popped");
+        (next, popped) = (last, popped + got.len() as u64);
+        next = next.max(popped);
+    }
 }

@@ -1,0 +1,126 @@
+//! Clients that wait for a key to have something, in the order in which they came.
+//!
+//! Whoever waits stands in one line for each of its keys, by what it wants the key to hold. Its
+//! request is done again when it is woken, so nothing is removed for a client that is gone.
+//!
+//! I1. A line is entered, and what is there is looked at, under the lock of its key. So a writer
+//!     sees the line, or who enters it sees what was written.
+//! I2. Where a key has something and a line is not empty, somebody was woken who is to look at it,
+//!     or who will wake the next one: a writer wakes the first in line, and who was woken wakes the
+//!     next ones when it leaves.
+//! I3. Only the first in line takes something.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::database::Database;
+use super::record::Kind;
+
+/// One who waits.
+struct Waiter {
+    woken: AtomicBool,
+    notify: Arc<Notify>,
+}
+
+impl Waiter {
+    fn wake(&self) {
+        self.woken.store(true, Ordering::Release);
+        self.notify.notify_one();
+    }
+}
+
+/// All lines. A writer looks at one number where nobody waits.
+#[derive(Default)]
+pub struct Waiting {
+    clients: AtomicU64,
+    lines: Mutex<HashMap<Vec<u8>, VecDeque<Arc<Waiter>>>>,
+}
+
+/// A place in lines; it is given up when this is dropped.
+pub struct Place {
+    data: Arc<Database>,
+    waiter: Arc<Waiter>,
+    lines: Vec<Vec<u8>>,
+}
+
+fn line_of(row: &[u8], kind: Kind) -> Vec<u8> {
+    [&[kind as u8], row].concat()
+}
+
+impl Database {
+    /// Waits for one of some keys to hold something of a kind; `notify` tells when. The caller
+    /// holds their locks.
+    pub fn wait(self: &Arc<Self>, rows: &[Vec<u8>], kind: Kind, notify: &Arc<Notify>) -> Place {
+        let mut lines: Vec<Vec<u8>> = rows.iter().map(|row| line_of(row, kind)).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        let waiter = Waiter { woken: AtomicBool::new(false), notify: Arc::clone(notify) };
+        let waiter = Arc::new(waiter);
+        // The lock of a key is what orders this before the next writer's look.
+        self.waiting.clients.fetch_add(1, Ordering::Relaxed);
+        let mut all = self.waiting.lines.lock();
+        for line in &lines {
+            all.entry(line.clone()).or_default().push_back(Arc::clone(&waiter));
+        }
+        drop(all);
+        Place { data: Arc::clone(self), waiter, lines }
+    }
+
+    /// How many clients wait.
+    pub fn waiting_clients(&self) -> u64 {
+        self.waiting.clients.load(Ordering::Relaxed)
+    }
+
+    /// Whether who has this place, or none yet, is the first in line for a key.
+    pub fn is_turn(&self, row: &[u8], kind: Kind, place: Option<&Place>) -> bool {
+        if self.waiting_clients() == 0 {
+            return true;
+        }
+        let lines = self.waiting.lines.lock();
+        match lines.get(&line_of(row, kind)).and_then(VecDeque::front) {
+            None => true,
+            Some(first) => place.is_some_and(|place| Arc::ptr_eq(first, &place.waiter)),
+        }
+    }
+
+    /// Says that a key holds something of a kind. The caller holds its lock.
+    pub(super) fn filled(&self, row: &[u8], kind: Kind) {
+        let lines = self.waiting.lines.lock();
+        if let Some(first) = lines.get(&line_of(row, kind)).and_then(VecDeque::front) {
+            first.wake();
+        }
+    }
+}
+
+impl Place {
+    /// Whether there may be something.
+    pub fn is_woken(&self) -> bool {
+        self.waiter.woken.load(Ordering::Acquire)
+    }
+
+    /// Waits on: there was nothing. The caller holds the locks of all keys.
+    pub fn wait_on(&self) {
+        self.waiter.woken.store(false, Ordering::Release);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = self.data.waiting.lines.lock();
+        for name in &self.lines {
+            let Some(line) = all.get_mut(name) else { continue };
+            line.retain(|other| !Arc::ptr_eq(other, &self.waiter));
+            match line.front() {
+                None => drop(all.remove(name)),
+                Some(next) if self.is_woken() => next.wake(),
+                Some(_) => {}
+            }
+        }
+        drop(all);
+        self.data.waiting.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,171 @@
+//! Commands that wait until there is something to pop. In a transaction they do not wait.
+//!
+//! Such a command is done again when it is woken (`data/waiting.rs`), or when its time is over: the
+//! reply that it makes of nothing is then sent.
+
+use std::time::Duration;
+
+use everleaf::Direction;
+
+use super::call::{Call, Failure, Outcome, WRONG_TYPE};
+use super::number::float;
+use super::{lists, sorted_sets};
+use crate::data::{Kind, Place};
+
+/// How long a command waits; none: for ever.
+#[derive(Clone, Copy)]
+pub struct Timeout(pub Option<Duration>);
+
+/// Whether a command may wait, and that it has to.
+#[derive(Default)]
+pub struct Blocking<'a> {
+    /// Whether it may.
+    pub may_wait: bool,
+    /// Its place in line, where it has waited.
+    pub place: Option<&'a Place>,
+    /// Set by the command where there is nothing.
+    pub wait: Option<Wait>,
+}
+
+/// What is waited for.
+pub struct Wait {
+    /// The rows of keys.
+    pub rows: Vec<Vec<u8>>,
+    /// What one of them is to hold.
+    pub kind: Kind,
+    /// How long.
+    pub timeout: Timeout,
+}
+
+impl Call<'_, '_, '_> {
+    fn timeout(&self, at: usize) -> Outcome<Timeout> {
+        let sentence = "ERR timeout is not a float or out of range";
+        let seconds = float(self.args[at]).ok_or(Failure::Said(sentence))?;
+        let ms = (seconds * 1000.0).ceil();
+        if !(0.0..i64::MAX as f64).contains(&ms) {
+            return Err("ERR timeout is negative".into());
+        }
+        Ok(Timeout((ms > 0.0).then(|| Duration::from_millis(ms as u64))))
+    }
+
+    /// Whether a key holds something of this kind that is not for others. What is of another kind
+    /// is an error, but for who has waited.
+    pub fn may_pop(&self, row: &[u8], kind: Kind) -> Outcome<bool> {
+        match self.work.header(row)? {
+            None => Ok(false),
+            Some((header, _)) if header.kind == kind => {
+                let Blocking { may_wait, place, .. } = self.blocking;
+                Ok(!may_wait || self.work.data.is_turn(row, kind, place))
+            }
+            Some(_) if self.blocking.place.is_some() => Ok(false),
+            Some(_) => Err(WRONG_TYPE.into()),
+        }
+    }
+
+    /// Waits for one of these keys, or replies that there is nothing.
+    pub fn wait_for(&mut self, keys: &[&[u8]], kind: Kind, timeout: Timeout) -> Outcome {
+        self.reply.null_array();
+        if self.blocking.may_wait {
+            let rows = keys.iter().map(|key| self.row_of(key)).collect::<Outcome<_>>()?;
+            self.blocking.wait = Some(Wait { rows, kind, timeout });
+        }
+        Ok(())
+    }
+}
+
+fn pop(
+    call: &mut Call<'_, '_, '_>,
+    kind: Kind,
+    pop: fn(&mut Call<'_, '_, '_>, &[u8], Vec<u8>) -> Outcome,
+) -> Outcome {
+    let last = call.args.len() - 1;
+    let timeout = call.timeout(last)?;
+    let keys = &call.args[1..last];
+    for key in keys {
+        let row = call.row_of(key)?;
+        if call.may_pop(&row, kind)? {
+            return pop(call, key, row);
+        }
+    }
+    call.wait_for(keys, kind, timeout)
+}
+
+fn pop_element(call: &mut Call<'_, '_, '_>, key: &[u8], row: &[u8], left: bool) -> Outcome {
+    let taken = lists::take(call, row, left, 1)?;
+    call.reply.array(2);
+    call.reply.bulk(key);
+    call.reply.maybe(taken.first());
+    Ok(())
+}
+
+/// BLPOP.
+pub fn blpop(call: &mut Call<'_, '_, '_>) -> Outcome {
+    pop(call, Kind::List, |call, key, row| pop_element(call, key, &row, true))
+}
+
+/// BRPOP.
+pub fn brpop(call: &mut Call<'_, '_, '_>) -> Outcome {
+    pop(call, Kind::List, |call, key, row| pop_element(call, key, &row, false))
+}
+
+fn pop_member(
+    call: &mut Call<'_, '_, '_>,
+    key: &[u8],
+    row: Vec<u8>,
+    direction: Direction,
+) -> Outcome {
+    let taken = sorted_sets::take(call, row, direction, 1)?;
+    call.reply.array(3);
+    call.reply.bulk(key);
+    for (member, score) in taken {
+        call.reply.bulk(member);
+        call.reply.double(score);
+    }
+    Ok(())
+}
+
+/// BZPOPMIN.
+pub fn bzpopmin(call: &mut Call<'_, '_, '_>) -> Outcome {
+    pop(call, Kind::SortedSet, |call, key, row| pop_member(call, key, row, Direction::Forward))
+}
+
+/// BZPOPMAX.
+pub fn bzpopmax(call: &mut Call<'_, '_, '_>) -> Outcome {
+    pop(call, Kind::SortedSet, |call, key, row| pop_member(call, key, row, Direction::Backward))
+}
+
+/// BLMPOP.
+pub fn blmpop(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let timeout = call.timeout(1)?;
+    lists::pop_of_many(call, 2, Some(timeout))
+}
+
+/// BZMPOP.
+pub fn bzmpop(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let timeout = call.timeout(1)?;
+    sorted_sets::pop_of_many(call, 2, Some(timeout))
+}
+
+fn move_one(
+    call: &mut Call<'_, '_, '_>,
+    (from_left, to_left): (bool, bool),
+    timeout: usize,
+) -> Outcome {
+    let timeout = call.timeout(timeout)?;
+    let from = call.row(1)?;
+    if call.may_pop(&from, Kind::List)? || !call.blocking.may_wait {
+        return lists::move_one(call, from_left, to_left);
+    }
+    call.wait_for(&call.args[1..2], Kind::List, timeout)
+}
+
+/// BRPOPLPUSH.
+pub fn brpoplpush(call: &mut Call<'_, '_, '_>) -> Outcome {
+    move_one(call, (false, true), 3)
+}
+
+/// BLMOVE.
+pub fn blmove(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let ends = (lists::is_left(call.args[3])?, lists::is_left(call.args[4])?);
+    move_one(call, ends, 5)
+}
