@@ -99,7 +99,7 @@ impl Work<'_> {
     /// As a write.
     pub fn new_collection(&self, kind: Kind) -> Result<(Header, Collection), Error> {
         let id = self.data.next_number()?;
-        Ok((Header::new(kind, id), Collection { id, members: 0, first: 1 << 63 }))
+        Ok((Header::new(kind, id), Collection { id, members: 0, first: 1 << 63, end: 0 }))
     }
 
     /// The value of a part.

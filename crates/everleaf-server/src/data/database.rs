@@ -16,6 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::counts::Counts;
 use super::flush::Flushes;
 use super::picture::LastPicture;
+use super::ranks::Ranks;
 use super::record::Header;
 use super::rows::key_of;
 use super::sequence::Sequence;
@@ -39,6 +40,7 @@ pub struct Database {
     pub(super) flushes: Flushes,
     pub(super) counts: Counts,
     pub(super) picture: LastPicture,
+    pub(super) ranks: Ranks,
     whole: ShardedLock<()>,
     stripes: Box<[Mutex<()>]>,
     changes: Box<[AtomicU64]>,
@@ -106,6 +108,7 @@ impl Database {
             flushes: Flushes::open(&tree)?,
             counts: Counts::open(&tree)?,
             picture: LastPicture::default(),
+            ranks: Ranks::default(),
             whole: ShardedLock::new(()),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),

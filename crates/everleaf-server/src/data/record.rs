@@ -9,7 +9,8 @@
 //! 16  cas           8 bytes: what `gets` tells; the sequence, unless a client chose it
 //! 24  expires_ms    8 bytes: milliseconds since 1970; 0: never
 //! 32                the bytes of a string, or of a collection
-//!                   id (8), number of members (8), and of a list its first position (8)
+//!                   id (8), number of members (8), of a list its first position (8), and where
+//!                   its positions have gaps the one behind its last (8)
 //! ```
 //!
 //! All words are little-endian. Everything that a reply tells of a key stands here, so it holds
@@ -122,8 +123,11 @@ pub struct Collection {
     pub id: u64,
     /// Number of members.
     pub members: u64,
-    /// The position of a list's first element.
+    /// The position of a list's first element, or one before it.
     pub first: u64,
+    /// A position behind a list's last element, where elements were put between others or removed
+    /// from between; 0: each element is one position behind the one before it.
+    pub end: u64,
 }
 
 impl Collection {
@@ -133,16 +137,15 @@ impl Collection {
             let at = HEADER_BYTES + at;
             Some(u64::from_le_bytes(value.get(at..at + 8)?.try_into().ok()?))
         };
-        Some(Self { id: word(0)?, members: word(8)?, first: word(16)? })
+        let end = word(24).unwrap_or(0);
+        Some(Self { id: word(0)?, members: word(8)?, first: word(16)?, end })
     }
 
     /// Its bytes.
-    pub fn bytes(&self) -> [u8; 24] {
-        let mut bytes = [0; 24];
-        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.members.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.first.to_le_bytes());
-        bytes
+    pub fn bytes(&self) -> Vec<u8> {
+        let words = [self.id, self.members, self.first, self.end];
+        let words = if self.end == 0 { &words[..3] } else { &words };
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 }
 
@@ -171,8 +174,10 @@ mod tests {
         assert_eq!(&header.with(b"body")[HEADER_BYTES..], b"body");
         let new = Header::new(Kind::String, 5);
         assert_eq!(Header::read(&new.with(b"")), Some(new));
-        let collection = Collection { id: 1, members: 2, first: 1 << 63 };
-        assert_eq!(Collection::read(&new.with(&collection.bytes())), Some(collection));
+        let collection = Collection { id: 1, members: 2, first: 1 << 63, end: 0 };
+        for collection in [collection, Collection { end: u64::MAX, ..collection }] {
+            assert_eq!(Collection::read(&new.with(&collection.bytes())), Some(collection));
+        }
     }
 
     #[test]

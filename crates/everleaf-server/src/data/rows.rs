@@ -81,9 +81,27 @@ pub fn part_row(id: u64, part: Part, rest: &[u8]) -> Vec<u8> {
     row
 }
 
+/// Bytes of that prefix.
+pub const PREFIX_BYTES: usize = 10;
+
 /// The bytes of a part's row behind its prefix.
 pub fn part_rest(row: &[u8]) -> &[u8] {
-    row.get(10..).unwrap_or_default()
+    row.get(PREFIX_BYTES..).unwrap_or_default()
+}
+
+/// The collection that a part's row, or its prefix, belongs to.
+pub fn part_id(row: &[u8]) -> Option<u64> {
+    match row {
+        [PART, _, rest @ ..] => rest.first_chunk().map(|id| u64::from_be_bytes(*id)),
+        _ => None,
+    }
+}
+
+/// The least row behind all that begin with a part's prefix: numbers of a sequence never reach the
+/// greatest one.
+pub fn behind_prefix(prefix: &[u8]) -> Vec<u8> {
+    let id = part_id(prefix).unwrap_or(0).wrapping_add(1);
+    [&prefix[..PREFIX_BYTES - 8], &id.to_be_bytes()].concat()
 }
 
 /// The row that says that a collection was deleted.
@@ -122,6 +140,9 @@ mod tests {
         let long = part_row(1, Part::Member, &2u64.to_be_bytes());
         assert!(!long.starts_with(&part_prefix(2, Part::Member)));
         assert_eq!(deleted_of(&deleted_row(9)), Some(9));
+        assert_eq!((part_id(&long), part_id(&deleted_row(9))), (Some(1), None));
+        let behind = behind_prefix(&part_prefix(1, Part::Member));
+        assert!(long < behind && behind == part_prefix(2, Part::Member));
         assert_eq!(deleted_of(&long), None);
     }
 }

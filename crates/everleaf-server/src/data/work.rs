@@ -11,7 +11,7 @@ use super::counts::Growth;
 use super::database::{Database, Live};
 use super::flush::{since_row, since_row_of_all};
 use super::record::{Collection, Header, Kind, collection_of};
-use super::rows::{DATABASES, deleted_row, key_of};
+use super::rows::{DATABASES, deleted_of, deleted_row, key_of};
 
 /// Rows and what they will hold; none: nothing.
 pub(super) type Pending = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
@@ -263,7 +263,10 @@ impl<'d> Work<'d> {
         let pending = std::mem::take(&mut self.pending);
         let mut changed = std::mem::take(&mut self.touched);
         changed.extend(pending.keys().filter(|row| key_of(row).is_some()).cloned());
+        let moved = self.data.ranks.changes(&self.data.tree, &pending)?;
         let growth = write(self, &pending)?;
+        self.data.ranks.add(&self.data.tree, &moved);
+        pending.keys().filter_map(|row| deleted_of(row)).for_each(|id| self.data.ranks.forget(id));
         if self.since.iter().any(|since| *since > 0) {
             // F2 hides rows that are durable: durable before anybody sees it.
             self.data.sync()?;

@@ -1,12 +1,17 @@
 //! One command at work: its arguments, the keys that it reads and writes, its reply.
 
-use everleaf::Error;
+use std::ops::{Bound, ControlFlow};
+
+use everleaf::{Direction, Error};
 
 use super::blocking::Blocking;
 use super::long::More;
 use super::number::{float, integer};
 use super::reply::Reply;
-use crate::data::{Collection, HEADER_BYTES, Header, Kind, Live, MAX_KEY_BYTES, Work, key_row};
+use crate::data::{
+    Collection, HEADER_BYTES, Header, Kind, Live, MAX_KEY_BYTES, Part, Spot, Work, key_row,
+    part_prefix,
+};
 use crate::shared::Shared;
 
 /// Why a command was not done.
@@ -18,6 +23,8 @@ pub enum Failure {
     Text(String),
     /// The store failed.
     Store(Error),
+    /// It takes long: some of it is done, and the rest when it is asked again.
+    Later,
 }
 
 impl From<Error> for Failure {
@@ -134,6 +141,43 @@ impl<'a> Call<'a, '_, '_> {
     /// The lines of HELP of this command.
     pub fn help(&mut self, lines: &[&str]) {
         self.reply.help(self.args[0], lines);
+    }
+
+    // ---- ranks
+    // ---------------------------------------------------------------------------------------------
+
+    /// How many rows of a part of a collection lie before a row. To be asked before anything is
+    /// written.
+    pub fn rank(&self, collection: &Collection, part: Part, row: &[u8]) -> Outcome<u64> {
+        let (prefix, waits) = (part_prefix(collection.id, part), self.part_bytes.is_none());
+        self.work.rank(&prefix, collection.members, row, waits)?.ok_or(Failure::Later)
+    }
+
+    /// Where the row of a part lies that has `number` others before it. As [`rank`](Call::rank).
+    pub fn spot(&self, collection: &Collection, part: Part, number: u64) -> Outcome<Spot> {
+        let (prefix, waits) = (part_prefix(collection.id, part), self.part_bytes.is_none());
+        self.work.spot(&prefix, collection.members, number, waits)?.ok_or(Failure::Later)
+    }
+
+    /// That row, and its value; none: there are fewer.
+    pub fn row_at(
+        &self,
+        collection: &Collection,
+        part: Part,
+        number: u64,
+    ) -> Outcome<Option<(Vec<u8>, Vec<u8>)>> {
+        let Spot { from, mut skip, to, .. } = self.spot(collection, part, number)?;
+        let mut found = None;
+        let ends = (Bound::Included(from), Bound::Excluded(to));
+        self.work.scan(ends, Direction::Forward, |row, value| {
+            if skip == 0 {
+                found = Some((row.to_vec(), value.to_vec()));
+                return ControlFlow::Break(());
+            }
+            skip -= 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
     }
 
     // ---- keys

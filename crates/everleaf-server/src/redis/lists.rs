@@ -1,6 +1,9 @@
 //! Commands about lists: an element is a row, found by its position.
 //!
-//! Both ends grow by one row and the header. What changes the middle moves the elements behind it.
+//! Both ends grow by one row and the header. Positions are 8 bytes, one behind the other, until an
+//! element is put between two others or removed from between: then the list's positions have gaps,
+//! elements are found by counting rows (`data/ranks.rs`), and a new one gets a longer position,
+//! which lies between those of its neighbours.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -9,10 +12,42 @@ use everleaf::Direction;
 use super::blocking::Timeout;
 use super::call::{Call, Failure, NO_KEY, OUT_OF_RANGE, Outcome, SYNTAX, TOO_LONG, is, slice};
 use super::long::{Rows, Show};
-use crate::data::{Collection, Ends, Kind, Part, part_row};
+use crate::data::{
+    Collection, Ends, Kind, MAX_KEY_BYTES, Part, Spot, behind, part_prefix, part_rest, part_row,
+};
 
-fn element(list: &Collection, index: u64) -> Vec<u8> {
-    part_row(list.id, Part::Element, &list.first.wrapping_add(index).to_be_bytes())
+/// The row of a position.
+fn element(list: &Collection, position: u64) -> Vec<u8> {
+    part_row(list.id, Part::Element, &position.to_be_bytes())
+}
+
+fn has_gaps(list: &Collection) -> bool {
+    list.end != 0
+}
+
+/// A position behind the last element.
+fn end(list: &Collection) -> u64 {
+    if has_gaps(list) { list.end } else { list.first.wrapping_add(list.members) }
+}
+
+/// The row of a new element at one end.
+fn grow(list: &mut Collection, left: bool) -> Vec<u8> {
+    let position = if left { list.first.wrapping_sub(1) } else { end(list) };
+    match left {
+        true => list.first = position,
+        false if has_gaps(list) => list.end = position.wrapping_add(1),
+        false => {}
+    }
+    list.members += 1;
+    element(list, position)
+}
+
+/// The row of the element with this index.
+fn row_at(call: &Call<'_, '_, '_>, list: &Collection, index: u64) -> Outcome<Option<Vec<u8>>> {
+    if !has_gaps(list) {
+        return Ok(Some(element(list, list.first.wrapping_add(index))));
+    }
+    Ok(call.row_at(list, Part::Element, index)?.map(|(row, _)| row))
 }
 
 fn push(call: &mut Call<'_, '_, '_>, left: bool, only_present: bool) -> Outcome {
@@ -24,14 +59,7 @@ fn push(call: &mut Call<'_, '_, '_>, left: bool, only_present: bool) -> Outcome 
     }
     let (header, mut list) = call.collection_to_write(&row, Kind::List)?;
     for value in call.rest(2) {
-        let at = if left {
-            list.first = list.first.wrapping_sub(1);
-            0
-        } else {
-            list.members
-        };
-        call.work.put(element(&list, at), value.to_vec());
-        list.members += 1;
+        call.work.put(grow(&mut list, left), value.to_vec());
     }
     call.work.changed_collection(&row, &header, &list, true);
     call.reply.integer(list.members as i64);
@@ -68,22 +96,29 @@ pub fn take(
     let Some((header, mut list)) = call.collection(row, Kind::List)? else {
         return Ok(Vec::new());
     };
-    let (mut taken, mut bytes) = (Vec::new(), 0);
-    for _ in 0..count.min(list.members) {
-        let at = element(&list, if left { 0 } else { list.members - 1 });
-        let value = call.work.get(&at)?.unwrap_or_default();
-        bytes += value.len();
-        // What is removed must be replied, and nothing is removed yet.
-        if bytes > call.reply.end {
-            return Err(TOO_LONG.into());
-        }
-        taken.push(value);
-        call.work.delete(at);
-        list.members -= 1;
-        if left {
-            list.first = list.first.wrapping_add(1);
-        }
+    let (mut taken, mut rows, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let direction = if left { Direction::Forward } else { Direction::Backward };
+    let count = count.min(list.members);
+    if count > 0 {
+        call.work.scan(all(&list), direction, |row, value| {
+            bytes += value.len();
+            taken.push(value.to_vec());
+            rows.push(row.to_vec());
+            // What is removed must be replied.
+            match bytes > call.reply.end || taken.len() as u64 == count {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
     }
+    if bytes > call.reply.end {
+        return Err(TOO_LONG.into());
+    }
+    list.members -= taken.len() as u64;
+    if left && !has_gaps(&list) {
+        list.first = list.first.wrapping_add(taken.len() as u64);
+    }
+    rows.into_iter().for_each(|row| call.work.delete(row));
     call.work.changed_collection(row, &header, &list, !taken.is_empty());
     Ok(taken)
 }
@@ -127,9 +162,7 @@ pub fn move_one(call: &mut Call<'_, '_, '_>, from_left: bool, to_left: bool) -> 
         return Ok(());
     };
     let (header, mut list) = call.collection_to_write(&to, Kind::List)?;
-    list.first = if to_left { list.first.wrapping_sub(1) } else { list.first };
-    call.work.put(element(&list, if to_left { 0 } else { list.members }), value.clone());
-    list.members += 1;
+    call.work.put(grow(&mut list, to_left), value.clone());
     call.work.changed_collection(&to, &header, &list, true);
     call.reply.bulk(value);
     Ok(())
@@ -211,35 +244,34 @@ pub fn lmpop(call: &mut Call<'_, '_, '_>) -> Outcome {
     pop_of_many(call, 1, None)
 }
 
-/// The rows of a part of a list.
-fn ends(list: &Collection, range: std::ops::Range<u64>) -> Ends {
-    (Bound::Included(element(list, range.start)), Bound::Excluded(element(list, range.end)))
+/// The rows of a list.
+fn all(list: &Collection) -> Ends {
+    let (from, to) = (part_prefix(list.id, Part::Element), behind(list.id, Part::Element));
+    (Bound::Included(from), Bound::Excluded(to))
 }
 
-/// The elements of a part of a list.
-fn values(
-    call: &Call<'_, '_, '_>,
-    list: &Collection,
-    range: std::ops::Range<u64>,
-) -> Outcome<Vec<Vec<u8>>> {
-    let mut values = Vec::new();
-    call.work.scan(ends(list, range), Direction::Forward, |_, value| {
-        values.push(value.to_vec());
-        ControlFlow::Continue(())
-    })?;
-    Ok(values)
+/// The rows of the elements from an index on, and how many of these come before it.
+fn from(call: &Call<'_, '_, '_>, list: &Collection, index: u64) -> Outcome<(Ends, u64)> {
+    let (_, to) = all(list);
+    if !has_gaps(list) {
+        let from = element(list, list.first.wrapping_add(index));
+        return Ok(((Bound::Included(from), to), 0));
+    }
+    let Spot { from, skip, .. } = call.spot(list, Part::Element, index)?;
+    Ok(((Bound::Included(from), to), skip))
 }
 
 /// LRANGE.
 pub fn lrange(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let (row, from, to) = (call.row(1)?, call.integer(2)?, call.integer(3)?);
+    let (row, first, last) = (call.row(1)?, call.integer(2)?, call.integer(3)?);
     let Some((_, list)) = call.collection(&row, Kind::List)? else {
         call.reply.array(0);
         return Ok(());
     };
-    let range = slice(from, to, list.members);
+    let range = slice(first, last, list.members);
     let count = range.end - range.start;
-    let rows = Rows::of(ends(&list, range), Direction::Forward, (0, count), Show::Values);
+    let (ends, skip) = from(call, &list, range.start)?;
+    let rows = Rows::of(ends, Direction::Forward, (skip, count), Show::Values);
     call.rows(rows.known())
 }
 
@@ -252,11 +284,11 @@ fn index_of(index: i64, list: &Collection) -> Option<u64> {
 pub fn lindex(call: &mut Call<'_, '_, '_>) -> Outcome {
     let (row, index) = (call.row(1)?, call.integer(2)?);
     let list = call.collection(&row, Kind::List)?.map(|(_, list)| list);
-    let at = list.and_then(|list| Some(element(&list, index_of(index, &list)?)));
-    let value = match at {
-        Some(at) => call.work.get(&at)?,
+    let at = match list.and_then(|list| Some((list, index_of(index, &list)?))) {
+        Some((list, index)) => row_at(call, &list, index)?,
         None => None,
     };
+    let value = at.map(|at| call.work.get(&at)).transpose()?.flatten();
     call.reply.maybe(value);
     Ok(())
 }
@@ -303,7 +335,7 @@ pub fn lpos(call: &mut Call<'_, '_, '_>) -> Outcome {
         let direction = if backward { Direction::Backward } else { Direction::Forward };
         let most = if sought.count == Some(0) { u64::MAX } else { sought.count.unwrap_or(1) };
         let (mut at, mut matches) = (0_u64, 0_u64);
-        call.work.scan(ends(&list, 0..list.members), direction, |_, value| {
+        call.work.scan(all(&list), direction, |_, value| {
             if value == wanted {
                 matches += 1;
                 if matches >= sought.rank.unsigned_abs() {
@@ -335,8 +367,9 @@ pub fn lset(call: &mut Call<'_, '_, '_>) -> Outcome {
     let Some((header, list)) = call.collection(&row, Kind::List)? else {
         return Err(NO_KEY.into());
     };
-    let at = index_of(index, &list).ok_or(Failure::Said(OUT_OF_RANGE))?;
-    call.work.put(element(&list, at), call.args[3].to_vec());
+    let index = index_of(index, &list).ok_or(Failure::Said(OUT_OF_RANGE))?;
+    let at = row_at(call, &list, index)?.ok_or(Failure::Said(OUT_OF_RANGE))?;
+    call.work.put(at, call.args[3].to_vec());
     call.work.changed_collection(&row, &header, &list, false);
     call.reply.ok();
     Ok(())
@@ -348,11 +381,30 @@ pub fn ltrim(call: &mut Call<'_, '_, '_>) -> Outcome {
     if let Some((header, mut list)) = call.collection(&row, Kind::List)? {
         let kept = slice(from, to, list.members);
         if !kept.is_empty() {
-            for at in (0..kept.start).chain(kept.end..list.members) {
-                call.work.delete(element(&list, at));
+            let (mut at, mut removed) = (0, Vec::new());
+            let behind =
+                (kept.end < list.members).then(|| self::from(call, &list, kept.end)).transpose()?;
+            let mut remove = |ends: Ends, skip: u64, limit: u64| {
+                at = 0;
+                call.work.scan(ends, Direction::Forward, |row, _| {
+                    if at >= skip {
+                        removed.push(row.to_vec());
+                    }
+                    at += 1;
+                    if at < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                })
+            };
+            if kept.start > 0 {
+                remove(all(&list), 0, kept.start)?;
             }
+            if let Some((ends, skip)) = behind {
+                remove(ends, skip, u64::MAX)?;
+            }
+            removed.into_iter().for_each(|row| call.work.delete(row));
         }
-        list.first = list.first.wrapping_add(kept.start);
+        if !has_gaps(&list) {
+            list.first = list.first.wrapping_add(kept.start);
+        }
         let changed = kept.end - kept.start != list.members;
         list.members = kept.end - kept.start;
         call.work.changed_collection(&row, &header, &list, changed);
@@ -367,58 +419,37 @@ pub fn replace(call: &mut Call<'_, '_, '_>, row: &[u8], values: &[Vec<u8>]) -> O
     if !values.is_empty() {
         let (header, mut list) = call.work.new_collection(Kind::List)?;
         for value in values {
-            call.work.put(element(&list, list.members), value.clone());
-            list.members += 1;
+            call.work.put(grow(&mut list, false), value.clone());
         }
         call.work.changed_collection(row, &header, &list, true);
     }
     Ok(())
 }
 
-/// Stores the elements anew from an index on.
-fn rewrite(
-    call: &mut Call<'_, '_, '_>,
-    row: &[u8],
-    change: impl FnOnce(&mut Vec<Vec<u8>>) -> i64,
-) -> Outcome<i64> {
-    let Some((header, mut list)) = call.collection(row, Kind::List)? else { return Ok(0) };
-    let before = values(call, &list, 0..list.members)?;
-    let mut after = before.clone();
-    let result = change(&mut after);
-    for (at, value) in (0..).zip(&after) {
-        if before.get(at as usize) != Some(value) {
-            call.work.put(element(&list, at), value.clone());
-        }
-    }
-    for at in after.len()..before.len() {
-        call.work.delete(element(&list, at as u64));
-    }
-    list.members = after.len() as u64;
-    call.work.changed_collection(row, &header, &list, after.len() != before.len());
-    Ok(result)
-}
-
 /// LREM.
 pub fn lrem(call: &mut Call<'_, '_, '_>) -> Outcome {
     let (row, count, wanted) = (call.row(1)?, call.integer(2)?, call.args[3]);
-    let removed = rewrite(call, &row, |values| {
-        let mut left = if count == 0 { u64::MAX } else { count.unsigned_abs() };
-        let before = values.len();
-        let mut keep = |value: &Vec<u8>| {
-            let remove = value == wanted && left > 0;
-            left -= u64::from(remove);
-            !remove
-        };
-        if count < 0 {
-            values.reverse();
-            values.retain(&mut keep);
-            values.reverse();
-        } else {
-            values.retain(&mut keep);
+    let mut removed = Vec::new();
+    if let Some((header, mut list)) = call.collection(&row, Kind::List)? {
+        let most = if count == 0 { u64::MAX } else { count.unsigned_abs() };
+        let direction = if count < 0 { Direction::Backward } else { Direction::Forward };
+        call.work.scan(all(&list), direction, |row, value| {
+            if value == wanted {
+                removed.push(row.to_vec());
+            }
+            match removed.len() as u64 == most {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        if !removed.is_empty() {
+            list.end = end(&list);
+            list.members -= removed.len() as u64;
         }
-        (before - values.len()) as i64
-    })?;
-    call.reply.integer(removed);
+        removed.iter().for_each(|row| call.work.delete(row.clone()));
+        call.work.changed_collection(&row, &header, &list, !removed.is_empty());
+    }
+    call.reply.count(removed.len());
     Ok(())
 }
 
@@ -427,15 +458,112 @@ pub fn linsert(call: &mut Call<'_, '_, '_>) -> Outcome {
     let (row, pivot, value) = (call.row(1)?, call.args[3], call.args[4]);
     call.check_value(value.len())?;
     let behind = match call.args[2] {
-        arg if is(arg, "BEFORE") => 0,
-        arg if is(arg, "AFTER") => 1,
+        arg if is(arg, "BEFORE") => false,
+        arg if is(arg, "AFTER") => true,
         _ => return Err(SYNTAX.into()),
     };
-    let length = rewrite(call, &row, |values| {
-        let Some(at) = values.iter().position(|value| value == pivot) else { return -1 };
-        values.insert(at + behind, value.to_vec());
-        values.len() as i64
-    })?;
-    call.reply.integer(length);
+    let Some((header, mut list)) = call.collection(&row, Kind::List)? else {
+        call.reply.integer(0);
+        return Ok(());
+    };
+    let Some([before, next]) = neighbours(call, &list, pivot, behind)? else {
+        call.reply.integer(-1);
+        return Ok(());
+    };
+    let at = match (before, next) {
+        (None, _) => grow(&mut list, true),
+        (_, None) => grow(&mut list, false),
+        (Some(before), Some(next)) => {
+            list.end = end(&list);
+            list.members += 1;
+            part_row(list.id, Part::Element, &between(&before, &next))
+        }
+    };
+    if part_rest(&at).len() > MAX_KEY_BYTES {
+        return Err("ERR the list has no room at that place; copy it by LRANGE and RPUSH".into());
+    }
+    call.work.put(at, value.to_vec());
+    call.work.changed_collection(&row, &header, &list, true);
+    call.reply.integer(list.members as i64);
     Ok(())
+}
+
+/// The positions between which an element comes that is put before or behind `pivot`; none where
+/// the list ends, and none at all where there is no pivot.
+fn neighbours(
+    call: &Call<'_, '_, '_>,
+    list: &Collection,
+    pivot: &[u8],
+    behind: bool,
+) -> Outcome<Option<[Option<Vec<u8>>; 2]>> {
+    let (mut last, mut found) = (None, None::<[Option<Vec<u8>>; 2]>);
+    call.work.scan(all(list), Direction::Forward, |row, value| {
+        let position = part_rest(row).to_vec();
+        if let Some([_, next]) = &mut found {
+            *next = Some(position);
+            return ControlFlow::Break(());
+        }
+        if value == pivot && !behind {
+            found = Some([last.take(), Some(position)]);
+            return ControlFlow::Break(());
+        }
+        if value == pivot {
+            found = Some([Some(position), None]);
+        } else {
+            last = Some(position);
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+/// A position between two, of which none ends with a zero behind its first 8 bytes. It is longer by
+/// a byte for each hundred elements that are put at one place.
+fn between(before: &[u8], next: &[u8]) -> Vec<u8> {
+    const MIDDLE: u8 = 0x80;
+    let same = before.iter().zip(next).take_while(|(a, b)| a == b).count();
+    if same == before.len() {
+        // What is longer than the one before and less than the rest of the next one.
+        let rest = &next[same..];
+        let zeros = rest.iter().take_while(|byte| **byte == 0).count();
+        let mut position = next[..same + zeros].to_vec();
+        match rest.get(zeros) {
+            Some(byte @ 2..) => position.push(byte - 1),
+            _ => position.extend_from_slice(&[0, MIDDLE]),
+        }
+        return position;
+    }
+    // Whatever the one before begins is less than the next one.
+    let last = before.len() - 1;
+    let mut position = before.to_vec();
+    if last >= 8 && last > same && before[last] < u8::MAX {
+        position[last] += 1;
+    } else {
+        position.push(MIDDLE);
+    }
+    position
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_position_between_any_two() {
+        let mut positions: Vec<Vec<u8>> = (0..3u64).map(|at| at.to_be_bytes().to_vec()).collect();
+        // At the beginning, at the end, and all over.
+        for round in 0..3000usize {
+            let at = match round % 3 {
+                0 => 0,
+                1 => positions.len() - 2,
+                _ => round * 7919 % (positions.len() - 1),
+            };
+            let new = between(&positions[at], &positions[at + 1]);
+            assert!(positions[at] < new && new < positions[at + 1], "round {round}");
+            assert!(new.len() > 8 && new.last() != Some(&0));
+            positions.insert(at + 1, new);
+        }
+        let longest = positions.iter().map(Vec::len).max();
+        assert!(longest < Some(60), "{longest:?} bytes");
+    }
 }

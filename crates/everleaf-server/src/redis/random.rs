@@ -1,15 +1,19 @@
-//! Members that are drawn at random: all names are read.
+//! Members that are drawn at random: by their numbers where they are few, else all names are read.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use everleaf::Direction;
 
 use super::call::{Call, Outcome, SYNTAX, is};
 use super::number::of_ordered;
-use crate::data::{Collection, Kind, Part, Work, part_row};
+use crate::data::{Collection, Kind, Part, Work, part_rest, part_row};
 
 /// The most members that are drawn with repetition.
 const MOST_DRAWS: u64 = 1 << 20;
+
+/// Reading so many names takes as long as finding one by its number.
+const WORTH: u64 = 300;
 
 /// Members that were drawn.
 pub struct Drawn {
@@ -35,6 +39,10 @@ pub fn draw(call: &Call<'_, '_, '_>, collection: Option<Collection>, count: i64)
     if count < 0 && count.unsigned_abs() > MOST_DRAWS {
         return Err("ERR value is out of range".into());
     }
+    let draws = count.unsigned_abs();
+    if let Some(collection) = collection.filter(|set| draws.saturating_mul(WORTH) < set.members) {
+        return draw_few(call, &collection, draws, count < 0);
+    }
     let mut names = Vec::new();
     if let Some(collection) = collection.filter(|_| count != 0) {
         call.work.scan_part(collection.id, Part::Member, Direction::Forward, |name, _| {
@@ -57,6 +65,37 @@ pub fn draw(call: &Call<'_, '_, '_>, collection: Option<Collection>, count: i64)
         all
     };
     Ok(Drawn { names, picked })
+}
+
+/// Draws members by their numbers: only these are read, and what lies near.
+fn draw_few(
+    call: &Call<'_, '_, '_>,
+    collection: &Collection,
+    count: u64,
+    again: bool,
+) -> Outcome<Drawn> {
+    let (mut drawn, mut numbers) =
+        (Drawn { names: Vec::new(), picked: Vec::new() }, BTreeMap::new());
+    while (drawn.picked.len() as u64) < count {
+        let number = call.shared.random_below(collection.members);
+        let known = numbers.get(&number).copied();
+        if known.is_some() && !again {
+            continue;
+        }
+        let at = match known {
+            Some(at) => at,
+            None => match call.row_at(collection, Part::Member, number)? {
+                Some((row, _)) => {
+                    drawn.names.push(part_rest(&row).to_vec());
+                    drawn.names.len() - 1
+                }
+                None => break,
+            },
+        };
+        numbers.insert(number, at);
+        drawn.picked.push(at);
+    }
+    Ok(drawn)
 }
 
 /// Replies with members, and where they are asked for with what belongs to them.

@@ -8,7 +8,10 @@ use super::call::{Call, Failure, Outcome, SYNTAX, is, slice};
 use super::long::{Rows, Show};
 use super::number::{float, of_ordered, to_ordered};
 use super::sorted_sets::{Members, SortedSet, score_of, store};
-use crate::data::{Ends, Kind, Part, behind, part_prefix, part_rest, part_row};
+use crate::data::{Collection, Ends, Kind, Part, behind, part_prefix, part_rest, part_row};
+
+/// So many members are skipped by reading them.
+const FEW: u64 = 512;
 
 /// By what a range is meant.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,6 +97,24 @@ fn name_ends(id: u64, min: &[u8], max: &[u8]) -> Outcome<Ends> {
     Ok((bound(min, true)?, bound(max, false)?))
 }
 
+/// How many rows of a part lie before a range, and before its end.
+fn ranks(call: &Call<'_, '_, '_>, set: &Collection, part: Part, ends: &Ends) -> Outcome<[u64; 2]> {
+    // The least row behind another one has a byte more.
+    let next = |row: &[u8]| [row, &[0]].concat();
+    let from = match &ends.0 {
+        Bound::Included(row) => row.clone(),
+        Bound::Excluded(row) => next(row),
+        Bound::Unbounded => part_prefix(set.id, part),
+    };
+    let to = match &ends.1 {
+        Bound::Included(row) => next(row),
+        Bound::Excluded(row) => row.clone(),
+        Bound::Unbounded => behind(set.id, part),
+    };
+    let from_rank = call.rank(set, part, &from)?;
+    Ok([from_rank, if from < to { call.rank(set, part, &to)? } else { from_rank }])
+}
+
 impl Asked<'_> {
     /// Where the members are; none: there is none.
     fn place(&self, call: &Call<'_, '_, '_>, row: &[u8]) -> Outcome<Option<Place>> {
@@ -129,7 +150,31 @@ impl Asked<'_> {
                 }
             }
         };
-        Ok((found.is_some() && count > 0).then_some(Place { part, ends, skip, count }))
+        let place = Place { part, ends, skip, count };
+        match found.filter(|_| count > 0) {
+            Some((_, set)) => self.near(call, &set, place).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The same place, with ends that have little to skip.
+    fn near(&self, call: &Call<'_, '_, '_>, set: &Collection, place: Place) -> Outcome<Place> {
+        let Place { part, mut ends, mut skip, count } = place;
+        if skip <= FEW {
+            return Ok(Place { part, ends, skip, count });
+        }
+        let [from, to] = ranks(call, set, part, &ends)?;
+        if self.reverse {
+            let Some(last) = to.checked_sub(skip + 1).filter(|last| *last >= from) else {
+                return Ok(Place { part, ends, skip: 0, count: 0 });
+            };
+            let spot = call.spot(set, part, last)?;
+            (ends.1, skip) = (Bound::Excluded(spot.to), spot.skip_back);
+        } else {
+            let spot = call.spot(set, part, from + skip)?;
+            (ends.0, skip) = (Bound::Included(spot.from), spot.skip);
+        }
+        Ok(Place { part, ends, skip, count })
     }
 
     fn direction(&self) -> Direction {
@@ -263,18 +308,27 @@ fn between<'a>(call: &Call<'a, '_, '_>, by: By) -> Asked<'a> {
     Asked { by, reverse: false, ends, limit: None, with_scores: false }
 }
 
+fn count(call: &mut Call<'_, '_, '_>, by: By) -> Outcome {
+    let row = call.row(1)?;
+    let count = match between(call, by).place(call, &row)? {
+        Some(Place { part, ends, .. }) => match call.collection(&row, Kind::SortedSet)? {
+            Some((_, set)) => ranks(call, &set, part, &ends).map(|[from, to]| to - from)?,
+            None => 0,
+        },
+        None => 0,
+    };
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
 /// ZCOUNT.
 pub fn zcount(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let members = between(call, By::Score).members(call, &call.row(1)?)?;
-    call.reply.count(members.len());
-    Ok(())
+    count(call, By::Score)
 }
 
 /// ZLEXCOUNT.
 pub fn zlexcount(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let members = between(call, By::Name).members(call, &call.row(1)?)?;
-    call.reply.count(members.len());
-    Ok(())
+    count(call, By::Name)
 }
 
 fn remove(call: &mut Call<'_, '_, '_>, by: By) -> Outcome {

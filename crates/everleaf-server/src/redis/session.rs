@@ -58,6 +58,8 @@ pub struct Session {
     long: Option<Long>,
     /// The request at the front waits for a key.
     waits: Option<Waits>,
+    /// The request at the front takes long, and others come in between.
+    goes_on: bool,
     /// Tells the connection that there is something to do.
     pub(super) notify: Arc<Notify>,
     /// The room of a reply that was made whole and is not sent.
@@ -93,6 +95,8 @@ pub(super) fn failed(failure: Failure, reply: &mut Reply<'_>) {
         Failure::Said(sentence) => reply.error(sentence),
         Failure::Text(sentence) => reply.error(&sentence),
         Failure::Store(error) => store_failed(&error, reply),
+        // In a transaction nothing is done later.
+        Failure::Later => reply.error("ERR ask again"),
     }
 }
 
@@ -116,6 +120,7 @@ impl Session {
             closing: false,
             long: None,
             waits: None,
+            goes_on: false,
             notify: Arc::default(),
             whole,
         }
@@ -188,6 +193,9 @@ impl Session {
                     if let Some(waits) = &self.waits {
                         break Then::Wait(waits.deadline);
                     }
+                    if std::mem::take(&mut self.goes_on) {
+                        break Then::Write;
+                    }
                     // The request stays at the front until it is answered to its end.
                     if self.long.is_none() {
                         parser.next_request();
@@ -258,6 +266,10 @@ impl Session {
         });
         if let Err(failure) = done {
             out.truncate(start);
+            if matches!(failure, Failure::Later) {
+                self.goes_on = true;
+                return;
+            }
             failed(failure, &mut Reply::to(out, self.three));
         }
         if !greeting() {

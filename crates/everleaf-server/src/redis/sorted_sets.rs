@@ -246,23 +246,20 @@ fn rank(call: &mut Call<'_, '_, '_>, direction: Direction) -> Outcome {
     if let Some((_, set)) = call.collection(&row, Kind::SortedSet)?
         && let Some(score) = score_of(call.work, set.id, call.args[2])?
     {
-        let (mut before, wanted) = (0, [&to_ordered(score)[..], call.args[2]].concat());
-        call.work.scan_part(set.id, Part::Score, direction, |rest, _| {
-            if rest == wanted {
-                return ControlFlow::Break(());
-            }
-            before += 1;
-            ControlFlow::Continue(())
-        })?;
+        let before = call.rank(&set, Part::Score, &score_row(set.id, score, call.args[2]))?;
+        let before = match direction {
+            Direction::Forward => before,
+            Direction::Backward => set.members.saturating_sub(before + 1),
+        };
         rank = Some((before, score));
     }
     match (rank, with_score) {
         (None, true) => call.reply.null_array(),
         (None, false) => call.reply.null(),
-        (Some((before, _)), false) => call.reply.integer(before),
+        (Some((before, _)), false) => call.reply.integer(before as i64),
         (Some((before, score)), true) => {
             call.reply.array(2);
-            call.reply.integer(before);
+            call.reply.integer(before as i64);
             call.reply.double(score);
         }
     }

@@ -9,14 +9,14 @@ use everleaf_server::{Database, ServeOptions, Shared, Then, redis};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-struct Pool {
+pub struct Pool {
     folder: TempDir,
     clock: Clock,
     shared: Arc<Shared>,
 }
 
 impl Pool {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let (folder, clock) = (tempfile::tempdir().unwrap(), Clock::manual(1_700_000_000_000));
         let create = CreateOptions::new().size_bytes(4 << 20).max_size_bytes(1 << 30);
         let create = create.clock(clock.clone()).durability(DurabilityMode::Process);
@@ -26,7 +26,7 @@ impl Pool {
     }
 
     /// The same pool, opened again: behind a close, which stores the numbers, or without one.
-    fn again(self, closed: bool) -> Self {
+    pub fn again(self, closed: bool) -> Self {
         let Self { folder, clock, shared } = self;
         let data = Arc::clone(&shared.data);
         drop(shared);
@@ -40,7 +40,7 @@ impl Pool {
         Self { folder, clock, shared }
     }
 
-    fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         Client(redis::Session::new(Arc::clone(&self.shared)))
     }
 }
@@ -54,10 +54,10 @@ fn shared_again(folder: &TempDir, clock: &Clock) -> Arc<Shared> {
     shared(folder.path().join("a.pool"), clock)
 }
 
-struct Client(redis::Session);
+pub struct Client(redis::Session);
 
 impl Client {
-    fn ask(&mut self, line: &str) -> String {
+    pub fn ask(&mut self, line: &str) -> String {
         let words: Vec<&str> = line.split(' ').collect();
         let mut request = format!("*{}\r\n", words.len());
         words.iter().for_each(|w| write!(request, "${}\r\n{w}\r\n", w.len()).unwrap());
@@ -71,7 +71,7 @@ impl Client {
         }
     }
 
-    fn number(&mut self, line: &str) -> usize {
+    pub fn number(&mut self, line: &str) -> usize {
         let reply = self.ask(line);
         reply.trim_matches(|c| c == ':' || c == '\r' || c == '\n').parse().expect(&reply)
     }
