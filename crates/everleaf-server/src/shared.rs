@@ -234,6 +234,8 @@ pub struct Shared {
     pub images: Arc<Room>,
     /// What cursors of SCAN stand for.
     pub(crate) cursors: crate::redis::Cursors,
+    /// Who has subscribed to what.
+    pub(crate) channels: crate::redis::Channels,
     /// Commands that took long.
     pub(crate) slowlog: crate::redis::Slowlog,
     random: AtomicU64,
@@ -255,6 +257,7 @@ impl Shared {
             counters: Counters::default(),
             open_connections: AtomicU64::new(0),
             cursors: crate::redis::Cursors::default(),
+            channels: crate::redis::Channels::default(),
             slowlog: crate::redis::Slowlog::default(),
             random: AtomicU64::new(RandomState::new().hash_one(0)),
             began: Instant::now(),

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::future::{pending, poll_fn};
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -86,7 +86,12 @@ pub async fn run(
         }
         start += consumed;
         shared.counters.bytes_read.add(consumed as u64);
-        send(&mut stream, &mut out, &shared).await?;
+        if !send(&mut stream, &out, &session, notify.as_deref()).await? {
+            log("warning", "connection", &[("closed", "messages for it take too much room")]);
+            return Ok(());
+        }
+        shared.counters.bytes_written.add(out.len() as u64);
+        clear(&mut out);
         match then {
             Then::Close => return linger(stream).await,
             Then::Write => {
@@ -150,20 +155,42 @@ fn keep_rest(input: &mut Vec<u8>, start: &mut usize) {
     }
 }
 
+/// Sends all, unless what waits for the client meanwhile becomes too much: whether it did.
 async fn send(
     stream: &mut (impl AsyncWrite + Unpin),
-    out: &mut Vec<u8>,
-    shared: &Shared,
-) -> io::Result<()> {
-    if !out.is_empty() {
-        stream.write_all(out).await?;
-        shared.counters.bytes_written.add(out.len() as u64);
-        out.clear();
-        if out.capacity() > KEPT_BYTES {
-            *out = Vec::new();
+    out: &[u8],
+    session: &impl Session,
+    notify: Option<&Notify>,
+) -> io::Result<bool> {
+    if out.is_empty() {
+        return Ok(true);
+    }
+    let mut write = pin!(stream.write_all(out));
+    let mut is_notified = false;
+    loop {
+        tokio::select! {
+            biased;
+            sent = &mut write => {
+                // What it was told meanwhile is looked at afterwards.
+                notify.filter(|_| is_notified).into_iter().for_each(Notify::notify_one);
+                return sent.map(|()| true);
+            }
+            () = notified(notify) => {
+                is_notified = true;
+                if session.is_lost() {
+                    return Ok(false);
+                }
+            }
         }
     }
-    Ok(())
+}
+
+/// Empties a buffer, of which an idle connection keeps little.
+fn clear(out: &mut Vec<u8>) {
+    out.clear();
+    if out.capacity() > KEPT_BYTES {
+        *out = Vec::new();
+    }
 }
 
 /// Ends a connection so that the last reply is seen: closing a socket that holds bytes that were

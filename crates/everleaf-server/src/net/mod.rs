@@ -47,6 +47,11 @@ pub trait Session: Send + 'static {
         None
     }
 
+    /// Whether what waits for it is too much: the connection ends, whatever it does.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
     /// Bytes of memory that it holds, beside the input, for requests that have not come to their
     /// end.
     fn held_bytes(&self) -> usize;
@@ -67,6 +72,10 @@ impl Session for crate::redis::Session {
 
     fn notify(&self) -> Option<Arc<Notify>> {
         Some(Arc::clone(Self::notify(self)))
+    }
+
+    fn is_lost(&self) -> bool {
+        Self::is_lost(self)
     }
 
     fn held_bytes(&self) -> usize {

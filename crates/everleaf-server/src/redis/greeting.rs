@@ -12,8 +12,25 @@ use crate::memcached::same_bytes;
 
 /// Their names, and numbers of arguments as the table of commands has them. In a transaction they
 /// wait for EXEC like the others.
-const COMMANDS: &[(&str, i8)] =
-    &[("AUTH", -2), ("CLIENT", -2), ("HELLO", -1), ("SELECT", 2), ("UNWATCH", 1)];
+const COMMANDS: &[(&str, i8)] = &[
+    ("AUTH", -2),
+    ("CLIENT", -2),
+    ("HELLO", -1),
+    ("PING", -1),
+    ("PSUBSCRIBE", -2),
+    ("PUBLISH", 3),
+    ("PUNSUBSCRIBE", -1),
+    ("SELECT", 2),
+    ("SUBSCRIBE", -2),
+    ("UNSUBSCRIBE", -1),
+    ("UNWATCH", 1),
+];
+
+/// What a client of RESP2 may ask for that has subscribed to something.
+pub fn is_for_subscribers(name: &[u8]) -> bool {
+    let words = ["PING", "PSUBSCRIBE", "PUNSUBSCRIBE", "QUIT", "RESET", "SUBSCRIBE", "UNSUBSCRIBE"];
+    words.iter().any(|word| is(name, word))
+}
 
 /// Number of arguments of one of them.
 pub fn arity(name: &[u8]) -> Option<i8> {
@@ -32,8 +49,35 @@ impl Session {
                 reply.ok();
                 Ok(())
             }
+            name if is(name, "PING") => self.ping(&args[1..], reply),
+            name if is(name, "PUBLISH") => {
+                self.publish([args[1], args[2]], reply);
+                Ok(())
+            }
+            name if is(name, "SUBSCRIBE") || is(name, "PSUBSCRIBE") => {
+                self.subscribe(args, reply);
+                Ok(())
+            }
+            name if is(name, "UNSUBSCRIBE") || is(name, "PUNSUBSCRIBE") => {
+                self.unsubscribe(args, reply);
+                Ok(())
+            }
             _ => self.client(args, reply),
         }
+    }
+
+    fn ping(&self, words: &[&[u8]], reply: &mut Reply<'_>) -> Outcome {
+        match words {
+            [] | [_] if !self.three && self.subscriptions() > 0 => {
+                reply.array(2);
+                reply.bulk("pong");
+                reply.bulk(words.first().copied().unwrap_or_default());
+            }
+            [] => reply.simple("PONG"),
+            [text] => reply.bulk(text),
+            _ => return Err(wrong_number(b"ping")),
+        }
+        Ok(())
     }
 
     fn select(&mut self, args: &[&[u8]]) -> Outcome {
@@ -104,6 +148,7 @@ impl Session {
             return Err(sentence.into());
         }
         self.three = three;
+        self.subscriber.iter().for_each(|subscriber| subscriber.speak(three));
         reply.three = three;
         reply.map(7);
         for (name, value) in [("server", "redis"), ("version", VERSION)] {

@@ -8,10 +8,9 @@
 //! `settings` `slowlog` (commands about the server) · `number` `glob` (forms that arguments have).
 //!
 //! What differs from Redis:
-//! * scripts, publish and subscribe, streams, geographic and probabilistic types,
-//!   clusters and replication are not there: their commands are unknown;
-//! * hashes, sets and KEYS, SCAN are in the order of the bytes, and what is drawn at random
-//!   from a collection, and ranks, cost the reading of what comes before;
+//! * scripts, streams, geographic and probabilistic types, clusters and replication are not there:
+//!   their commands are unknown;
+//! * hashes, sets and KEYS, SCAN are in the order of the bytes;
 //! * keys, fields and members have up to 65,472 bytes;
 //! * a transaction that meets a full pool does nothing at all.
 
@@ -28,6 +27,7 @@ mod lists;
 mod long;
 mod number;
 pub mod parse;
+mod pubsub;
 mod random;
 mod ranges;
 mod reply;
@@ -43,6 +43,7 @@ mod strings;
 mod table;
 mod transaction;
 
+pub use pubsub::Channels;
 pub use scanning::Cursors;
 pub use session::Session;
 pub use slowlog::Slowlog;

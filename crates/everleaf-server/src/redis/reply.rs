@@ -104,6 +104,11 @@ impl<'o> Reply<'o> {
         self.head(b'*', length);
     }
 
+    /// A message of so many values, which is no reply.
+    pub fn push(&mut self, length: usize) {
+        self.head(if self.three { b'>' } else { b'*' }, length);
+    }
+
     /// So many pairs follow.
     pub fn map(&mut self, pairs: usize) {
         if self.three { self.head(b'%', pairs) } else { self.head(b'*', 2 * pairs) }

@@ -38,16 +38,6 @@ pub fn flushall(call: &mut Call<'_, '_, '_>) -> Outcome {
     flush(call, 0..DATABASES)
 }
 
-/// PING.
-pub fn ping(call: &mut Call<'_, '_, '_>) -> Outcome {
-    match call.rest(1) {
-        [] => call.reply.simple("PONG"),
-        [text] => call.reply.bulk(text),
-        _ => return Err("ERR wrong number of arguments for 'ping' command".into()),
-    }
-    Ok(())
-}
-
 /// ECHO.
 pub fn echo(call: &mut Call<'_, '_, '_>) -> Outcome {
     call.reply.bulk(call.args[1]);
@@ -177,7 +167,10 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
     let counters = shared.counters.all();
     let counters: Vec<_> = counters.iter().map(|(name, n)| (*name, n.to_string())).collect();
     let expired = ("expired_keys", shared.data.expired_keys.get().to_string());
-    section("Stats", &[counters, vec![expired]].concat());
+    let (channels, patterns) = shared.channels.counts();
+    let subscribed = [("pubsub_channels", channels), ("pubsub_patterns", patterns)];
+    let subscribed = subscribed.map(|(name, count)| (name, count.to_string()));
+    section("Stats", &[&counters[..], &[expired], &subscribed].concat());
     section("Replication", &[("role", "master".into()), ("connected_slaves", "0".into())]);
     section("Cluster", &[("cluster_enabled", "0".to_owned())]);
     if wanted("Keyspace") {

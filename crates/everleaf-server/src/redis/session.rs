@@ -11,9 +11,10 @@ use super::call::{Call, Failure, Outcome, TOO_LONG, is, wrong_number};
 use super::greeting;
 use super::long::{Long, More};
 use super::parse::{Front, Parser};
+use super::pubsub::Subscriber;
 use super::reply::Reply;
-use super::table::{Command, Named, check_subcommand, find, takes};
-use super::transaction::{Queue, Watched};
+use super::table::{Command, Named, find, full_name, has_subcommands, takes};
+use super::transaction::{Queue, Watched, is_at_once};
 use crate::data::{Database, Held, Place, Work, key_row};
 use crate::log::log;
 use crate::net::{Served, Then, is_http};
@@ -62,6 +63,10 @@ pub struct Session {
     goes_on: bool,
     /// Tells the connection that there is something to do.
     pub(super) notify: Arc<Notify>,
+    /// What it has subscribed to.
+    pub(super) subscriber: Option<Subscriber>,
+    /// What a transaction at work has published.
+    pub(super) unsent: Option<Vec<[Vec<u8>; 2]>>,
     /// The room of a reply that was made whole and is not sent.
     whole: Part,
 }
@@ -121,6 +126,8 @@ impl Session {
             long: None,
             waits: None,
             goes_on: false,
+            subscriber: None,
+            unsent: None,
             notify: Arc::default(),
             whole,
         }
@@ -146,12 +153,18 @@ impl Session {
         &self.notify
     }
 
+    /// Whether messages for it were lost, because its client did not take them.
+    pub fn is_lost(&self) -> bool {
+        self.subscriber.as_ref().is_some_and(Subscriber::is_lost)
+    }
+
     /// Bytes of memory that it holds for requests that have not come to their end, and for what
     /// its client said of itself and of the keys that it watches.
     pub fn held_bytes(&self) -> usize {
         let queue = self.queue.as_ref().map_or(0, |queue| queue.bytes);
         let waits = self.waits.as_ref().map_or(0, |waits| waits.bytes);
-        self.parser.held_bytes() + queue + waits + self.watched.bytes + self.name.len()
+        let subscribed = self.subscriber.as_ref().map_or(0, Subscriber::held_bytes);
+        self.parser.held_bytes() + queue + waits + subscribed + self.watched.bytes + self.name.len()
     }
 
     /// Answers the requests at the front of `input`. What was written the time before was sent.
@@ -159,6 +172,15 @@ impl Session {
         let _ = self.whole.set(0);
         let limits = &self.shared.options.limits;
         let (reply_bytes, value_bytes) = (limits.reply_bytes, limits.value_bytes);
+        if self.is_lost() {
+            return Served { consumed: input.len(), then: Then::Close };
+        }
+        // No message comes between the parts of a reply.
+        if let Some(subscriber) = self.subscriber.as_ref().filter(|_| self.long.is_none())
+            && subscriber.take(out, reply_bytes)
+        {
+            return Served { consumed: 0, then: Then::Write };
+        }
         let mut consumed = 0;
         let mut parser = std::mem::take(&mut self.parser);
         let then = loop {
@@ -167,6 +189,8 @@ impl Session {
             }
             let rest = &input[consumed..];
             match parser.front(rest, value_bytes) {
+                // Who has subscribed waits for messages as well.
+                Front::Incomplete if self.subscriptions() > 0 => break Then::Wait(None),
                 Front::Incomplete => break Then::Read,
                 Front::Wrong(why) => {
                     Reply::to(out, self.three).error(&format!("ERR {why}"));
@@ -251,10 +275,16 @@ impl Session {
             return Reply::to(out, self.three).error("NOAUTH Authentication required.");
         }
         let start = out.len();
-        let at_once = if known { None } else { self.at_once(args, out) };
+        let refused =
+            !self.three && self.subscriptions() > 0 && !greeting::is_for_subscribers(name);
+        let at_once = if known || refused { None } else { self.at_once(args, out) };
         let begun = Instant::now();
         let done = at_once.unwrap_or_else(|| {
-            let asked = asked(found, args);
+            let asked = match asked(found, args) {
+                Ok(_) if refused => Err(only_for_subscribers(args)),
+                Err(_) if refused && is_at_once(name) => Err(only_for_subscribers(args)),
+                asked => asked,
+            };
             match (&mut self.queue, asked) {
                 (Some(queue), Err(failure)) => {
                     queue.refused = true;
@@ -420,8 +450,21 @@ fn asked(found: Option<&'static Command>, args: &[&[u8]]) -> Outcome<Asked> {
     if !takes(arity, args.len()) {
         return Err(wrong_number(args[0]));
     }
-    check_subcommand(args)?;
+    if has_subcommands(args[0]) {
+        full_name(args)?;
+    }
     Ok(asked)
+}
+
+fn only_for_subscribers(args: &[&[u8]]) -> Failure {
+    let name = match full_name(args) {
+        Ok(name) => name,
+        Err(failure) => return failure,
+    };
+    Failure::Text(format!(
+        "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+         are allowed in this context"
+    ))
 }
 
 fn unknown(args: &[&[u8]]) -> Failure {

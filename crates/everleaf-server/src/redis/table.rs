@@ -3,8 +3,8 @@
 use super::call::{Call, Failure, Outcome, is, wrong_number};
 use super::number::integer;
 use super::{
-    algebra, bits, blocking, dump, hashes, keys, lists, random, ranges, scanning, server, sets,
-    settings, slowlog, sorted_sets, sorting, strings,
+    algebra, bits, blocking, dump, hashes, keys, lists, pubsub, random, ranges, scanning, server,
+    sets, settings, slowlog, sorted_sets, sorting, strings,
 };
 
 /// Which arguments are keys.
@@ -196,9 +196,9 @@ commands! {
     "pexpire" -3 First true keys::pexpire_in;
     "pexpireat" -3 First true keys::pexpire_at;
     "pexpiretime" 2 First false keys::pexpiretime;
-    "ping" -1 None false server::ping;
     "psetex" 4 First true strings::psetex;
     "pttl" 2 First false keys::pttl;
+    "pubsub" -2 None false pubsub::pubsub;
     "randomkey" 1 None false scanning::randomkey;
     "rename" 3 Two true keys::rename;
     "renamenx" 3 Two true keys::renamenx;
@@ -308,16 +308,20 @@ const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
     ("function", &[("flush", -2)]),
     ("memory", &[("help", 2), ("usage", -3)]),
     ("object", &[("encoding", 3), ("freq", 3), ("help", 2), ("idletime", 3), ("refcount", 3)]),
+    ("pubsub", &[("channels", -2), ("help", 2), ("numpat", 2), ("numsub", -2)]),
     ("slowlog", &[("get", -2), ("help", 2), ("len", 2), ("reset", 2)]),
 ];
 
-/// Refuses a second word that is not there, or that has another number of arguments.
-pub fn check_subcommand(args: &[&[u8]]) -> Outcome {
-    let (Some(name), Some(word)) = (args.first(), args.get(1)) else { return Ok(()) };
+/// The name of a command, with its second word if it has some. Refuses one that is not there, or
+/// that has another number of arguments.
+pub fn full_name(args: &[&[u8]]) -> Outcome<String> {
+    let name = args.first().copied().unwrap_or_default();
+    let small = || name.escape_ascii().to_string().to_ascii_lowercase();
+    let Some(word) = args.get(1) else { return Ok(small()) };
     let found = SUBCOMMANDS.iter().find(|(command, _)| is(name, command));
-    let Some((command, words)) = found else { return Ok(()) };
+    let Some((command, words)) = found else { return Ok(small()) };
     match words.iter().find(|(known, _)| is(word, known)) {
-        Some((_, arity)) if takes(*arity, args.len()) => Ok(()),
+        Some((known, arity)) if takes(*arity, args.len()) => Ok(format!("{command}|{known}")),
         Some((known, _)) => Err(wrong_number(format!("{command}|{known}").as_bytes())),
         None => Err(Failure::Text(format!(
             "ERR unknown subcommand '{}'. Try {} HELP.",
@@ -325,6 +329,11 @@ pub fn check_subcommand(args: &[&[u8]]) -> Outcome {
             command.to_ascii_uppercase()
         ))),
     }
+}
+
+/// Whether a command has second words.
+pub fn has_subcommands(name: &[u8]) -> bool {
+    SUBCOMMANDS.iter().any(|(command, _)| is(name, command))
 }
 
 /// Whether a command of this arity may have so many arguments, its name included.
@@ -370,7 +379,7 @@ mod tests {
             ("sort a STORE x LIMIT 0 1 STORE d", "ad"),
             ("sort a BY w_*", "Everything"),
             ("sort a GET w_*->f STORE d", "Everything"),
-            ("ping", "Nothing"),
+            ("echo a", "Nothing"),
             ("flushall", "Everything"),
         ] {
             assert_eq!(keys(line), found, "{line}");

@@ -56,6 +56,11 @@ impl Queue {
     }
 }
 
+/// Whether a command is done at once, also in a transaction.
+pub fn is_at_once(name: &[u8]) -> bool {
+    ["MULTI", "EXEC", "DISCARD", "WATCH", "QUIT", "RESET"].iter().any(|word| is(name, word))
+}
+
 impl Session {
     /// What is done at once, also in a transaction; none: it is something else.
     pub(super) fn at_once(&mut self, args: &[&[u8]], out: &mut Vec<u8>) -> Option<Outcome> {
@@ -109,9 +114,16 @@ impl Session {
     /// Does what waits, or nothing; the connection has selected what it had then.
     fn exec(&mut self, out: &mut Vec<u8>) -> Outcome {
         let before = (self.database, self.three, self.name.clone());
+        let subscribed = self.subscribed();
+        self.unsent = Some(Vec::new());
         let done = self.exec_queue(out);
+        let unsent = self.unsent.take().unwrap_or_default();
         if done.is_err() {
             (self.database, self.three, self.name) = before;
+            self.subscribe_to(&subscribed);
+            self.subscriber.iter().for_each(|subscriber| subscriber.speak(self.three));
+        } else {
+            self.send_unsent(&unsent);
         }
         done
     }

@@ -10,6 +10,7 @@ mod limits;
 mod memcached;
 mod noise;
 mod parts;
+mod pubsub;
 mod ranks;
 mod redis;
 mod restart;

@@ -59,7 +59,7 @@ impl Redis {
                 self.reader.read_exact(&mut bulk).unwrap();
                 reply.extend_from_slice(&bulk);
             }
-            b'*' | b'~' => (0..number).for_each(|_| self.reply(reply)),
+            b'*' | b'~' | b'>' => (0..number).for_each(|_| self.reply(reply)),
             b'%' => (0..2 * number).for_each(|_| self.reply(reply)),
             _ => {}
         }
