@@ -83,6 +83,7 @@ mod log;
 pub mod memcached;
 mod net;
 mod options;
+mod random;
 pub mod redis;
 mod shared;
 

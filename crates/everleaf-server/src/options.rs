@@ -116,6 +116,9 @@ pub struct ServeOptions {
     pub memcached_users: Option<Users>,
     /// What clients may ask for.
     pub limits: Limits,
+    /// Bytes of the pool beyond which the keys are evicted that were not used for longest, about;
+    /// none: nothing is evicted, and a full pool refuses what is written.
+    pub evict: Option<u64>,
     /// How long a connection may wait for its client to send something; none: for ever.
     pub idle: Option<Duration>,
 }
@@ -129,6 +132,7 @@ impl Default for ServeOptions {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             memcached_users: None,
             limits: Limits::default(),
+            evict: None,
             idle: None,
         }
     }

@@ -1,6 +1,5 @@
 //! What all connections of a server share.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use everleaf::Error;
 
 use crate::data::{Database, Work};
 use crate::options::ServeOptions;
+use crate::random::Random;
 
 /// A number that only grows, until it is reset.
 #[derive(Debug, Default)]
@@ -238,7 +238,7 @@ pub struct Shared {
     pub(crate) channels: crate::redis::Channels,
     /// Commands that took long.
     pub(crate) slowlog: crate::redis::Slowlog,
-    random: AtomicU64,
+    random: Random,
     /// When it began.
     pub began: Instant,
 }
@@ -259,18 +259,14 @@ impl Shared {
             cursors: crate::redis::Cursors::default(),
             channels: crate::redis::Channels::default(),
             slowlog: crate::redis::Slowlog::default(),
-            random: AtomicU64::new(RandomState::new().hash_one(0)),
+            random: Random::default(),
             began: Instant::now(),
         })
     }
 
-    /// A number below `limit`, which is not 0, that no client can foretell.
+    /// A number below `limit` that no client can foretell.
     pub(crate) fn random_below(&self, limit: u64) -> u64 {
-        // Steps of the golden ratio, mixed (splitmix64).
-        let mut bits = self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)) % limit
+        self.random.below(limit)
     }
 
     /// The lines of memcached's `stats`.
@@ -312,12 +308,12 @@ impl Shared {
             ("auth_errors", c.refused_authentications.get()),
             ("bytes_read", c.bytes_read.get()),
             ("bytes_written", c.bytes_written.get()),
-            ("limit_maxbytes", store.max_bytes),
+            ("limit_maxbytes", self.data.evicts_beyond().unwrap_or(u64::MAX).min(store.max_bytes)),
             ("threads", self.options.threads as u64),
             ("bytes", store.used_bytes),
             ("curr_items", Work::new(&self.data, self.data.now_ms()).count_keys(0)?),
             ("total_items", c.sets.get()),
-            ("evictions", 0),
+            ("evictions", self.data.evicted()),
         ];
         let mut lines = vec![("version", crate::memcached::VERSION.to_owned())];
         lines.extend(numbers.map(|(name, number)| (name, number.to_string())));
@@ -333,7 +329,10 @@ impl Shared {
             ("num_threads", self.options.threads.to_string()),
             ("idle_timeout", self.settings.idle_seconds().to_string()),
             ("cas_enabled", "yes".to_owned()),
-            ("evictions", "off".to_owned()),
+            (
+                "evictions",
+                if self.data.evicts_beyond().is_some() { "on" } else { "off" }.to_owned(),
+            ),
             ("flush_enabled", "yes".to_owned()),
             ("dump_enabled", "yes".to_owned()),
             ("binding_protocol", "ascii".to_owned()),

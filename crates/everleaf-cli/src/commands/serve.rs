@@ -54,6 +54,17 @@ pub struct Args {
     /// Connections at a time.
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
     max_connections: usize,
+    /// Evict the keys that were not used for longest, about, where the pool has more than S bytes
+    /// or is full, instead of refusing what is written.
+    #[arg(
+        long,
+        value_name = "S",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "18446744073709551615",
+        value_parser = parse_size
+    )]
+    evict: Option<u64>,
     /// Close a connection whose client sends nothing for so long, also in the middle of a request;
     /// one that is slow in reading is not idle. 0: never.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
@@ -109,6 +120,7 @@ pub fn run(args: Args) -> Outcome {
             connections: args.max_connections,
             ..Limits::default()
         },
+        evict: args.evict,
         idle: (args.timeout > 0).then(|| Duration::from_secs(args.timeout)),
         ..ServeOptions::default()
     };

@@ -14,6 +14,7 @@ use everleaf::{Clock, Error, OpenOptions, Store, Tree};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::counts::Counts;
+use super::evict::Eviction;
 use super::flush::Flushes;
 use super::picture::LastPicture;
 use super::ranks::Ranks;
@@ -41,6 +42,7 @@ pub struct Database {
     pub(super) counts: Counts,
     pub(super) picture: LastPicture,
     pub(super) ranks: Ranks,
+    pub(super) eviction: Eviction,
     whole: ShardedLock<()>,
     stripes: Box<[Mutex<()>]>,
     changes: Box<[AtomicU64]>,
@@ -76,7 +78,7 @@ pub enum Held<'d> {
     All(ShardedLockWriteGuard<'d, ()>),
 }
 
-fn hash(row: &[u8]) -> usize {
+pub(super) fn hash(row: &[u8]) -> usize {
     use std::hash::Hasher;
     let mut hasher = rustc_hash::FxHasher::default();
     hasher.write(row);
@@ -109,6 +111,7 @@ impl Database {
             counts: Counts::open(&tree)?,
             picture: LastPicture::default(),
             ranks: Ranks::default(),
+            eviction: Eviction::default(),
             whole: ShardedLock::new(()),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
@@ -224,6 +227,21 @@ impl Database {
         Held::Keys(shared, stripes.into_iter().map(|at| self.stripes[at].lock()).collect())
     }
 
+    /// Locks a key without waiting, unless one of these locks is its own; false: others have it.
+    /// The caller shares `whole`, or has it.
+    pub(super) fn try_lock<'d>(
+        &'d self,
+        row: &[u8],
+        locks: &mut Vec<(usize, MutexGuard<'d, ()>)>,
+    ) -> bool {
+        let at = stripe(row);
+        if locks.iter().all(|(locked, _)| *locked != at) {
+            let Some(lock) = self.stripes[at].try_lock() else { return false };
+            locks.push((at, lock));
+        }
+        true
+    }
+
     /// Keeps every other writer out.
     pub fn lock_all(&self) -> Held<'_> {
         Held::All(self.whole.write().unwrap_or_else(std::sync::PoisonError::into_inner))
@@ -250,6 +268,7 @@ impl Database {
     /// # Errors
     /// Damage.
     pub fn show<R>(&self, row: &[u8], show: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Error> {
+        self.eviction.touch(row);
         self.tree.get_with(row, show)
     }
 
@@ -258,6 +277,7 @@ impl Database {
     /// # Errors
     /// Damage.
     pub fn read_many(&self, rows: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        rows.iter().for_each(|row| self.eviction.touch(row));
         self.tree.get_many(rows)
     }
 

@@ -65,6 +65,13 @@ impl LastPicture {
         self.0.read().expires.get(usize::from(database)).copied().unwrap_or(0)
     }
 
+    /// As [`place`](LastPicture::place), of all databases.
+    pub fn any_place(&self, below: &mut dyn FnMut(u64) -> u64) -> Option<(Vec<u8>, u64)> {
+        let picture = self.0.read();
+        let place = picture.places.get(below(picture.places.len().max(1) as u64) as usize)?;
+        Some((place.to_vec(), picture.apart))
+    }
+
     /// A row at random, and how many keys lie between it and the next one; none where no key of
     /// the database was seen. `below` draws a number below another one.
     pub fn place(&self, database: u8, below: &mut dyn FnMut(u64) -> u64) -> Option<(Vec<u8>, u64)> {

@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use everleaf::{Error, Key, OwnedKey, Scan};
 
@@ -28,6 +28,9 @@ const BATCHES: usize = 64;
 const FEW: usize = 100;
 /// The pause between two steps of the first round, and of one behind a round that found many.
 const SHORT_PAUSE: Duration = Duration::from_millis(2);
+
+/// The pause before it is looked again whether keys have to be evicted.
+const EVICTION_PAUSE: Duration = Duration::from_millis(20);
 
 /// The thread that sweeps; it ends when this is dropped.
 pub struct Sweeper {
@@ -60,19 +63,27 @@ impl Sweeper {
         let data = Arc::downgrade(data);
         let thread = std::thread::spawn(move || {
             let (mut round, mut next) = (Round::default(), Duration::ZERO);
-            let mut is_urgent = true;
+            let (mut is_urgent, mut looked) = (true, Instant::now());
             while matches!(stopped.recv_timeout(next), Err(RecvTimeoutError::Timeout)) {
                 let Some(data) = Weak::upgrade(&data) else { return };
                 // What fails here fails for the next writer too, which gets the error.
                 if !data.count_some().unwrap_or(true) {
                     continue;
                 }
+                if looked.elapsed() > EVICTION_PAUSE {
+                    let _ = data.evict_excess(); // A write that finds no room says so.
+                    looked = Instant::now();
+                }
                 match data.sweep_step(&mut round) {
                     Ok(false) => {}
                     Ok(true) => is_urgent = std::mem::take(&mut round).found_many(),
                     Err(_) => (round, is_urgent) = (Round::default(), false),
                 }
-                next = if is_urgent { SHORT_PAUSE.min(pause) } else { pause };
+                next = match data.evicts_beyond() {
+                    _ if is_urgent => SHORT_PAUSE.min(pause),
+                    Some(_) => EVICTION_PAUSE.min(pause),
+                    None => pause,
+                };
             }
         });
         Self { stop: Some(stop), thread: Some(thread) }

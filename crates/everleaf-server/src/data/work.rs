@@ -19,6 +19,9 @@ pub(super) type Pending = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 /// A row, and what was pending of it.
 type Before = (Vec<u8>, Option<Option<Vec<u8>>>);
 
+/// Batches of keys that are evicted for one write, before it is refused.
+const EVICTIONS: usize = 64;
+
 /// Writes that are not done yet. Its maker holds the locks of the keys.
 pub struct Work<'d> {
     /// What is worked on.
@@ -239,13 +242,36 @@ impl<'d> Work<'d> {
     /// # Errors
     /// [`Error::is_full`], damage: nothing was written.
     pub fn commit(&mut self) -> Result<(), Error> {
-        self.commit_with(|work, pending| match work.write(pending) {
-            Err(error) if error.is_full() => match work.without_marks(pending)? {
-                Some(instead) => work.write(&instead),
+        self.commit_with(|work, pending| {
+            let mut done = work.write_or_mark(pending);
+            for _ in 0..EVICTIONS {
+                match &done {
+                    Err(error) if error.is_full() && work.data.evict_for(pending)? => {
+                        done = work.write_or_mark(pending);
+                    }
+                    _ => break,
+                }
+            }
+            done
+        })
+    }
+
+    /// The same without eviction.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn commit_once(&mut self) -> Result<(), Error> {
+        self.commit_with(Self::write_or_mark)
+    }
+
+    fn write_or_mark(&self, pending: &Pending) -> Result<Growth, Error> {
+        match self.write(pending) {
+            Err(error) if error.is_full() => match self.without_marks(pending)? {
+                Some(instead) => self.write(&instead),
                 None => Err(error),
             },
             done => done,
-        })
+        }
     }
 
     /// The same for the sweep, which has its own way where there is no room.

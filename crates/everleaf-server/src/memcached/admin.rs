@@ -29,7 +29,7 @@ pub fn serve<'i>(
         b"verbosity" => verbosity(request, out),
         b"flush_all" => flush_all(session, request, out),
         b"stats" => stats(session, request, out),
-        b"cache_memlimit" => memory_limit(request, out),
+        b"cache_memlimit" => memory_limit(session, request, out),
         b"lru_crawler" => crawler(session, request, out),
         b"lru" => request.reply(b"ERROR there are no LRU queues\r\n", out),
         b"slabs" => slabs(request, out),
@@ -91,19 +91,21 @@ fn flush(
     }
 }
 
-/// The room is the pool's, which `everleaf create --max-size` limits.
-fn memory_limit<'i>(mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
-    match request.words.next().map(unsigned) {
-        None => request.reply(b"ERROR\r\n", out),
-        Some(None) => request.reply(BAD_LINE, out),
-        Some(Some(..8)) => {
-            request.reply(b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n", out)
+/// The room is the pool's, which `everleaf create --max-size` limits; where keys are evicted, they
+/// are beyond this limit.
+fn memory_limit<'i>(session: &Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
+    let data = &session.shared.data;
+    let reply: &[u8] = match (request.words.next().map(unsigned), data.evicts_beyond()) {
+        (None, _) => b"ERROR\r\n",
+        (Some(None), _) => BAD_LINE,
+        (Some(Some(..8)), _) => b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n",
+        (Some(Some(mebibytes)), Some(_)) => {
+            data.evict_beyond(mebibytes.saturating_mul(1 << 20));
+            b"OK\r\n"
         }
-        Some(_) => request.reply(
-            b"MEMLIMIT_ADJUST_FAILED the limit is the pool's, which create --max-size sets\r\n",
-            out,
-        ),
-    }
+        _ => b"MEMLIMIT_ADJUST_FAILED the limit is the pool's, which create --max-size sets\r\n",
+    };
+    request.reply(reply, out)
 }
 
 fn slabs<'i>(mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {

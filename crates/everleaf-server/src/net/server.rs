@@ -67,6 +67,9 @@ impl Server {
         if options.memcached.is_empty() && options.redis.is_empty() {
             return Err(ServeError::NoAddress);
         }
+        if let Some(bytes) = options.evict {
+            data.evict_beyond(bytes);
+        }
         allow_files(options.limits.connections as u64);
         let shared = Shared::new(data, options);
         let (stop, stopped) = watch::channel(false);

@@ -7,6 +7,7 @@ use everleaf::DurabilityMode;
 
 use super::VERSION;
 use super::call::{Call, Failure, Outcome, SYNTAX, is};
+use super::settings::eviction_policy;
 use super::table::{COMMANDS, Command, Keys, find};
 use crate::data::DATABASES;
 
@@ -119,6 +120,7 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
     let mut text = String::new();
     let shared = call.shared;
     let store = shared.data.store().statistics()?;
+    let max_bytes = shared.data.evicts_beyond().unwrap_or(u64::MAX).min(store.max_bytes);
     let mut section = |name: &str, lines: &[(&str, String)]| {
         if wanted(name) {
             // Writing to a string does not fail.
@@ -150,8 +152,8 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
         "Memory",
         &[
             ("used_memory", store.used_bytes.to_string()),
-            ("maxmemory", store.max_bytes.to_string()),
-            ("maxmemory_policy", "noeviction".to_owned()),
+            ("maxmemory", max_bytes.to_string()),
+            ("maxmemory_policy", eviction_policy(call).to_owned()),
         ],
     );
     section(
@@ -166,11 +168,12 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
     );
     let counters = shared.counters.all();
     let counters: Vec<_> = counters.iter().map(|(name, n)| (*name, n.to_string())).collect();
+    let evicted = ("evicted_keys", shared.data.evicted().to_string());
     let expired = ("expired_keys", shared.data.expired_keys.get().to_string());
     let (channels, patterns) = shared.channels.counts();
     let subscribed = [("pubsub_channels", channels), ("pubsub_patterns", patterns)];
     let subscribed = subscribed.map(|(name, count)| (name, count.to_string()));
-    section("Stats", &[&counters[..], &[expired], &subscribed].concat());
+    section("Stats", &[&counters[..], &[expired, evicted], &subscribed].concat());
     section("Replication", &[("role", "master".into()), ("connected_slaves", "0".into())]);
     section("Cluster", &[("cluster_enabled", "0".to_owned())]);
     if wanted("Keyspace") {

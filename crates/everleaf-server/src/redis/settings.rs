@@ -48,6 +48,11 @@ const CHANGEABLE: &[Changeable] = &[
     },
 ];
 
+/// What Redis calls the choice of the keys that are evicted.
+pub fn eviction_policy(call: &Call<'_, '_, '_>) -> &'static str {
+    if call.shared.data.evicts_beyond().is_some() { "allkeys-lru" } else { "noeviction" }
+}
+
 fn settings(call: &Call<'_, '_, '_>) -> Vec<(&'static str, String)> {
     let settings = &call.shared.settings;
     vec![
@@ -56,8 +61,16 @@ fn settings(call: &Call<'_, '_, '_>) -> Vec<(&'static str, String)> {
         ("appendfsync", "no".to_owned()),
         ("databases", DATABASES.to_string()),
         ("maxclients", settings.connections.load(Relaxed).to_string()),
-        ("maxmemory", "0".to_owned()),
-        ("maxmemory-policy", "noeviction".to_owned()),
+        (
+            "maxmemory",
+            call.shared
+                .data
+                .evicts_beyond()
+                .filter(|limit| *limit < u64::MAX)
+                .unwrap_or(0)
+                .to_string(),
+        ),
+        ("maxmemory-policy", eviction_policy(call).to_owned()),
         ("proto-max-bulk-len", call.shared.options.limits.value_bytes.to_string()),
         ("slowlog-log-slower-than", settings.slow_micros.load(Relaxed).to_string()),
         ("slowlog-max-len", settings.slow_entries.load(Relaxed).to_string()),

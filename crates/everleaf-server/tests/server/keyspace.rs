@@ -12,13 +12,18 @@ use tempfile::TempDir;
 pub struct Pool {
     folder: TempDir,
     clock: Clock,
-    shared: Arc<Shared>,
+    pub shared: Arc<Shared>,
 }
 
 impl Pool {
     pub fn new() -> Self {
+        Self::of(1 << 30)
+    }
+
+    /// One that has at most so many bytes.
+    pub fn of(max_bytes: u64) -> Self {
         let (folder, clock) = (tempfile::tempdir().unwrap(), Clock::manual(1_700_000_000_000));
-        let create = CreateOptions::new().size_bytes(4 << 20).max_size_bytes(1 << 30);
+        let create = CreateOptions::new().size_bytes(4 << 20).max_size_bytes(max_bytes);
         let create = create.clock(clock.clone()).durability(DurabilityMode::Process);
         create.create(folder.path().join("a.pool")).unwrap().close().unwrap();
         let shared = shared(folder.path().join("a.pool"), &clock);
@@ -77,7 +82,7 @@ impl Client {
     }
 
     /// DBSIZE of two databases is what KEYS shows of them, which reads them.
-    fn check(&mut self) {
+    pub fn check(&mut self) {
         for database in [1, 0] {
             self.ask(&format!("SELECT {database}"));
             let keys = self.ask("KEYS *");

@@ -4,6 +4,7 @@
 mod blocking;
 mod cases;
 mod common;
+mod evict;
 mod flush;
 mod keyspace;
 mod limits;

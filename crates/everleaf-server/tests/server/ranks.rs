@@ -159,7 +159,7 @@ fn list_step(client: &mut Client, model: &mut Vec<String>, (what, a, b): Step) {
         }
         _ => {
             let end = (at + 5).min(elements);
-            assert_eq!(strings(&client.ask(&format!("LINDEX l {at}"))), [element.clone()]);
+            assert_eq!(strings(&client.ask(&format!("LINDEX l {at}"))), [&element[..]]);
             let shown = client.ask(&format!("LRANGE l {at} {}", at + 4));
             assert_eq!(strings(&shown), model[at..end]);
             assert_eq!(client.number(&format!("LPOS l {element}")), first);
