@@ -1,7 +1,7 @@
 //! get, set, incr, delete, touch and their like.
 
 use super::items::{self, Counted, Counting, Mode, Stored, Storing};
-use super::parse::{MAX_KEY_BYTES, Words, expiry, signed, unsigned};
+use super::parse::{MAX_KEY_BYTES, Words, expiry, length as length_of, signed, unsigned};
 use super::session::{Block, Request, Session, Taken, failed};
 use crate::data::Header;
 
@@ -126,15 +126,12 @@ pub fn store<'i>(
     let quiet = is_quiet(request.words.next());
     let numbers = (unsigned(flags).and_then(|f| u32::try_from(f).ok()), signed(time));
     let compare = compare.flatten().map(unsigned);
-    let (Some(flags), Some(time), Some(length)) = (numbers.0, numbers.1, signed(length)) else {
+    let (Some(flags), Some(time), Some(length)) = (numbers.0, numbers.1, length_of(length)) else {
         return request.reply(BAD_LINE, out);
     };
     if key.len() > MAX_KEY_BYTES || compare == Some(None) {
         return request.reply(BAD_LINE, out);
     }
-    let Ok(length) = u64::try_from(length) else {
-        return request.reply(b"CLIENT_ERROR bad data chunk\r\n", out);
-    };
     let row = items::row_of(key);
     let (body, taken) = match session.block(&request, length, out) {
         Block::Body(body, taken) => (body, taken),
@@ -228,10 +225,11 @@ pub fn delete<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec
     const USAGE: &[u8] =
         b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
     let Some(key) = request.words.next() else { return request.reply(b"ERROR\r\n", out) };
-    let further = [(); 3].map(|()| request.words.next());
-    let quiet = match further {
+    let quiet = match [(); 3].map(|()| request.words.next()) {
         [None, ..] | [Some(b"0"), None, _] => false,
         [Some(b"noreply"), None, _] | [Some(b"0"), Some(b"noreply"), None] => true,
+        [_, _, Some(_)] => return request.reply(b"ERROR\r\n", out),
+        [_, Some(b"noreply"), _] => return request.done(), // What is wrong is not told either.
         _ => return request.reply(USAGE, out),
     };
     if key.len() > MAX_KEY_BYTES {

@@ -40,7 +40,7 @@ pub struct Storing<'i> {
     pub compare: Option<u64>,
     /// The CAS number that it gets, if a client chose one.
     pub cas: Option<u64>,
-    /// A CAS number that is too small makes it stale instead of refusing it.
+    /// A CAS number that is too small makes it stale instead of refusing it, unless it is joined.
     pub invalidate: bool,
     /// Appending to nothing stores it, to expire then.
     pub vivify: Option<Option<u64>>,
@@ -161,7 +161,7 @@ pub fn store(
         match old {
             None => return Ok(Stored::NotFound),
             Some(old) if old.cas == compare => {}
-            Some(old) if storing.invalidate && compare < old.cas => {
+            Some(old) if storing.invalidate && compare < old.cas && !joins => {
                 // The time stays, and who was told to make it anew still is to.
                 (stale, won, expires_ms) = (true, old.won, old.expires_ms);
             }

@@ -6,7 +6,7 @@ use everleaf::Error;
 
 use super::flags::{Flags, MetaKey};
 use super::items::{self, Counted, Counting, Mode, Stored, Storing};
-use super::parse::{expiry, unsigned};
+use super::parse::{expiry, length};
 use super::session::{Block, Request, Session, Taken, failed};
 use crate::data::{Database, HEADER_BYTES, Header, Kind, Work};
 
@@ -362,7 +362,7 @@ fn set<'i>(
     mut request: Request<'i>,
     out: &mut Vec<u8>,
 ) -> Taken {
-    let length = request.words.next().and_then(unsigned);
+    let length = request.words.next().and_then(length);
     let Some(length) = length else {
         return request.reply(BAD_LINE, out);
     };

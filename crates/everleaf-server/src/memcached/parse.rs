@@ -111,6 +111,12 @@ pub fn unsigned(word: &[u8]) -> Option<u64> {
     })
 }
 
+/// The length of a value: what is greater than memcached's is none.
+pub fn length(word: &[u8]) -> Option<u64> {
+    const LONGEST: u64 = i32::MAX as u64 - 2;
+    unsigned(word).filter(|length| *length <= LONGEST)
+}
+
 /// A number with or without a sign.
 pub fn signed(word: &[u8]) -> Option<i64> {
     match word {

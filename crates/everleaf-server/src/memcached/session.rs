@@ -8,7 +8,7 @@ use super::items::{self, Storing};
 use super::parse::{Front, Search, Words};
 use super::{admin, classic, meta};
 use crate::log::log;
-use crate::net::{Served, Then};
+use crate::net::{Served, Then, is_http};
 use crate::shared::Shared;
 
 /// The first byte of a request of the binary protocol.
@@ -138,7 +138,8 @@ impl Session {
         }
     }
 
-    /// The first request must be a `set` of any key, whose value is a name and a password.
+    /// The first request must be a `set` of any key, whose value is a name and a password. The
+    /// connection stays until they are right.
     fn authenticate(
         &mut self,
         line: &[u8],
@@ -150,10 +151,19 @@ impl Session {
         const LIMIT: u64 = 1024;
         let mut words = Words::of(line);
         let (command, length) = (words.next(), words.nth(3).and_then(super::parse::unsigned));
-        let Some(length) = length.filter(|l| command == Some(b"set") && *l <= LIMIT) else {
+        let Some(length) = length.filter(|_| command == Some(b"set")) else {
+            let last = Words::of(line).last().unwrap_or_default();
+            if is_http(command.unwrap_or_default(), last) {
+                log("warning", "memcached", &[("closed", "a request of HTTP")]);
+                return Taken::Close;
+            }
             out.extend_from_slice(b"CLIENT_ERROR unauthenticated\r\n");
-            return Taken::Close;
+            return Taken::Request(line_bytes);
         };
+        if length > LIMIT {
+            out.extend_from_slice(b"CLIENT_ERROR unauthenticated\r\n");
+            return Taken::Close; // What follows is no request.
+        }
         let length = length as usize;
         let Some(block) = behind.get(..length + 2) else {
             self.wanted = line_bytes + length + 2;
@@ -161,14 +171,20 @@ impl Session {
         };
         self.shared.counters.authentications.add(1);
         let users = self.shared.options.memcached_users.as_ref();
-        if block.ends_with(b"\r\n") && users.is_some_and(|users| users.know(&block[..length])) {
+        let (given, end) = block.split_at(length);
+        let said: &[u8] = if end != b"\r\n" {
+            b"CLIENT_ERROR bad command line termination\r\n"
+        } else if users.is_some_and(|users| users.know(given)) {
             self.authenticated = true;
-            out.extend_from_slice(b"STORED\r\n");
-            return Taken::Request(line_bytes + length + 2);
-        }
-        self.shared.counters.refused_authentications.add(1);
-        out.extend_from_slice(b"CLIENT_ERROR authentication failure\r\n");
-        Taken::Close
+            b"STORED\r\n"
+        } else if Words::of(given).count() < 2 {
+            b"CLIENT_ERROR bad authentication token format\r\n"
+        } else {
+            b"CLIENT_ERROR authentication failure\r\n"
+        };
+        self.shared.counters.refused_authentications.add(u64::from(!self.authenticated));
+        out.extend_from_slice(said);
+        Taken::Request(line_bytes + length + 2)
     }
 
     /// The bytes of a value behind a line.

@@ -6,6 +6,7 @@ use everleaf::Clock;
 use everleaf_server::Limits;
 
 use crate::common::{Client, Served, options};
+use crate::stock;
 
 #[test]
 fn half_requests_wait_for_their_other_half() {
@@ -171,11 +172,31 @@ fn who_has_no_password_is_refused() {
         Clock::system(),
     );
     let mut client = served.memcached();
-    client.send("get a\r\n");
+    client.send("POST / HTTP/1.1\r\nset x 0 0 10\r\nann secret\r\nset y 0 0 1\r\nx\r\n");
+    assert_eq!(client.rest(), b"");
+    client = served.memcached();
+    client.send("set x 0 0 1025\r\n");
     assert_eq!(client.rest(), b"CLIENT_ERROR unauthenticated\r\n");
-    let mut client = served.memcached();
-    client.send("set x 0 0 9\r\nann wrong\r\n");
-    assert_eq!(client.rest(), b"CLIENT_ERROR authentication failure\r\n");
-    let mut client = served.memcached();
-    client.ask("set x 0 0 10\r\nann secret\r\nget x\r\n", "STORED\r\nEND\r\n");
+    let stock = stock::memcached_with(&["-Y", file.to_str().unwrap()]);
+    let clients = stock.iter().map(|stock| Client::connect(stock.address));
+    for mut client in clients.chain([served.memcached()]) {
+        for (request, reply) in [
+            ("get a", "CLIENT_ERROR unauthenticated"),
+            ("mn", "CLIENT_ERROR unauthenticated"),
+            ("", "CLIENT_ERROR unauthenticated"),
+            ("quit", "CLIENT_ERROR unauthenticated"),
+            ("set x 0 0", "CLIENT_ERROR unauthenticated"),
+            ("set x 0 0 x", "CLIENT_ERROR unauthenticated"),
+            ("set x 0 0 9\r\nann wrong", "CLIENT_ERROR authentication failure"),
+            ("set x 0 0 10 noreply\r\nbob secret", "CLIENT_ERROR authentication failure"),
+            ("set x 0 0 3\r\nann", "CLIENT_ERROR bad authentication token format"),
+            ("set x 0 0 0\r\n", "CLIENT_ERROR bad authentication token format"),
+        ] {
+            client.ask(format!("{request}\r\n"), format!("{reply}\r\n"));
+        }
+        let termination = "CLIENT_ERROR bad command line termination\r\n";
+        client.ask("set x 0 0 8\r\nann secret", termination);
+        client.ask("set x 0 0 10\r\nann secret\r\n", "STORED\r\n");
+        client.ask("get y\r\n", "END\r\n");
+    }
 }

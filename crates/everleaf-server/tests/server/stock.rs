@@ -47,7 +47,13 @@ fn start(program: &str, arguments: &[&str]) -> Option<Stock> {
 
 /// memcached.
 pub fn memcached() -> Option<Stock> {
-    start("memcached", &["-l", "127.0.0.1", "-U", "0", "-u", "root", "-p"])
+    memcached_with(&[])
+}
+
+/// memcached with options.
+pub fn memcached_with(options: &[&str]) -> Option<Stock> {
+    let plain = ["-l", "127.0.0.1", "-U", "0", "-u", "root"];
+    start("memcached", &[&plain, options, &["-p"]].concat())
 }
 
 /// Redis, which keeps nothing.
