@@ -4,8 +4,9 @@
 //! connection) · `greeting` (what is about the connection) · `transaction` (MULTI and EXEC) ·
 //! `table` (the commands that there are) · `call` (one command at work) · `long` (replies in parts)
 //! · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges` `algebra` `lists`
-//! `blocking` `sorting` `random` (commands about keys) · `dump` (keys as bytes) · `server`
-//! `settings` `slowlog` (commands about the server) · `number` `glob` (forms that arguments have).
+//! `blocking` `sorting` `random` (commands about keys) · `dump` (keys as bytes) · `pubsub`
+//! (messages) · `server` `settings` `slowlog` (commands about the server) · `number` `glob` (forms
+//! that arguments have).
 //!
 //! What differs from Redis:
 //! * scripts, streams, geographic and probabilistic types, clusters and replication are not there:

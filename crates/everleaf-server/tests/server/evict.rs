@@ -34,7 +34,7 @@ fn a_full_pool_refuses_nothing_and_keeps_what_is_used() {
     let sweeper = pool.shared.data.sweep(Duration::from_millis(5));
     let (used, all) = fill(&pool, 20_000);
     drop(sweeper);
-    assert!(used > 90 && all < 50, "{used} of 100 used keys are there, {all} of all");
+    assert!(used > 2 * all && all < 50, "{used} of 100 used keys are there, {all} of all");
     let mut client = pool.client();
     client.check();
     assert!(client.number("DBSIZE") > 3000);
