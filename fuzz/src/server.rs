@@ -41,7 +41,7 @@ fn converse(input: &[u8], clock: &Clock, mut serve: impl FnMut(&[u8], &mut Vec<u
             out.clear();
             match served.then {
                 Then::Read | Then::Wait(_) => break,
-                Then::Write => {}
+                Then::Write | Then::Long => {}
                 Then::Close => return,
             }
         }
@@ -65,6 +65,6 @@ pub fn memcached(input: &[u8]) {
 pub fn redis(input: &[u8]) {
     let (shared, clock) = server();
     let mut session = redis::Session::new(Arc::clone(&shared));
-    converse(input, &clock, |input, out| session.serve(input, out));
+    converse(input, &clock, |input, out| session.serve_long(input, out));
     check(&shared);
 }

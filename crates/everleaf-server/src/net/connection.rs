@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use everleaf::Unsynced;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::{Notify, watch};
 
@@ -76,10 +77,17 @@ pub async fn run(
     let (mut input, mut out) = (Vec::new(), Vec::new());
     let mut room = shared.requests.part();
     let notify = session.notify();
-    let mut start = 0;
+    let (mut start, mut is_long) = (0, false);
     loop {
         let store = shared.data.store();
-        let (served, unsynced) = store.unsynced(|| session.serve(&input[start..], &mut out));
+        let (served, unsynced) = if std::mem::take(&mut is_long) {
+            let served;
+            (session, input, out, served) =
+                elsewhere(session, (input, start), out, &shared).await?;
+            served
+        } else {
+            store.unsynced(|| session.serve(&input[start..], &mut out))
+        };
         let Served { consumed, then } = served;
         if !syncer.durable(unsynced).await {
             return Ok(()); // No reply is sent that may not be true after a power failure.
@@ -94,7 +102,8 @@ pub async fn run(
         clear(&mut out);
         match then {
             Then::Close => return linger(stream).await,
-            Then::Write => {
+            Then::Write | Then::Long => {
+                is_long = then == Then::Long;
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -130,6 +139,23 @@ pub async fn run(
             _ = stop.changed() => {}
         }
     }
+}
+
+/// Serves on a thread that no other connection waits for.
+async fn elsewhere<S: Session>(
+    mut session: S,
+    (input, start): (Vec<u8>, usize),
+    mut out: Vec<u8>,
+    shared: &Arc<Shared>,
+) -> io::Result<(S, Vec<u8>, Vec<u8>, (Served, Unsynced))> {
+    let shared = Arc::clone(shared);
+    let serve = move || {
+        let store = shared.data.store();
+        let served = store.unsynced(|| session.serve_long(&input[start..], &mut out));
+        (session, input, out, served)
+    };
+    // A panic there ends the connection, as one here does.
+    tokio::task::spawn_blocking(serve).await.map_err(io::Error::other)
 }
 
 async fn notified(notify: Option<&Notify>) {

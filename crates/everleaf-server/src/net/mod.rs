@@ -33,6 +33,8 @@ pub enum Then {
     Wait(Option<Instant>),
     /// There is more to be answered once the replies were sent.
     Write,
+    /// The next request takes long: it is to be served by a thread that others do not wait for.
+    Long,
     /// The connection ends.
     Close,
 }
@@ -41,6 +43,11 @@ pub enum Then {
 pub trait Session: Send + 'static {
     /// Answers the requests at the front of `input`.
     fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served;
+
+    /// The same, also of requests that take long; else these are [left](Then::Long).
+    fn serve_long(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
+        self.serve(input, out)
+    }
 
     /// What tells that there is something to do though no bytes came; none: nothing ever does.
     fn notify(&self) -> Option<Arc<Notify>> {
@@ -68,6 +75,10 @@ pub fn is_http(first: &[u8], last: &[u8]) -> bool {
 impl Session for crate::redis::Session {
     fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
         Self::serve(self, input, out)
+    }
+
+    fn serve_long(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
+        Self::serve_long(self, input, out)
     }
 
     fn notify(&self) -> Option<Arc<Notify>> {

@@ -28,6 +28,8 @@ use crate::{Address, ServeError, ServeOptions, memcached, redis};
 const GRACE: Duration = Duration::from_secs(5);
 /// The pause after a connection could not be accepted, for want of file descriptors mostly.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Threads for requests that take long, of each thread that answers.
+const LONG_THREADS: usize = 2;
 /// The pause between two steps of the sweep.
 const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 
@@ -51,7 +53,8 @@ pub struct Server {
 }
 
 fn runtime() -> Result<Runtime, ServeError> {
-    Builder::new_current_thread().enable_all().build().map_err(ServeError::Thread)
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().max_blocking_threads(LONG_THREADS).build().map_err(ServeError::Thread)
 }
 
 impl Server {

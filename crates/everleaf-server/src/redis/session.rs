@@ -61,6 +61,8 @@ pub struct Session {
     waits: Option<Waits>,
     /// The request at the front takes long, and others come in between.
     goes_on: bool,
+    /// Requests that take long are left.
+    leaves_long: bool,
     /// Tells the connection that there is something to do.
     pub(super) notify: Arc<Notify>,
     /// What it has subscribed to.
@@ -69,6 +71,57 @@ pub struct Session {
     pub(super) unsent: Option<Vec<[Vec<u8>; 2]>>,
     /// The room of a reply that was made whole and is not sent.
     whole: Part,
+}
+
+/// Members that are read in about ten milliseconds.
+const MANY: u64 = 20_000;
+
+/// Whether a command, of so many words, reads all of a collection, or writes much of it.
+fn reads_all(name: &[u8], words: usize) -> bool {
+    const ALWAYS: &[&str] = &[
+        "COPY",
+        "DUMP",
+        "LINSERT",
+        "LPOS",
+        "LREM",
+        "LTRIM",
+        "MEMORY",
+        "SDIFF",
+        "SDIFFSTORE",
+        "SINTER",
+        "SINTERCARD",
+        "SINTERSTORE",
+        "SORT",
+        "SORT_RO",
+        "SUNION",
+        "SUNIONSTORE",
+        "ZDIFF",
+        "ZDIFFSTORE",
+        "ZINTER",
+        "ZINTERCARD",
+        "ZINTERSTORE",
+        "ZRANGESTORE",
+        "ZREMRANGEBYLEX",
+        "ZREMRANGEBYRANK",
+        "ZREMRANGEBYSCORE",
+        "ZUNION",
+        "ZUNIONSTORE",
+    ];
+    /// Those that do so with a count.
+    const COUNTED: &[&str] = &[
+        "HRANDFIELD",
+        "LMPOP",
+        "LPOP",
+        "RPOP",
+        "SPOP",
+        "SRANDMEMBER",
+        "ZMPOP",
+        "ZPOPMAX",
+        "ZPOPMIN",
+        "ZRANDMEMBER",
+    ];
+    let named = |names: &[&str]| names.iter().any(|other| is(name, other));
+    named(ALWAYS) || words > 2 && named(COUNTED)
 }
 
 /// A request that waits for a key.
@@ -126,6 +179,7 @@ impl Session {
             long: None,
             waits: None,
             goes_on: false,
+            leaves_long: false,
             subscriber: None,
             unsent: None,
             notify: Arc::default(),
@@ -167,8 +221,15 @@ impl Session {
         self.parser.held_bytes() + queue + waits + subscribed + self.watched.bytes + self.name.len()
     }
 
-    /// Answers the requests at the front of `input`. What was written the time before was sent.
+    /// Answers the requests at the front of `input`. What was written the time before was sent. One
+    /// that takes long is left.
     pub fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
+        self.leaves_long = true;
+        self.serve_long(input, out)
+    }
+
+    /// As [`serve`](Session::serve), but that a request that takes long is answered too.
+    pub fn serve_long(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
         let _ = self.whole.set(0);
         let limits = &self.shared.options.limits;
         let (reply_bytes, value_bytes) = (limits.reply_bytes, limits.value_bytes);
@@ -198,6 +259,9 @@ impl Session {
                 }
                 Front::Request(_) if self.waits_for_counts(parser.argument(rest, 0)) => {
                     break Then::Write;
+                }
+                Front::Request(_) if self.leaves_long && self.is_long(&parser, rest) => {
+                    break Then::Long;
                 }
                 Front::Request(bytes) => {
                     if let Some(waits) = &self.waits
@@ -233,7 +297,51 @@ impl Session {
             }
         };
         self.parser = parser;
+        self.leaves_long = false;
         Served { consumed, then }
+    }
+
+    /// Whether the request at the front takes long: one of those that read all of a collection, of
+    /// which there are many members, or a transaction that has such a one.
+    fn is_long(&self, parser: &Parser, input: &[u8]) -> bool {
+        let name = parser.argument(input, 0);
+        if self.long.is_some() || self.waits.is_some() || !self.authenticated {
+            return false;
+        }
+        match &self.queue {
+            None if reads_all(name, parser.len()) => {
+                let args: Vec<&[u8]> =
+                    (0..parser.len()).map(|at| parser.argument(input, at)).collect();
+                self.members_of(&args) > MANY
+            }
+            Some(queue) if is(name, "EXEC") => {
+                let all = queue.requests().filter(|args| reads_all(&args[0], args.len()));
+                let members = all.map(|args| {
+                    let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+                    self.members_of(&args)
+                });
+                members.fold(0, u64::saturating_add) > MANY
+            }
+            _ => false,
+        }
+    }
+
+    /// Members of the collections that a command names. What cannot be read is told by the command.
+    fn members_of(&self, args: &[&[u8]]) -> u64 {
+        let Some(command) = find(args[0]) else { return 0 };
+        let keys = match command.keys.of(args) {
+            Named::Keys(keys) => keys,
+            // SORT that looks at other keys.
+            Named::Everything => args.iter().skip(1).take(1).copied().collect(),
+            Named::Nothing => return 0,
+        };
+        let data = &self.shared.data;
+        let work = Work::new(data, data.now_ms());
+        let members = |key: &&[u8]| {
+            let found = work.header(&key_row(self.database, key)).ok().flatten();
+            found.and_then(|(_, collection)| collection).map_or(0, |collection| collection.members)
+        };
+        keys.iter().map(members).fold(0, u64::saturating_add)
     }
 
     /// Whether a command tells numbers of keys that are not counted yet: then some more are.

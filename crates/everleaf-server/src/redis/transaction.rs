@@ -39,6 +39,11 @@ struct Seen {
 }
 
 impl Queue {
+    /// The words of the requests.
+    pub(super) fn requests(&self) -> impl Iterator<Item = &Vec<Vec<u8>>> {
+        self.requests.iter().map(|(_, args)| args)
+    }
+
     /// Locks what the requests read and write, and what is watched: keys, or everything where a
     /// request names no keys.
     fn lock<'d>(&self, data: &'d Database, database: u8, watched: &Watched) -> Held<'d> {

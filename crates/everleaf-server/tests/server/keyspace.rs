@@ -59,7 +59,7 @@ fn shared_again(folder: &TempDir, clock: &Clock) -> Arc<Shared> {
     shared(folder.path().join("a.pool"), clock)
 }
 
-pub struct Client(redis::Session);
+pub struct Client(pub redis::Session);
 
 impl Client {
     pub fn ask(&mut self, line: &str) -> String {

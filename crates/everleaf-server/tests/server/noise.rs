@@ -151,7 +151,7 @@ fn replies(
             out.extend(some);
             match served.then {
                 Then::Close => return out,
-                Then::Write => continue,
+                Then::Write | Then::Long => continue,
                 Then::Read | Then::Wait(_) => break,
             }
         }

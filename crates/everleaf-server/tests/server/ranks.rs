@@ -1,6 +1,7 @@
 //! Ranks in large collections, which are counted in stretches: what they tell is what a plain list
 //! tells, whatever is written between.
 
+use everleaf_server::Then;
 use proptest::prelude::*;
 
 use crate::keyspace::{Client, Pool};
@@ -215,4 +216,22 @@ fn draws_from_a_large_set_are_of_all_of_it() {
         assert_eq!(popped.len(), MANY - left);
     }
     assert_eq!(client.ask("EXISTS s"), ":0\r\n");
+}
+
+#[test]
+fn what_takes_long_is_left_until_it_may_be_answered() {
+    let pool = Pool::new();
+    let mut client = pool.client();
+    for round in 0..10 {
+        fill(&mut client, "SADD s", |at| format!("{round}{at:04}"));
+    }
+    let request =
+        b"*2\r\n$5\r\nSCARD\r\n$1\r\ns\r\n*3\r\n$10\r\nSINTERCARD\r\n$1\r\n1\r\n$1\r\ns\r\n";
+    let (mut session, mut out) = (client.0, Vec::new());
+    let served = session.serve(request, &mut out);
+    assert_eq!((served.consumed, served.then), (22, Then::Long));
+    assert_eq!(out, b":30000\r\n");
+    let served = session.serve_long(&request[22..], &mut out);
+    assert_eq!((served.consumed, served.then), (request.len() - 22, Then::Read));
+    assert_eq!(out, b":30000\r\n:30000\r\n");
 }

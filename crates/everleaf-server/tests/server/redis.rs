@@ -526,3 +526,30 @@ fn the_number_of_clients_and_their_patience_can_be_changed() {
     assert_eq!(redis.ask("CONFIG SET maxclients 2 timeout 1"), "+OK\r\n");
     assert_eq!(Client::connect(address).rest(), b"");
 }
+
+/// A collection that is read to its end is read by another thread, and the replies keep their
+/// order; so does what the other connection of the only thread asks meanwhile.
+#[test]
+fn what_takes_long_is_answered_by_another_thread() {
+    let options = ServeOptions { threads: 1, ..redis_options() };
+    let served = Served::with(options, Clock::system());
+    let address = tcp(&served.server.redis_addresses()[0]);
+    let (mut redis, mut other) = (Redis::connect(address), Redis::connect(address));
+    let members = 30_000;
+    for some in (0..members).collect::<Vec<_>>().chunks(1000) {
+        let names: Vec<String> = some.iter().map(|at| format!("m{at:05}")).collect();
+        redis.ask(&format!("SADD s {}", names.join(" ")));
+        redis.ask(&format!("RPUSH l {}", names.join(" ")));
+    }
+    let pipeline = "SCARD s\r\nSINTERCARD 1 s\r\nLPOS l m29999\r\nMULTI\r\nLREM l 1 m20000\r\n\
+        SUNIONSTORE t s s\r\nEXEC\r\nLLEN l\r\n";
+    redis.stream.write_all(pipeline.as_bytes()).unwrap();
+    assert_eq!(other.ask("PING"), "+PONG\r\n");
+    let mut replies = Vec::new();
+    (0..8).for_each(|_| redis.reply(&mut replies));
+    let replies = String::from_utf8(replies).unwrap();
+    let expected = ":30000\r\n:30000\r\n:29999\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n\
+        :30000\r\n:29999\r\n";
+    assert_eq!(replies, expected);
+    assert_eq!(other.ask("SCARD t"), ":30000\r\n");
+}
