@@ -15,4 +15,5 @@ mod pubsub;
 mod ranks;
 mod redis;
 mod restart;
+mod ring;
 mod stock;

@@ -14,13 +14,13 @@ use crate::stock::{installed, python, redis_server, succeeds};
 const COMMANDS: &str = include_str!("redis.commands");
 
 /// A connection that reads whole replies.
-struct Redis {
+pub struct Redis {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
 }
 
 impl Redis {
-    fn connect(address: SocketAddr) -> Self {
+    pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let reader = BufReader::new(stream.try_clone().unwrap());
@@ -28,7 +28,7 @@ impl Redis {
     }
 
     /// The bytes of the reply to a line.
-    fn ask(&mut self, line: &str) -> String {
+    pub fn ask(&mut self, line: &str) -> String {
         self.stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
         let mut reply = Vec::new();
         self.reply(&mut reply);
@@ -36,7 +36,7 @@ impl Redis {
     }
 
     /// The bytes of the reply to words of any bytes.
-    fn ask_bytes(&mut self, words: &[&[u8]]) -> Vec<u8> {
+    pub fn ask_bytes(&mut self, words: &[&[u8]]) -> Vec<u8> {
         let mut request = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
             request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
