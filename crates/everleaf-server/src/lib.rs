@@ -28,7 +28,8 @@
 //! One thread accepts connections and gives each to one of the threads that answer, in turn. Each
 //! of these has a tokio runtime of its own, so a connection's state is touched by one thread and no
 //! work moves between threads. Calls of the store are short and do not wait for the network, so
-//! they are made right there. A last thread removes what expired or was deleted.
+//! they are made right there. A thread waits for syncs, one removes what expired or was deleted,
+//! and one answers who operates the server, if there is an address for it.
 //!
 //! # Requests and replies
 //! What one read brought is answered together: requests are taken from the front of the bytes until
@@ -73,7 +74,8 @@
 //! crash.
 //!
 //! Map of the folders: `data` (all calls of the store) · `memcached` · `redis` (the protocols) ·
-//! `net` (sockets and threads); and the files `shared` (counters) · `options` · `log` · `error`.
+//! `net` (sockets and threads) · `metrics` (for who operates it); and the files `shared` (counters)
+//! · `options` · `log` · `error`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -81,6 +83,7 @@ mod data;
 mod error;
 mod log;
 pub mod memcached;
+mod metrics;
 mod net;
 mod options;
 mod random;

@@ -108,6 +108,8 @@ pub struct ServeOptions {
     pub memcached: Vec<Address>,
     /// Where Redis' protocol is spoken.
     pub redis: Vec<Address>,
+    /// Where metrics and health are told by HTTP.
+    pub metrics: Vec<Address>,
     /// What Redis clients must name; none: nothing.
     pub redis_password: Option<Vec<u8>>,
     /// Threads that answer; at least 1.
@@ -128,6 +130,7 @@ impl Default for ServeOptions {
         Self {
             memcached: Vec::new(),
             redis: Vec::new(),
+            metrics: Vec::new(),
             redis_password: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             memcached_users: None,

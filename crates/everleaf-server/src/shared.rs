@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use everleaf::Error;
 
 use crate::data::{Database, Work};
+use crate::metrics::Metrics;
 use crate::options::ServeOptions;
 use crate::random::Random;
 
@@ -224,6 +225,8 @@ pub struct Shared {
     pub settings: Settings,
     /// What was done.
     pub counters: Counters,
+    /// How long it took.
+    pub(crate) metrics: Metrics,
     /// Connections that are open.
     pub open_connections: AtomicU64,
     /// Memory of requests that have not come to their end.
@@ -253,6 +256,7 @@ impl Shared {
             images: Room::of(limits.whole_bytes),
             data,
             settings: Settings::of(&options),
+            metrics: Metrics::new(options.threads),
             options,
             counters: Counters::default(),
             open_connections: AtomicU64::new(0),

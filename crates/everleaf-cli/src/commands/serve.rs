@@ -38,6 +38,9 @@ pub struct Args {
     /// Speak Redis' protocol here (RESP2 and RESP3).
     #[arg(long, value_name = "ADDR")]
     redis: Vec<Address>,
+    /// Tell metrics for Prometheus and the health here, by HTTP: /metrics and /health.
+    #[arg(long, value_name = "ADDR")]
+    metrics: Vec<Address>,
     /// Threads that answer [default: the number of processors].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -113,6 +116,7 @@ pub fn run(args: Args) -> Outcome {
     let options = ServeOptions {
         memcached: args.memcached,
         redis: args.redis,
+        metrics: args.metrics,
         redis_password: args.password_file.as_deref().map(password).transpose()?,
         memcached_users: users.map_err(Failure::failed)?,
         limits: Limits {
@@ -146,6 +150,9 @@ pub fn run(args: Args) -> Outcome {
     }
     for address in server.redis_addresses() {
         complain(&format!("redis at {address}, durability {mode}"));
+    }
+    for address in server.metrics_addresses() {
+        complain(&format!("metrics at {address}"));
     }
     let signal = signals.forever().next().and_then(signal_name).unwrap_or("a signal");
     complain(&format!("{signal}: closing"));

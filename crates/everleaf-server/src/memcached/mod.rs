@@ -23,5 +23,34 @@ mod session;
 pub use authentication::{Users, same_bytes};
 pub use session::Session;
 
+/// Names under which the time of requests is counted, the more frequent first; what has none of its
+/// own is the last.
+pub const COMMANDS: &[&str] = &[
+    "get",
+    "set",
+    "mg",
+    "ms",
+    "gets",
+    "md",
+    "ma",
+    "mn",
+    "me",
+    "delete",
+    "incr",
+    "decr",
+    "touch",
+    "add",
+    "cas",
+    "replace",
+    "append",
+    "prepend",
+    "gat",
+    "gats",
+    "flush_all",
+    "stats",
+    "version",
+    "other",
+];
+
 /// What `version` tells: clients look at the numbers to learn which commands there are.
 pub const VERSION: &str = concat!("1.6.18-everleaf-", env!("CARGO_PKG_VERSION"));

@@ -1,12 +1,13 @@
 //! A connection of a memcached client: which bytes are a request, and what follows a mistake.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use everleaf::Error;
 
 use super::items::{self, Storing};
 use super::parse::{Front, Search, Words};
-use super::{admin, classic, meta};
+use super::{COMMANDS, admin, classic, meta};
 use crate::log::log;
 use crate::net::{Served, Then, is_http};
 use crate::shared::Shared;
@@ -40,6 +41,8 @@ pub struct Session {
     /// The last key of a dump that was sent.
     pub(super) dumped: Vec<u8>,
     authenticated: bool,
+    /// The command at the front: its place in [`COMMANDS`].
+    command: usize,
 }
 
 /// A reply of the server's own mistakes, or of a full pool.
@@ -57,7 +60,8 @@ impl Session {
     pub fn new(shared: Arc<Shared>) -> Self {
         let authenticated = shared.options.memcached_users.is_none();
         let (search, dumped) = (Search::default(), Vec::new());
-        Self { shared, search, wanted: 0, skip: 0, resume: 0, dumped, authenticated }
+        let command = COMMANDS.len() - 1;
+        Self { shared, search, wanted: 0, skip: 0, resume: 0, dumped, authenticated, command }
     }
 
     /// Bytes of memory that it holds for requests that have not come to their end.
@@ -68,6 +72,7 @@ impl Session {
     /// Answers the requests at the front of `input`.
     pub fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
         let mut consumed = 0;
+        let mut begun = Instant::now();
         while out.len() < self.shared.options.limits.reply_bytes {
             let rest = &input[consumed..];
             if self.skip > 0 {
@@ -87,6 +92,10 @@ impl Session {
                     consumed += bytes;
                     self.wanted = 0;
                     self.search.next_line();
+                    // The next one begins where this one ends.
+                    let took = begun.elapsed();
+                    begun += took;
+                    self.shared.metrics.memcached.add(self.command, took);
                 }
                 Taken::Incomplete => return Served { consumed, then: Then::Read },
                 Taken::Unfinished => return Served { consumed, then: Then::Write },
@@ -121,6 +130,8 @@ impl Session {
         };
         let mut words = Words::of(line);
         let command = words.next().unwrap_or_default();
+        let named = COMMANDS.iter().position(|name| name.as_bytes() == command);
+        self.command = named.unwrap_or(COMMANDS.len() - 1);
         let request = Request { words, now_ms, line_bytes: bytes, behind: &input[bytes..] };
         match command {
             b"get" | b"gets" | b"gat" | b"gats" => classic::retrieve(self, command, request, out),

@@ -35,7 +35,10 @@ thread_local! {
 }
 
 /// Appends what has come; 0 at the end.
-async fn read(stream: &mut (impl AsyncRead + Unpin), input: &mut Vec<u8>) -> io::Result<usize> {
+pub(super) async fn read(
+    stream: &mut (impl AsyncRead + Unpin),
+    input: &mut Vec<u8>,
+) -> io::Result<usize> {
     poll_fn(|context| {
         SCRATCH.with_borrow_mut(|scratch| {
             let mut buffer = ReadBuf::new(scratch);
@@ -221,7 +224,7 @@ fn clear(out: &mut Vec<u8>) {
 
 /// Ends a connection so that the last reply is seen: closing a socket that holds bytes that were
 /// not read would take it back.
-async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
+pub(super) async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
     stream.shutdown().await?;
     let mut ignored = Vec::new();
     let drain = async {

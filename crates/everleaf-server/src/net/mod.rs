@@ -1,10 +1,11 @@
 //! Sockets: who is listened to, and how bytes become requests and replies.
 //!
 //! Map of the files: `server` (listeners and threads) · `connection` (one connection) · `syncer`
-//! (replies wait for the disk) · `listener` (addresses).
+//! (replies wait for the disk) · `listener` (addresses) · `monitor` (who operates the server).
 
 mod connection;
 mod listener;
+mod monitor;
 mod server;
 mod syncer;
 

@@ -18,16 +18,18 @@ use tokio::task::JoinSet;
 
 use super::connection;
 use super::listener::{Listener, Stream};
+use super::monitor::Monitor;
 use super::syncer::Syncer;
 use crate::data::{Database, Sweeper};
 use crate::log::log;
+use crate::metrics::set_thread;
 use crate::shared::Shared;
 use crate::{Address, ServeError, ServeOptions, memcached, redis};
 
 /// How long connections may go on when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 /// The pause after a connection could not be accepted, for want of file descriptors mostly.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Threads for requests that take long, of each thread that answers.
 const LONG_THREADS: usize = 2;
 /// The pause between two steps of the sweep.
@@ -47,6 +49,7 @@ pub struct Server {
     shared: Arc<Shared>,
     memcached: Vec<Address>,
     redis: Vec<Address>,
+    metrics: Vec<Address>,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
     sweeper: Option<Sweeper>,
@@ -76,7 +79,7 @@ impl Server {
         allow_files(options.limits.connections as u64);
         let shared = Shared::new(data, options);
         let (stop, stopped) = watch::channel(false);
-        let (syncer, syncs) = Syncer::start()?;
+        let (syncer, syncs) = Syncer::start(Arc::clone(&shared))?;
         let (syncer, mut threads) = (Arc::new(syncer), Vec::new());
         let mut workers = Vec::new();
         for number in 0..shared.options.threads {
@@ -85,30 +88,25 @@ impl Server {
             let (runtime, shared, stopped) = (runtime()?, Arc::clone(&shared), stopped.clone());
             let syncer = Arc::clone(&syncer);
             threads.push(spawn(format!("answers-{number}"), move || {
+                set_thread(number);
                 runtime.block_on(answer(receiver, shared, syncer, stopped))
             })?);
         }
         let runtime = runtime()?;
-        let mut listeners = Vec::new();
-        let mut memcached = Vec::new();
-        for address in &shared.options.memcached {
-            let (listener, address) = runtime.block_on(listen(address))?;
-            memcached.push(address);
-            listeners.push((Protocol::Memcached, listener));
-        }
-        let mut redis = Vec::new();
-        for address in &shared.options.redis {
-            let (listener, address) = runtime.block_on(listen(address))?;
-            redis.push(address);
-            listeners.push((Protocol::Redis, listener));
-        }
-        let accepting = Arc::clone(&shared);
+        let options = &shared.options;
+        let (for_memcached, memcached) = listen(&runtime, &options.memcached)?;
+        let (for_redis, redis) = listen(&runtime, &options.redis)?;
+        let listeners = for_memcached.into_iter().map(|listener| (Protocol::Memcached, listener));
+        let for_redis = for_redis.into_iter().map(|listener| (Protocol::Redis, listener));
+        let listeners = listeners.chain(for_redis).collect();
+        let (accepting, stop_accepting) = (Arc::clone(&shared), stopped.clone());
         threads.push(spawn("accepts".to_owned(), move || {
-            runtime.block_on(accept(listeners, workers, accepting, stopped))
+            runtime.block_on(accept(listeners, workers, accepting, stop_accepting))
         })?);
+        let metrics = monitor(&shared, stopped, &mut threads)?;
         threads.push(syncs); // The last: it ends when those who ask it have.
         let sweeper = Some(shared.data.sweep(SWEEP_PAUSE));
-        Ok(Self { shared, memcached, redis, stop, threads, sweeper })
+        Ok(Self { shared, memcached, redis, metrics, stop, threads, sweeper })
     }
 
     /// Where memcached's protocol is spoken.
@@ -119,6 +117,11 @@ impl Server {
     /// Where Redis' protocol is spoken.
     pub fn redis_addresses(&self) -> &[Address] {
         &self.redis
+    }
+
+    /// Where metrics and health are told.
+    pub fn metrics_addresses(&self) -> &[Address] {
+        &self.metrics
     }
 
     /// What all connections share: counters, options, the pool.
@@ -138,7 +141,7 @@ impl Server {
             let _ = thread.join(); // A panic there has been reported on stderr.
         }
         self.sweeper = None;
-        for address in self.memcached.iter().chain(&self.redis) {
+        for address in self.memcached.iter().chain(&self.redis).chain(&self.metrics) {
             if let Address::Unix(path) = address {
                 let _ = std::fs::remove_file(path); // Somebody may have removed it.
             }
@@ -175,11 +178,35 @@ pub fn allow_files(connections: u64) {
     }
 }
 
-async fn listen(asked: &Address) -> Result<(Listener, Address), ServeError> {
-    let failed = |source| ServeError::Bind { address: asked.clone(), source };
-    let listener = Listener::bind(asked).await.map_err(failed)?;
-    let address = listener.address(asked).map_err(failed)?;
-    Ok((listener, address))
+/// Listens at all these addresses; the ports are known also where the system chose them.
+fn listen(
+    runtime: &Runtime,
+    addresses: &[Address],
+) -> Result<(Vec<Listener>, Vec<Address>), ServeError> {
+    let each = addresses.iter().map(|asked| {
+        let failed = |source| ServeError::Bind { address: asked.clone(), source };
+        let listener = runtime.block_on(Listener::bind(asked)).map_err(failed)?;
+        let address = listener.address(asked).map_err(failed)?;
+        Ok((listener, address))
+    });
+    each.collect()
+}
+
+/// Answers who operates the server, by a thread of its own, if there is an address for it.
+fn monitor(
+    shared: &Arc<Shared>,
+    stop: watch::Receiver<bool>,
+    threads: &mut Vec<JoinHandle<()>>,
+) -> Result<Vec<Address>, ServeError> {
+    let runtime = runtime()?;
+    let (listeners, addresses) = listen(&runtime, &shared.options.metrics)?;
+    if !addresses.is_empty() {
+        let monitor = Monitor::new(Arc::clone(shared));
+        threads.push(spawn("monitors".to_owned(), move || {
+            runtime.block_on(monitor.run(listeners, stop))
+        })?);
+    }
+    Ok(addresses)
 }
 
 // ---- accepting

@@ -2,14 +2,18 @@
 //! is durable, and the thread goes on with other connections meanwhile. Whoever comes while a sync
 //! is under way shares the next one.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use everleaf::{Error, Unsynced};
 use tokio::sync::oneshot;
 
 use crate::ServeError;
 use crate::log::log;
+use crate::metrics::Metrics;
+use crate::shared::Shared;
 
 /// What is waited for, and who is told that it is durable; nobody is told if it never will be.
 type Held = (Unsynced, oneshot::Sender<()>);
@@ -20,9 +24,10 @@ pub(super) struct Syncer {
 }
 
 impl Syncer {
-    pub(super) fn start() -> Result<(Self, JoinHandle<()>), ServeError> {
+    pub(super) fn start(shared: Arc<Shared>) -> Result<(Self, JoinHandle<()>), ServeError> {
         let (ask, asked) = channel();
-        let thread = super::server::spawn("syncs".to_owned(), move || wait_for_all(&asked))?;
+        let run = move || wait_for_all(&asked, &shared.metrics);
+        let thread = super::server::spawn("syncs".to_owned(), run)?;
         Ok((Self { ask }, thread))
     }
 
@@ -36,16 +41,21 @@ impl Syncer {
     }
 }
 
-fn wait_for_all(asked: &Receiver<Held>) {
+fn wait_for_all(asked: &Receiver<Held>, metrics: &Metrics) {
     while let Ok((mut unsynced, first)) = asked.recv() {
         let mut told = vec![first];
         while let Ok((other, next)) = asked.try_recv() {
             unsynced = unsynced.and(other);
             told.push(next);
         }
+        let begun = Instant::now();
         match unsynced.wait() {
-            // Who is gone needs not be told.
-            Ok(()) => told.into_iter().for_each(|told| _ = told.send(())),
+            Ok(()) => {
+                metrics.syncs.add_time(begun.elapsed());
+                metrics.groups.add(told.len() as u64);
+                // Who is gone needs not be told.
+                told.into_iter().for_each(|told| _ = told.send(()));
+            }
             Err(error) => failed(&error),
         }
     }

@@ -12,7 +12,7 @@ use crate::memcached::same_bytes;
 
 /// Their names, and numbers of arguments as the table of commands has them. In a transaction they
 /// wait for EXEC like the others.
-const COMMANDS: &[(&str, i8)] = &[
+pub const COMMANDS: &[(&str, i8)] = &[
     ("AUTH", -2),
     ("CLIENT", -2),
     ("HELLO", -1),

@@ -5,8 +5,8 @@
 //! `table` (the commands that there are) · `call` (one command at work) · `long` (replies in parts)
 //! · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges` `algebra` `lists`
 //! `blocking` `sorting` `random` (commands about keys) · `dump` (keys as bytes) · `pubsub`
-//! (messages) · `server` `settings` `slowlog` (commands about the server) · `number` `glob` (forms
-//! that arguments have).
+//! (messages) · `server` `settings` `slowlog` (commands about the server) · `timing` (under which
+//! name a request is counted) · `number` `glob` (forms that arguments have).
 //!
 //! What differs from Redis:
 //! * scripts, streams, geographic and probabilistic types, clusters and replication are not there:
@@ -42,12 +42,14 @@ mod sorted_sets;
 mod sorting;
 mod strings;
 mod table;
+mod timing;
 mod transaction;
 
 pub use pubsub::Channels;
 pub use scanning::Cursors;
 pub use session::Session;
 pub use slowlog::Slowlog;
+pub use timing::names;
 
 /// The version that HELLO and INFO tell: clients look at it to learn which commands there are.
 pub const VERSION: &str = "7.0.15";

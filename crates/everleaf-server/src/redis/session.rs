@@ -14,6 +14,7 @@ use super::parse::{Front, Parser};
 use super::pubsub::Subscriber;
 use super::reply::Reply;
 use super::table::{Command, Named, find, full_name, has_subcommands, takes};
+use super::timing;
 use super::transaction::{Queue, Watched, is_at_once};
 use crate::data::{Database, Held, Place, Work, key_row};
 use crate::log::log;
@@ -382,11 +383,11 @@ impl Session {
         if !self.authenticated && !greeting() {
             return Reply::to(out, self.three).error("NOAUTH Authentication required.");
         }
-        let start = out.len();
+        let (start, begun) = (out.len(), Instant::now());
         let refused =
             !self.three && self.subscriptions() > 0 && !greeting::is_for_subscribers(name);
         let at_once = if known || refused { None } else { self.at_once(args, out) };
-        let begun = Instant::now();
+        let is_queued = at_once.is_none() && self.queue.is_some();
         let done = at_once.unwrap_or_else(|| {
             let asked = match asked(found, args) {
                 Ok(_) if refused => Err(only_for_subscribers(args)),
@@ -410,8 +411,13 @@ impl Session {
             }
             failed(failure, &mut Reply::to(out, self.three));
         }
+        let took = begun.elapsed();
+        if self.waits.is_none() {
+            let command = timing::command(found, name, is_queued);
+            self.shared.metrics.redis.add(command, took);
+        }
         if !greeting() {
-            self.log_slow(args, begun.elapsed());
+            self.log_slow(args, took);
         }
     }
 

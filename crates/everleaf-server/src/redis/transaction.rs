@@ -61,9 +61,12 @@ impl Queue {
     }
 }
 
+/// What a transaction does not queue.
+pub const AT_ONCE: &[&str] = &["MULTI", "EXEC", "DISCARD", "WATCH", "QUIT", "RESET"];
+
 /// Whether a command is done at once, also in a transaction.
 pub fn is_at_once(name: &[u8]) -> bool {
-    ["MULTI", "EXEC", "DISCARD", "WATCH", "QUIT", "RESET"].iter().any(|word| is(name, word))
+    AT_ONCE.iter().any(|word| is(name, word))
 }
 
 impl Session {

@@ -9,6 +9,7 @@ mod flush;
 mod keyspace;
 mod limits;
 mod memcached;
+mod metrics;
 mod noise;
 mod parts;
 mod pubsub;
