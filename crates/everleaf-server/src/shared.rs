@@ -279,7 +279,7 @@ impl Shared {
     /// Damage.
     pub fn memcached_stats(&self) -> Result<Vec<(&'static str, String)>, Error> {
         let c = &self.counters;
-        let store = self.data.store().statistics()?;
+        let store = self.data.statistics()?;
         let misses = c.gets.get().saturating_sub(c.get_hits.get());
         let numbers = [
             ("pid", u64::from(std::process::id())),

@@ -7,10 +7,10 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
-use everleaf::{Clock, Error, OpenOptions, Store, Tree};
+use everleaf::{Clock, Error, OpenOptions, Statistics, Store, Tree};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::counts::Counts;
@@ -27,6 +27,8 @@ use crate::shared::Counter;
 
 /// The named tree of the pool that holds everything: a pool may have other trees beside it.
 const TREE: &str = "everleaf.server";
+/// How old the statistics may be that are told.
+const FRESH: Duration = Duration::from_secs(1);
 /// Locks that writers of keys share.
 const STRIPES: usize = 1024;
 /// Counters that WATCH looks at.
@@ -43,6 +45,7 @@ pub struct Database {
     pub(super) picture: LastPicture,
     pub(super) ranks: Ranks,
     pub(super) eviction: Eviction,
+    statistics: Mutex<Option<(Instant, Statistics)>>,
     whole: ShardedLock<()>,
     stripes: Box<[Mutex<()>]>,
     changes: Box<[AtomicU64]>,
@@ -112,6 +115,7 @@ impl Database {
             picture: LastPicture::default(),
             ranks: Ranks::default(),
             eviction: Eviction::default(),
+            statistics: Mutex::default(),
             whole: ShardedLock::new(()),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
@@ -126,6 +130,23 @@ impl Database {
     /// The store, for what it tells about itself.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// What the store tells of itself, at most a second old: to find it out anew reads the table of
+    /// all chunks.
+    ///
+    /// # Errors
+    /// As [`Store::statistics`].
+    pub fn statistics(&self) -> Result<Statistics, Error> {
+        let mut last = self.statistics.lock();
+        if let Some((when, statistics)) = &*last
+            && when.elapsed() < FRESH
+        {
+            return Ok(statistics.clone());
+        }
+        let statistics = self.store.statistics()?;
+        *last = Some((Instant::now(), statistics.clone()));
+        Ok(statistics)
     }
 
     /// Waits until everything that was written before is durable.

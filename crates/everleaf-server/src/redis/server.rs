@@ -119,7 +119,7 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
     };
     let mut text = String::new();
     let shared = call.shared;
-    let store = shared.data.store().statistics()?;
+    let store = shared.data.statistics()?;
     let max_bytes = shared.data.evicts_beyond().unwrap_or(u64::MAX).min(store.max_bytes);
     let mut section = |name: &str, lines: &[(&str, String)]| {
         if wanted(name) {
