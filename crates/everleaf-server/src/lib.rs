@@ -75,13 +75,12 @@
 //!
 //! Map of the folders: `data` (all calls of the store) · `memcached` · `redis` (the protocols) ·
 //! `net` (sockets and threads) · `metrics` (for who operates it); and the files `shared` (counters)
-//! · `options` · `log` · `error`.
+//! · `options` · `error`. Warnings are events of `tracing`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod data;
 mod error;
-mod log;
 pub mod memcached;
 mod metrics;
 mod net;

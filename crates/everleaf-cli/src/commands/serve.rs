@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use everleaf::{DurabilityMode, OpenOptions};
 use everleaf_server::{Address, Database, Limits, ServeError, ServeOptions, Server, Users};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::signal_name;
+use tracing::level_filters::LevelFilter;
 
 use crate::failure::{Failure, Outcome, complain};
 use crate::signals::unusable;
@@ -72,6 +74,12 @@ pub struct Args {
     /// one that is slow in reading is not idle. 0: never.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     timeout: u64,
+    /// How events are written to the standard error stream.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+    /// The least that is written.
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level())]
+    log_level: LevelFilter,
     /// When an acknowledged write is durable: no stronger than the pool was created with
     /// [default: that].
     #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
@@ -80,6 +88,48 @@ pub struct Args {
     /// [default: half of what there is].
     #[arg(long, value_name = "S", value_parser = parse_size)]
     memory: Option<u64>,
+}
+
+/// How events are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One object of JSON a line.
+    Json,
+}
+
+fn level() -> impl TypedValueParser<Value = LevelFilter> {
+    PossibleValuesParser::new(["off", "error", "warn", "info"])
+        .map(|name| name.parse().unwrap_or(LevelFilter::INFO))
+}
+
+impl LogFormat {
+    /// Writes events from now on.
+    fn start(self, level: LevelFilter) {
+        let events = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level);
+        // Only one in a process writes them, and this is the only one.
+        let _ = match self {
+            Self::Text => events.with_ansi(false).try_init(),
+            Self::Json => events.json().flatten_event(true).try_init(),
+        };
+    }
+
+    /// Says something of the server itself: a sentence, or an event of JSON.
+    fn tell(self, sentence: &str) {
+        match self {
+            Self::Text => complain(sentence),
+            Self::Json => tracing::info!("{sentence}"),
+        }
+    }
+
+    /// The same of what may be a mistake.
+    fn warn(self, sentence: &str) {
+        match self {
+            Self::Text => complain(&format!("warning: {sentence}")),
+            Self::Json => tracing::warn!("{sentence}"),
+        }
+    }
 }
 
 impl From<ServeError> for Failure {
@@ -112,6 +162,8 @@ fn is_open(addresses: &[Address], has_password: bool) -> bool {
 
 /// Serves until a signal comes.
 pub fn run(args: Args) -> Outcome {
+    let log = args.log_format;
+    log.start(args.log_level);
     let users = args.memcached_auth_file.as_deref().map(Users::read).transpose();
     let options = ServeOptions {
         memcached: args.memcached,
@@ -133,8 +185,8 @@ pub fn run(args: Args) -> Outcome {
     if is_open(&options.memcached, options.memcached_users.is_some())
         || is_open(&options.redis, options.redis_password.is_some())
     {
-        complain(
-            "warning: other machines can reach this server without a password; \
+        log.warn(
+            "other machines can reach this server without a password; \
             use --memcached-auth-file and --password-file, or an address of the loopback",
         );
     }
@@ -146,16 +198,16 @@ pub fn run(args: Args) -> Outcome {
     let mode = data.store().capabilities().durability_mode;
     let server = Server::start(Arc::clone(&data), options)?;
     for address in server.memcached_addresses() {
-        complain(&format!("memcached at {address}, durability {mode}"));
+        log.tell(&format!("memcached at {address}, durability {mode}"));
     }
     for address in server.redis_addresses() {
-        complain(&format!("redis at {address}, durability {mode}"));
+        log.tell(&format!("redis at {address}, durability {mode}"));
     }
     for address in server.metrics_addresses() {
-        complain(&format!("metrics at {address}"));
+        log.tell(&format!("metrics at {address}"));
     }
     let signal = signals.forever().next().and_then(signal_name).unwrap_or("a signal");
-    complain(&format!("{signal}: closing"));
+    log.tell(&format!("{signal}: closing"));
     server.stop();
     match Arc::into_inner(data) {
         Some(data) => Ok(data.close()?),

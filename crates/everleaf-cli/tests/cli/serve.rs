@@ -49,3 +49,33 @@ fn a_server_tells_its_health_at_the_address_of_metrics() {
     assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with("\r\n\r\nok\n"), "{said}");
     assert!(send(server, SIGTERM).success());
 }
+
+#[test]
+fn a_server_writes_its_events_as_objects_of_json() {
+    let bench = Bench::with_pool();
+    let mut server = bench
+        .command(["serve", "p", "--redis", "unix:socket", "--log-format", "json"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::with_capacity(1, server.stderr.take().unwrap());
+    let mut lines = String::new();
+    stderr.read_line(&mut lines).unwrap();
+    let mut client = UnixStream::connect(bench.path("socket")).unwrap();
+    client.write_all(b"POST / HTTP/1.1\r\n").unwrap();
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    assert!(send(server, SIGTERM).success());
+    stderr.read_to_string(&mut lines).unwrap();
+    let events: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let said = |level: &str, begin: &str| {
+        let message = |event: &serde_json::Value| event["message"].as_str().map(str::to_owned);
+        let begins = |event| message(event).is_some_and(|said| said.starts_with(begin));
+        events.iter().any(|event| event["level"] == level && begins(event))
+    };
+    assert!(said("INFO", "redis at unix:socket, durability"), "{lines}");
+    assert!(said("WARN", "closed a connection: a request of HTTP"), "{lines}");
+    assert!(said("INFO", "SIGTERM: closing"), "{lines}");
+    let refused = bench.refused(["serve", "p", "--redis", "unix:socket", "--log-level", "loud"]);
+    assert!(refused.contains("--log-level") && refused.contains("warn"), "{refused}");
+}

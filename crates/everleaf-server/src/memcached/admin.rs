@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
+use tracing::warn;
+
 use super::VERSION;
 use super::parse::{expiry, signed, unsigned};
 use super::session::{Request, Session, Taken, failed};
 use crate::data::{Header, Work};
-use crate::log::log;
 use crate::net::is_http;
 
 const OK: &[u8] = b"OK\r\n";
@@ -36,7 +37,7 @@ pub fn serve<'i>(
         b"watch" => request.reply(b"ERROR watch commands not allowed\r\n", out),
         b"shutdown" => request.reply(b"ERROR: shutdown not enabled\r\n", out),
         _ if is_http(command, request.words.last().unwrap_or(command)) => {
-            log("warning", "memcached", &[("closed", "a request of HTTP")]);
+            warn!("closed a connection: a request of HTTP");
             Taken::Close
         }
         _ => request.reply(b"ERROR\r\n", out),

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everleaf::Error;
+use tracing::{error, warn};
 
 use super::items::{self, Storing};
 use super::parse::{Front, Search, Words};
 use super::{COMMANDS, admin, classic, meta};
-use crate::log::log;
 use crate::net::{Served, Then, is_http};
 use crate::shared::Shared;
 
@@ -50,7 +50,7 @@ pub(super) fn failed(error: &Error, out: &mut Vec<u8>) {
     if error.is_full() {
         out.extend_from_slice(b"SERVER_ERROR out of memory storing object\r\n");
     } else {
-        log("error", "store", &[("error", &error.to_string())]);
+        error!(%error, "a request failed in the store");
         out.extend_from_slice(format!("SERVER_ERROR {error}\r\n").as_bytes());
     }
 }
@@ -107,7 +107,7 @@ impl Session {
 
     fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> Taken {
         if input.first() == Some(&BINARY) {
-            log("warning", "memcached", &[("closed", "the binary protocol is not offered")]);
+            warn!("closed a connection: the binary protocol is not offered");
             return Taken::Close;
         }
         let (line, bytes) = match self.search.front(input) {
@@ -165,7 +165,7 @@ impl Session {
         let Some(length) = length.filter(|_| command == Some(b"set")) else {
             let last = Words::of(line).last().unwrap_or_default();
             if is_http(command.unwrap_or_default(), last) {
-                log("warning", "memcached", &[("closed", "a request of HTTP")]);
+                warn!("closed a connection: a request of HTTP");
                 return Taken::Close;
             }
             out.extend_from_slice(b"CLIENT_ERROR unauthenticated\r\n");

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use everleaf::Unsynced;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::{Notify, watch};
+use tracing::warn;
 
 use super::syncer::Syncer;
 use super::{Served, Session, Then};
-use crate::log::log;
 use crate::shared::Shared;
 
 /// Bytes that one read takes.
@@ -98,7 +98,7 @@ pub async fn run(
         start += consumed;
         shared.counters.bytes_read.add(consumed as u64);
         if !send(&mut stream, &out, &session, notify.as_deref()).await? {
-            log("warning", "connection", &[("closed", "messages for it take too much room")]);
+            warn!("closed a connection: messages for it take too much room");
             return Ok(());
         }
         shared.counters.bytes_written.add(out.len() as u64);
@@ -116,8 +116,7 @@ pub async fn run(
         // What one read may bring is not counted, so that only what waits for more is.
         let held = input.len() + session.held_bytes();
         if !room.set(if held > READ_BYTES { held as u64 } else { 0 }) {
-            let why = "requests that have not come to their end take too much room";
-            log("warning", "connection", &[("closed", why)]);
+            warn!("closed a connection: unfinished requests take too much room");
             return Ok(());
         }
         if *stop.borrow() {

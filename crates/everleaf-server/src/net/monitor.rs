@@ -12,11 +12,11 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::warn;
 
 use super::connection::{linger, read};
 use super::listener::{Listener, Stream};
 use super::server::ACCEPT_PAUSE;
-use crate::log::log;
 use crate::metrics;
 use crate::shared::Shared;
 
@@ -84,7 +84,7 @@ impl Monitor {
                     connections.spawn(tokio::time::timeout(PATIENCE, converse));
                 }
                 Err(error) => {
-                    log("warning", "accept", &[("error", &error.to_string())]);
+                    warn!(%error, "a client could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }

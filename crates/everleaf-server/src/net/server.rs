@@ -15,13 +15,13 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tracing::warn;
 
 use super::connection;
 use super::listener::{Listener, Stream};
 use super::monitor::Monitor;
 use super::syncer::Syncer;
 use crate::data::{Database, Sweeper};
-use crate::log::log;
 use crate::metrics::set_thread;
 use crate::shared::Shared;
 use crate::{Address, ServeError, ServeOptions, memcached, redis};
@@ -173,7 +173,7 @@ pub fn allow_files(connections: u64) {
     if current.is_some_and(|current| current < allowed) {
         let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), maximum });
         if raised.is_err() || allowed < wanted {
-            log("warning", "limits", &[("files", "fewer than --max-connections: raise ulimit -n")]);
+            warn!("fewer files may be open than connections: raise ulimit -n");
         }
     }
 }
@@ -231,7 +231,7 @@ async fn accept(
                         give(protocol, stream, &workers[at], &shared).await;
                     }
                     Err(error) => {
-                        log("warning", "accept", &[("error", &error.to_string())]);
+                        warn!(%error, "a client could not be accepted");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 }

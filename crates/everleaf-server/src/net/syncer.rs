@@ -7,11 +7,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use everleaf::{Error, Unsynced};
+use everleaf::Unsynced;
 use tokio::sync::oneshot;
+use tracing::error;
 
 use crate::ServeError;
-use crate::log::log;
 use crate::metrics::Metrics;
 use crate::shared::Shared;
 
@@ -56,11 +56,7 @@ fn wait_for_all(asked: &Receiver<Held>, metrics: &Metrics) {
                 // Who is gone needs not be told.
                 told.into_iter().for_each(|told| _ = told.send(()));
             }
-            Err(error) => failed(&error),
+            Err(error) => error!(%error, "closed connections: their replies are not durable"),
         }
     }
-}
-
-fn failed(error: &Error) {
-    log("error", "sync", &[("error", &error.to_string()), ("connections", "closed unanswered")]);
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+use tracing::{error, warn};
 
 use super::blocking::{Blocking, Timeout, Wait};
 use super::call::{Call, Failure, Outcome, TOO_LONG, is, wrong_number};
@@ -17,7 +18,6 @@ use super::table::{Command, Named, find, full_name, has_subcommands, takes};
 use super::timing;
 use super::transaction::{Queue, Watched, is_at_once};
 use crate::data::{Database, Held, Place, Work, key_row};
-use crate::log::log;
 use crate::net::{Served, Then, is_http};
 use crate::shared::{Part, Shared};
 
@@ -144,7 +144,7 @@ fn store_failed(error: &everleaf::Error, reply: &mut Reply<'_>) {
     if error.is_full() {
         reply.error("OOM command not allowed when used memory > 'maxmemory'.");
     } else {
-        log("error", "store", &[("error", &error.to_string())]);
+        error!(%error, "a request failed in the store");
         reply.error(&format!("ERR {error}"));
     }
 }
@@ -362,8 +362,7 @@ impl Session {
             Ok(false) => self.long = Some(long),
             Err(failure) => {
                 // An error cannot stand between the values of a reply that was begun.
-                let why = format!("a reply that was begun: {failure:?}");
-                log("warning", "redis", &[("closed", &why)]);
+                warn!(?failure, "closed a connection: its reply was begun");
                 self.closing = true;
             }
         }
@@ -375,7 +374,7 @@ impl Session {
         let found = find(name);
         let known = found.is_some() || greeting::arity(name).is_some();
         if !known && is_http(name, args.last().unwrap_or(name)) {
-            log("warning", "redis", &[("closed", "a request of HTTP")]);
+            warn!("closed a connection: a request of HTTP");
             self.closing = true;
             return;
         }

@@ -328,7 +328,7 @@ mod tests {
                 "{places}: {found:?}"
             );
         }
-        assert_eq!(sample_leaves(&[], shape(), 64), []);
+        assert_eq!(sample_leaves(&[], shape(), 64), [0_u64; 0]);
     }
 
     #[test]
