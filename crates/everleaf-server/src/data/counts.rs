@@ -6,8 +6,9 @@
 //! * N1. Who changes keys holds `whole` shared, and adds what has changed before it lets go.
 //! * N2. After a crash the keys are counted stretch by stretch, with `whole` held alone. Meanwhile
 //!   writers add for the keys that were counted; the others are still to be counted.
-//! * N3. A close stores the numbers. The opening that takes them forgets them in the store first:
-//!   after a crash they would be wrong.
+//! * N3. A close stores the numbers, with the bound of the numbers of writes. The opening that
+//!   takes them forgets them in the store first: after a crash they would be wrong. They are wrong
+//!   too if others have written since: then the bound is another one.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -21,7 +22,7 @@ use super::rows::{DATABASES, key_of, keys_prefix, word_row};
 
 /// Keys that are counted while everybody waits: some hundred microseconds.
 const STRETCH: usize = 2048;
-const WORDS: usize = 2 * DATABASES as usize;
+const WORDS: usize = 2 * DATABASES as usize + 1;
 
 /// By how many keys each database has grown.
 pub(super) type Growth = [i64; DATABASES as usize];
@@ -43,7 +44,7 @@ fn row() -> Vec<u8> {
 
 impl Counts {
     /// What a close has stored; else they are to be counted.
-    pub fn open(tree: &Tree) -> Result<Self, Error> {
+    pub fn open(tree: &Tree, bound: u64) -> Result<Self, Error> {
         let counts = Self {
             keys: [const { AtomicI64::new(0) }; DATABASES as usize],
             emptied: [const { AtomicU64::new(0) }; DATABASES as usize],
@@ -56,6 +57,9 @@ impl Counts {
         let word = |at: usize| {
             stored[8 * at..][..8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
         };
+        if word(WORDS - 1) != bound {
+            return Ok(counts);
+        }
         for (at, (keys, emptied)) in counts.keys.iter().zip(&counts.emptied).enumerate() {
             keys.store(word(2 * at) as i64, Ordering::Relaxed);
             emptied.store(word(2 * at + 1), Ordering::Relaxed);
@@ -65,14 +69,14 @@ impl Counts {
     }
 
     /// Stores them for the next opening, if they are known and there is room. Nobody may write.
-    pub fn store(&self, tree: &Tree) -> Result<(), Error> {
+    pub fn store(&self, tree: &Tree, bound: u64) -> Result<(), Error> {
         if !self.is_whole() {
             return Ok(());
         }
         let both = self.keys.iter().zip(&self.emptied).flat_map(|(keys, emptied)| {
             [keys.load(Ordering::Relaxed) as u64, emptied.load(Ordering::Relaxed)]
         });
-        let words: Vec<u8> = both.flat_map(u64::to_le_bytes).collect();
+        let words: Vec<u8> = both.chain([bound]).flat_map(u64::to_le_bytes).collect();
         match tree.put(row(), words) {
             Err(error) if !error.is_full() => Err(error),
             _ => Ok(()),

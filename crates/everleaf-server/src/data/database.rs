@@ -108,10 +108,11 @@ impl Database {
     /// [`Error::NoTrees`] for a pool with `u64` keys, damage.
     pub fn over(store: Store, clock: Clock) -> Result<Self, Error> {
         let tree = store.tree(TREE)?;
+        let sequence = Sequence::open(&tree)?;
         Ok(Self {
-            sequence: Sequence::open(&tree)?,
             flushes: Flushes::open(&tree)?,
-            counts: Counts::open(&tree)?,
+            counts: Counts::open(&tree, sequence.bound())?,
+            sequence,
             picture: LastPicture::default(),
             ranks: Ranks::default(),
             eviction: Eviction::default(),
@@ -162,7 +163,7 @@ impl Database {
     /// # Errors
     /// As [`Store::close`].
     pub fn close(self) -> Result<(), Error> {
-        self.counts.store(&self.tree)?;
+        self.counts.store(&self.tree, self.sequence.bound())?;
         self.store.close()
     }
 

@@ -4,9 +4,10 @@
 //! hash: reading writes nothing to the pool, and after a start all keys count as old. Some
 //! stretches of keys are looked at, and the oldest of these keys go, as one batch.
 //!
-//! * The thread of the sweep evicts what the pool has beyond the limit.
-//! * A write that finds the pool full evicts as well. It holds locks, so it leaves alone the keys
-//!   whose locks are taken.
+//! * The thread of the sweep evicts what the pool has beyond the limit, and no more as long as
+//!   parts of collections are to be removed: their room comes late.
+//! * A write that finds the pool full evicts as well, strings alone, whose room comes at once. It
+//!   holds locks, so it leaves alone the keys whose locks are taken.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::OnceLock;
@@ -16,7 +17,7 @@ use std::time::Instant;
 use everleaf::{Error, Key, OwnedKey, Scan};
 
 use super::database::{Database, hash};
-use super::record::Header;
+use super::record::{Header, Kind};
 use super::rows::keys_prefix;
 use super::work::{Pending, Work};
 use crate::random::Random;
@@ -29,6 +30,8 @@ const STRETCHES: u64 = 4;
 const LOOKED_AT: usize = 16;
 /// Keys of these that go.
 const GO: usize = 16;
+/// Batches before the sweep goes on.
+const BATCHES: usize = 256;
 /// The part of the greatest size that is kept free: one in so many bytes.
 const FREE: u64 = 50;
 
@@ -55,6 +58,7 @@ struct Candidate {
     row: Vec<u8>,
     bytes: u64,
     age: u16,
+    is_string: bool,
 }
 
 impl Used {
@@ -114,7 +118,10 @@ impl Database {
         let statistics = self.store.statistics()?;
         let limit = limit.min(statistics.max_bytes - statistics.max_bytes / FREE);
         let mut excess = statistics.used_bytes.saturating_sub(limit);
-        while excess > 0 {
+        for _ in 0..BATCHES {
+            if excess == 0 || self.has_deleted_parts()? {
+                break;
+            }
             match self.evict_some(&Pending::new(), false)? {
                 0 => break,
                 bytes => excess = excess.saturating_sub(bytes),
@@ -139,7 +146,10 @@ impl Database {
         for _ in 0..STRETCHES {
             self.look_at_some(used, &mut candidates)?;
         }
-        candidates.retain(|candidate| !pending.contains_key(&candidate.row));
+        candidates.retain(|candidate| {
+            // A writer evicts for itself, and has locks.
+            !is_locked || candidate.is_string && !pending.contains_key(&candidate.row)
+        });
         candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.age));
         candidates.truncate(GO);
         candidates.sort_by(|a, b| a.row.cmp(&b.row));
@@ -178,9 +188,10 @@ impl Database {
                 skip -= 1;
                 return ControlFlow::Continue(());
             }
-            if Header::read(value).is_some() {
+            if let Some(header) = Header::read(value) {
                 let (bytes, age) = ((row.len() + value.len()) as u64, used.age(row));
-                candidates.push(Candidate { row: row.to_vec(), bytes, age });
+                let is_string = header.kind == Kind::String;
+                candidates.push(Candidate { row: row.to_vec(), bytes, age, is_string });
             }
             looked_at += 1;
             if looked_at < LOOKED_AT { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

@@ -8,6 +8,8 @@ use super::rows::{DATABASES, key_of, keys_prefix};
 
 /// Places that are kept: with more of them every other one is forgotten.
 const PLACES: usize = 1 << 14;
+/// The longest place.
+const PLACE_BYTES: usize = 128;
 
 /// What a round has seen.
 pub(crate) struct Picture {
@@ -39,7 +41,8 @@ impl Picture {
             return;
         }
         self.since = 0;
-        self.places.push(row.into());
+        // The beginning of a long key is a place as good.
+        self.places.push(row[..row.len().min(PLACE_BYTES)].into());
         if self.places.len() > PLACES {
             let mut is_kept = false;
             self.places.retain(|_| {

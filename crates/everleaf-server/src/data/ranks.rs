@@ -101,7 +101,7 @@ impl Stretches {
         let Some(last) = self.last.take() else { return Ok(true) };
         let (mut counted, mut next) = (0, None);
         let ends = (Bound::Excluded(last), Bound::Excluded(behind_prefix(prefix)));
-        visit(tree, ends, |row| {
+        let visited = visit(tree, ends, |row| {
             if self.counts.last().is_some_and(|count| *count >= STRETCH) {
                 self.starts.push(row.into());
                 self.counts.push(0);
@@ -115,7 +115,13 @@ impl Stretches {
             }
             next = Some(row.to_vec());
             ControlFlow::Break(())
-        })?;
+        });
+        if let Err(error) = visited {
+            let first = self.starts.swap_remove(0);
+            // It begins anew.
+            *self = Self { last: Some(first.to_vec()), starts: vec![first], counts: vec![0] };
+            return Err(error);
+        }
         self.last = next;
         Ok(self.last.is_none())
     }

@@ -32,6 +32,11 @@ impl Sequence {
         Ok(Self { row, next: bound.into(), bound: bound.into(), raising: Mutex::new(()) })
     }
 
+    /// A number that is greater than all that were given.
+    pub fn bound(&self) -> u64 {
+        self.bound.load(Ordering::Acquire)
+    }
+
     /// A number that was not given before, and is greater than all that this thread has seen.
     ///
     /// # Errors

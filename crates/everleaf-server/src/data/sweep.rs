@@ -245,6 +245,11 @@ impl Database {
         }
     }
 
+    /// Whether parts of collections are to be removed.
+    pub(super) fn has_deleted_parts(&self) -> Result<bool, Error> {
+        Ok(!self.first_rows(&DELETED_PREFIX, 1)?.is_empty())
+    }
+
     fn sweep_parts(&self) -> Result<(), Error> {
         for _ in 0..BATCHES {
             let deleted = self.first_rows(&DELETED_PREFIX, 1)?;

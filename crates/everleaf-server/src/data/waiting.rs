@@ -6,8 +6,9 @@
 //! I1. A line is entered, and what is there is looked at, under the lock of its key. So a writer
 //!     sees the line, or who enters it sees what was written.
 //! I2. Where a key has something and a line is not empty, somebody was woken who is to look at it,
-//!     or who will wake the next one: a writer wakes the first in line, and who was woken wakes the
-//!     next ones when it leaves.
+//!     or who will wake the next one: a writer wakes the first in line, who leaves wakes the next
+//!     ones, and who has entered looks once more: the one before it may have left meanwhile. A wake
+//!     counts from the moment on at which who is woken begins to look.
 //! I3. Only the first in line takes something.
 
 use std::collections::{HashMap, VecDeque};
@@ -58,7 +59,9 @@ impl Database {
         let mut lines: Vec<Vec<u8>> = rows.iter().map(|row| line_of(row, kind)).collect();
         lines.sort_unstable();
         lines.dedup();
-        let waiter = Waiter { woken: AtomicBool::new(false), notify: Arc::clone(notify) };
+        // It looks once more when it stands in line: who was before it may have left meanwhile.
+        let waiter = Waiter { woken: AtomicBool::new(true), notify: Arc::clone(notify) };
+        notify.notify_one();
         let waiter = Arc::new(waiter);
         // The lock of a key is what orders this before the next writer's look.
         self.waiting.clients.fetch_add(1, Ordering::Relaxed);
@@ -102,8 +105,8 @@ impl Place {
         self.waiter.woken.load(Ordering::Acquire)
     }
 
-    /// Waits on: there was nothing. The caller holds the locks of all keys.
-    pub fn wait_on(&self) {
+    /// It looks now: what wakes it from here on makes it look again.
+    pub fn look(&self) {
         self.waiter.woken.store(false, Ordering::Release);
     }
 }
@@ -116,8 +119,7 @@ impl Drop for Place {
             line.retain(|other| !Arc::ptr_eq(other, &self.waiter));
             match line.front() {
                 None => drop(all.remove(name)),
-                Some(next) if self.is_woken() => next.wake(),
-                Some(_) => {}
+                Some(next) => next.wake(),
             }
         }
         drop(all);

@@ -89,7 +89,8 @@ impl Server {
             let syncer = Arc::clone(&syncer);
             threads.push(spawn(format!("answers-{number}"), move || {
                 set_thread(number);
-                runtime.block_on(answer(receiver, shared, syncer, stopped))
+                runtime.block_on(answer(receiver, shared, syncer, stopped));
+                runtime.shutdown_background(); // What takes long still is not waited for.
             })?);
         }
         let runtime = runtime()?;

@@ -147,19 +147,23 @@ pub fn bitop(call: &mut Call<'_, '_, '_>) -> Outcome {
     if is(call.args[1], "NOT") && call.args.len() != 4 {
         return Err("ERR BITOP NOT must be called with a single source key.".into());
     }
-    let mut sources = Vec::new();
-    for key in call.rest(3) {
-        sources.push(call.string(&call.row_of(key)?)?.map_or(Vec::new(), |(_, body)| body));
-    }
-    let length = sources.iter().map(Vec::len).max().unwrap_or(0);
-    sources.iter_mut().for_each(|source| source.resize(length, 0));
-    let mut result = sources.remove(0);
-    if sources.is_empty() {
-        result.iter_mut().for_each(|byte| *byte = how(*byte, *byte));
-    }
-    for source in sources {
+    let mut result = Vec::new();
+    for (at, key) in call.rest(3).iter().enumerate() {
+        let mut source = call.string(&call.row_of(key)?)?.map_or(Vec::new(), |(_, body)| body);
+        if at == 0 {
+            result = source;
+            continue;
+        }
+        // What is shorter goes on with zeros.
+        let length = result.len().max(source.len());
+        result.resize(length, 0);
+        source.resize(length, 0);
         result.iter_mut().zip(source).for_each(|(byte, other)| *byte = how(*byte, other));
     }
+    if is(call.args[1], "NOT") {
+        result.iter_mut().for_each(|byte| *byte = how(*byte, 0));
+    }
+    let length = result.len();
     let to = call.row(2)?;
     match length {
         0 => drop(call.work.remove_key(&to)?),

@@ -62,6 +62,8 @@ pub struct Session {
     waits: Option<Waits>,
     /// The request at the front takes long, and others come in between.
     goes_on: bool,
+    /// Some of that was done already.
+    is_asked_again: bool,
     /// Requests that take long are left.
     leaves_long: bool,
     /// Tells the connection that there is something to do.
@@ -110,6 +112,8 @@ fn reads_all(name: &[u8], words: usize) -> bool {
     ];
     /// Those that do so with a count.
     const COUNTED: &[&str] = &[
+        "BLMPOP",
+        "BZMPOP",
         "HRANDFIELD",
         "LMPOP",
         "LPOP",
@@ -123,6 +127,11 @@ fn reads_all(name: &[u8], words: usize) -> bool {
     ];
     let named = |names: &[&str]| names.iter().any(|other| is(name, other));
     named(ALWAYS) || words > 2 && named(COUNTED)
+}
+
+/// Whether a command tells numbers of keys.
+pub(super) fn tells_counts(name: &[u8]) -> bool {
+    is(name, "DBSIZE") || is(name, "INFO")
 }
 
 /// A request that waits for a key.
@@ -180,6 +189,7 @@ impl Session {
             long: None,
             waits: None,
             goes_on: false,
+            is_asked_again: false,
             leaves_long: false,
             subscriber: None,
             unsent: None,
@@ -347,11 +357,14 @@ impl Session {
 
     /// Whether a command tells numbers of keys that are not counted yet: then some more are.
     fn waits_for_counts(&self, name: &[u8]) -> bool {
-        let tells = || ["DBSIZE", "INFO"].iter().any(|counts| is(name, counts));
-        !self.shared.data.has_counted()
-            && self.queue.is_none()
-            && tells()
-            && !self.shared.data.count_some().unwrap_or(true)
+        if self.shared.data.has_counted() {
+            return false;
+        }
+        let needs = match &self.queue {
+            None => tells_counts(name),
+            Some(queue) => is(name, "EXEC") && queue.requests().any(|args| tells_counts(&args[0])),
+        };
+        needs && !self.shared.data.count_some().unwrap_or(true)
     }
 
     /// Another part of a long reply.
@@ -370,7 +383,8 @@ impl Session {
 
     fn request(&mut self, args: &[&[u8]], out: &mut Vec<u8>) {
         let Some(name) = args.first() else { return };
-        self.shared.counters.redis_commands.add(u64::from(self.waits.is_none()));
+        let is_new = self.waits.is_none() && !std::mem::take(&mut self.is_asked_again);
+        self.shared.counters.redis_commands.add(u64::from(is_new));
         let found = find(name);
         let known = found.is_some() || greeting::arity(name).is_some();
         if !known && is_http(name, args.last().unwrap_or(name)) {
@@ -405,7 +419,7 @@ impl Session {
         if let Err(failure) = done {
             out.truncate(start);
             if matches!(failure, Failure::Later) {
-                self.goes_on = true;
+                (self.goes_on, self.is_asked_again) = (true, true);
                 return;
             }
             failed(failure, &mut Reply::to(out, self.three));
@@ -447,6 +461,7 @@ impl Session {
         let now_ms = data.begin_request()?;
         // Who has waited leaves its lines at the end, without the locks of its keys.
         let waits = self.waits.take();
+        waits.iter().for_each(|waits| waits.place.look());
         let _held = self.lock(command, args, data);
         let start = out.len();
         let mut work = Work::new(data, now_ms);
@@ -458,7 +473,6 @@ impl Session {
         if let Some(wait) = left.wait.filter(|_| !waits.as_ref().is_some_and(Waits::is_over)) {
             out.truncate(start);
             self.waits = Some(waits.unwrap_or_else(|| self.wait(&wait)));
-            self.waits.iter().for_each(|waits| waits.place.wait_on());
             return Ok(());
         }
         if let Some(more) = left.more {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, Outcome, SYNTAX, WRONG_TYPE, is};
+use super::call::{Call, Failure, Outcome, SYNTAX, TOO_LONG, WRONG_TYPE, is};
 use super::lists::replace;
 use super::number::{float, integer};
 use crate::data::{Collection, Kind, MAX_KEY_BYTES, Part};
@@ -216,15 +216,23 @@ fn chosen(call: &Call<'_, '_, '_>, options: &Options<'_>) -> Outcome<Vec<Vec<u8>
     Ok(sorted.split_off((window.start as usize).min(sorted.len())))
 }
 
+/// Bytes of memory that a value takes beside its own.
+const VALUE_BYTES: usize = 32;
+
 fn sort_with(call: &mut Call<'_, '_, '_>, options: &Options<'_>) -> Outcome {
     let chosen = chosen(call, options)?;
     let own = [&b"#"[..]];
     let get = if options.get.is_empty() { &own[..] } else { &options.get };
     if let Some(to) = options.store {
-        let mut values = Vec::new();
+        let (mut values, mut bytes) = (Vec::new(), 0);
         for element in &chosen {
             for pattern in get {
-                values.push(look_up(call, pattern, element)?.unwrap_or_default());
+                let value = look_up(call, pattern, element)?.unwrap_or_default();
+                bytes += value.len() + VALUE_BYTES;
+                if bytes > call.reply.end {
+                    return Err(TOO_LONG.into());
+                }
+                values.push(value);
             }
         }
         let row = call.row_of(to)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::blocking::Blocking;
 use super::call::{Failure, Outcome, is, wrong_number};
 use super::reply::Reply;
-use super::session::{Asked, Session, failed};
+use super::session::{Asked, Session, failed, tells_counts};
 use super::table::Named;
 use crate::data::{Database, Held, Work, key_row};
 
@@ -149,9 +149,9 @@ impl Session {
         let shared = Arc::clone(&self.shared);
         let data = &shared.data;
         let now_ms = data.begin_request()?;
-        let held = queue.lock(data, self.database, &watched);
-        if matches!(held, Held::All(_)) {
-            data.count_all()?; // What counts keys is among the requests, perhaps.
+        let _held = queue.lock(data, self.database, &watched);
+        if queue.requests().any(|args| tells_counts(&args[0])) {
+            data.count_all()?; // They were counted before, but for an error.
         }
         let mut work = Work::new(data, now_ms);
         for (row, seen) in &watched.keys {

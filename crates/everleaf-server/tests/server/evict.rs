@@ -90,3 +90,28 @@ fn a_limit_below_that_of_the_pool_is_kept_about() {
     drop(sweeper);
     client.check();
 }
+
+#[test]
+fn a_limit_is_kept_by_collections_too_and_not_all_of_them_go() {
+    let pool = Pool::of(8 * SMALL);
+    pool.shared.data.evict_beyond(2 * SMALL);
+    let mut client = pool.client();
+    let value = "v".repeat(1000);
+    let fields: Vec<String> = (0..100).map(|at| format!("f{at} {value}")).collect();
+    let fields = fields.join(" ");
+    for key in 0..400 {
+        assert_eq!(client.ask(&format!("HSET hash{key:03} {fields}")), ":100\r\n");
+    }
+    let sweeper = pool.shared.data.sweep(Duration::from_millis(1));
+    let used = || pool.shared.data.store().statistics().unwrap().used_bytes;
+    let begun = std::time::Instant::now();
+    while used() > 2 * SMALL + SMALL / 2 {
+        assert!(begun.elapsed() < crate::common::PATIENCE, "{} bytes are used", used());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    drop(sweeper);
+    // 2 * SMALL are about 140 of them.
+    let left = client.number("DBSIZE");
+    assert!(left > 40, "{left} are left");
+}

@@ -76,6 +76,12 @@ fn serve() -> (Served, SocketAddr) {
     (served, address)
 }
 
+/// A reply without what Redis finds out by and by: the mean time that keys have.
+fn settled(reply: &str) -> &str {
+    let Some((told, _)) = reply.split_once(",avg_ttl=") else { return reply };
+    told.split_once('\n').map_or(told, |(_, lines)| lines)
+}
+
 #[test]
 fn commands_are_answered_as_redis_answers_them() {
     let Some(stock) = redis_server() else { return };
@@ -89,7 +95,7 @@ fn commands_are_answered_as_redis_answers_them() {
         }
         for line in COMMANDS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (ours, theirs) = (ours.ask(line), theirs.ask(line));
-            if ours != theirs {
+            if settled(&ours) != settled(&theirs) {
                 different.push(format!("{greeting}: {line}: {ours:?} instead of {theirs:?}"));
             }
         }
