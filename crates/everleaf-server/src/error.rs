@@ -14,6 +14,9 @@ pub enum ServeError {
     /// No address would be listened at.
     #[error("no address to listen at; name one")]
     NoAddress,
+    /// TLS would be spoken without a certificate.
+    #[error("TLS needs a certificate and its key; name the files of both")]
+    NoCertificate,
     /// An address cannot be listened at.
     #[error("cannot listen at {address}: {source}; choose another address")]
     Bind {

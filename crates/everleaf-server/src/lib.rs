@@ -46,8 +46,8 @@
 //! key, a value and the number of connections have limits ([`Limits`]); requests that have not come
 //! to their end share one limit of memory, and the connection that exceeds it is closed. Replies
 //! that cannot be made in parts, because something is removed or changed, share another one; where
-//! it is reached, nothing is changed. An idle connection holds no buffer, and ends after
-//! [`ServeOptions::idle`].
+//! it is reached, nothing is changed. An idle connection holds no buffer (TLS keeps some),
+//! and ends after [`ServeOptions::idle`].
 //!
 //! # Stopping
 //! When the server stops, no client is accepted any more, what came is answered, and the
@@ -92,6 +92,6 @@ mod shared;
 pub use data::Database;
 pub use error::ServeError;
 pub use memcached::Users;
-pub use net::{Served, Server, Then, wait_for_signal};
+pub use net::{Served, Server, Then, Tls, wait_for_signal};
 pub use options::{Address, Limits, ServeOptions};
 pub use shared::{Counter, Counters, Settings, Shared};

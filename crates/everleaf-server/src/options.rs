@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::memcached::Users;
+use crate::net::Tls;
 
 /// Where a protocol is spoken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +109,12 @@ pub struct ServeOptions {
     pub memcached: Vec<Address>,
     /// Where Redis' protocol is spoken.
     pub redis: Vec<Address>,
+    /// Where memcached's protocol is spoken by TLS.
+    pub tls_memcached: Vec<Address>,
+    /// Where Redis' protocol is spoken by TLS.
+    pub tls_redis: Vec<Address>,
+    /// The certificate for TLS, and its key.
+    pub tls: Option<Tls>,
     /// Where metrics and health are told by HTTP.
     pub metrics: Vec<Address>,
     /// What Redis clients must name; none: nothing.
@@ -130,6 +137,9 @@ impl Default for ServeOptions {
         Self {
             memcached: Vec::new(),
             redis: Vec::new(),
+            tls_memcached: Vec::new(),
+            tls_redis: Vec::new(),
+            tls: None,
             metrics: Vec::new(),
             redis_password: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),

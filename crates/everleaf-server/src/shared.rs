@@ -59,6 +59,8 @@ counters! {
     connections,
     /// Connections that were refused because there were too many.
     refused_connections,
+    /// Connections by TLS that were never agreed on.
+    refused_handshakes,
     /// Bytes that came.
     bytes_read,
     /// Bytes that were sent.

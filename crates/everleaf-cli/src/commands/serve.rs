@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use everleaf::{DurabilityMode, OpenOptions};
-use everleaf_server::{Address, Database, Limits, ServeError, ServeOptions, Server, Users};
+use everleaf_server::{Address, Database, Limits, ServeError, ServeOptions, Server, Tls, Users};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::signal_name;
@@ -35,11 +35,27 @@ pub struct Args {
     /// The pool.
     pool: PathBuf,
     /// Speak memcached's text protocol here.
-    #[arg(long, value_name = "ADDR", required_unless_present = "redis")]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        required_unless_present_any = ["redis", "tls_redis", "tls_memcached"]
+    )]
     memcached: Vec<Address>,
     /// Speak Redis' protocol here (RESP2 and RESP3).
     #[arg(long, value_name = "ADDR")]
     redis: Vec<Address>,
+    /// Speak memcached's text protocol here, by TLS.
+    #[arg(long, value_name = "ADDR", requires = "tls_cert")]
+    tls_memcached: Vec<Address>,
+    /// Speak Redis' protocol here, by TLS.
+    #[arg(long, value_name = "ADDR", requires = "tls_cert")]
+    tls_redis: Vec<Address>,
+    /// The certificate for TLS, in PEM's form, with those that lead to the one that clients know.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate, in PEM's form.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Tell metrics for Prometheus and the health here, by HTTP: /metrics and /health.
     #[arg(long, value_name = "ADDR")]
     metrics: Vec<Address>,
@@ -156,8 +172,8 @@ fn password(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// Whether other machines can use an address without a password.
-fn is_open(addresses: &[Address], has_password: bool) -> bool {
-    !has_password && addresses.iter().any(Address::is_exposed)
+fn is_open<'a>(mut addresses: impl Iterator<Item = &'a Address>, has_password: bool) -> bool {
+    !has_password && addresses.any(Address::is_exposed)
 }
 
 /// Serves until a signal comes.
@@ -165,9 +181,14 @@ pub fn run(args: Args) -> Outcome {
     let log = args.log_format;
     log.start(args.log_level);
     let users = args.memcached_auth_file.as_deref().map(Users::read).transpose();
+    let tls = args.tls_cert.zip(args.tls_key);
+    let tls = tls.map(|(certificate, key)| Tls::read(&certificate, &key)).transpose();
     let options = ServeOptions {
         memcached: args.memcached,
         redis: args.redis,
+        tls_memcached: args.tls_memcached,
+        tls_redis: args.tls_redis,
+        tls: tls.map_err(Failure::failed)?,
         metrics: args.metrics,
         redis_password: args.password_file.as_deref().map(password).transpose()?,
         memcached_users: users.map_err(Failure::failed)?,
@@ -182,8 +203,10 @@ pub fn run(args: Args) -> Outcome {
     };
     let threads = args.threads.map_or(options.threads, usize::from);
     let options = ServeOptions { threads, ..options };
-    if is_open(&options.memcached, options.memcached_users.is_some())
-        || is_open(&options.redis, options.redis_password.is_some())
+    let memcached = options.memcached.iter().chain(&options.tls_memcached);
+    let redis = options.redis.iter().chain(&options.tls_redis);
+    if is_open(memcached, options.memcached_users.is_some())
+        || is_open(redis, options.redis_password.is_some())
     {
         log.warn(
             "other machines can reach this server without a password; \
@@ -197,11 +220,15 @@ pub fn run(args: Args) -> Outcome {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(unusable)?;
     let mode = data.store().capabilities().durability_mode;
     let server = Server::start(Arc::clone(&data), options)?;
-    for address in server.memcached_addresses() {
-        log.tell(&format!("memcached at {address}, durability {mode}"));
-    }
-    for address in server.redis_addresses() {
-        log.tell(&format!("redis at {address}, durability {mode}"));
+    for (protocol, addresses) in [
+        ("memcached", server.memcached_addresses()),
+        ("redis", server.redis_addresses()),
+        ("memcached by TLS", server.tls_memcached_addresses()),
+        ("redis by TLS", server.tls_redis_addresses()),
+    ] {
+        for address in addresses {
+            log.tell(&format!("{protocol} at {address}, durability {mode}"));
+        }
     }
     for address in server.metrics_addresses() {
         log.tell(&format!("metrics at {address}"));

@@ -79,3 +79,19 @@ fn a_server_writes_its_events_as_objects_of_json() {
     let refused = bench.refused(["serve", "p", "--redis", "unix:socket", "--log-level", "loud"]);
     assert!(refused.contains("--log-level") && refused.contains("warn"), "{refused}");
 }
+
+#[test]
+fn wrong_files_for_tls_are_one_sentence() {
+    let bench = Bench::with_pool();
+    let serve = ["serve", "p", "--tls-redis", "unix:socket"];
+    let sentence = bench.refused(serve);
+    assert!(sentence.contains("--tls-cert"), "{sentence}");
+    let sentence = bench.refused([&serve[..], &["--tls-cert", "missing"]].concat());
+    assert!(sentence.contains("--tls-key"), "{sentence}");
+    bench.write("empty", "");
+    for (file, said) in [("missing", "cannot read missing: "), ("empty", "empty holds no certi")] {
+        let files = ["--tls-cert", file, "--tls-key", file];
+        let sentence = bench.fails([&serve[..], &files].concat());
+        assert!(sentence.contains(said), "{sentence}");
+    }
+}

@@ -103,6 +103,11 @@ fn server(text: &mut Text, shared: &Shared) {
             "Connections that were closed because nothing came.",
             &c.idle_connections,
         ),
+        (
+            "tls_handshakes_refused_total",
+            "Connections by TLS that were never agreed on.",
+            &c.refused_handshakes,
+        ),
         ("received_bytes_total", "Bytes of requests that were answered.", &c.bytes_read),
         ("sent_bytes_total", "Bytes of replies that were sent.", &c.bytes_written),
         ("authentications_total", "Names and passwords that were given.", &c.authentications),

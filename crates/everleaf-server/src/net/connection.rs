@@ -193,7 +193,10 @@ async fn send(
     if out.is_empty() {
         return Ok(true);
     }
-    let mut write = pin!(stream.write_all(out));
+    let mut write = pin!(async {
+        stream.write_all(out).await?;
+        stream.flush().await // TLS may hold some of it back.
+    });
     let mut is_notified = false;
     loop {
         tokio::select! {

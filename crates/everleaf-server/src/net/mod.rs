@@ -1,13 +1,15 @@
 //! Sockets: who is listened to, and how bytes become requests and replies.
 //!
 //! Map of the files: `server` (listeners and threads) · `connection` (one connection) · `syncer`
-//! (replies wait for the disk) · `listener` (addresses) · `monitor` (who operates the server).
+//! (replies wait for the disk) · `listener` (addresses) · `tls` · `monitor` (who operates the
+//! server).
 
 mod connection;
 mod listener;
 mod monitor;
 mod server;
 mod syncer;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,6 +17,7 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 pub use server::{Server, allow_files, wait_for_signal};
+pub use tls::Tls;
 
 /// What a session did with the bytes that it was given.
 #[derive(Clone, Copy, Debug)]

@@ -21,6 +21,7 @@ use super::connection;
 use super::listener::{Listener, Stream};
 use super::monitor::Monitor;
 use super::syncer::Syncer;
+use super::tls::Tls;
 use crate::data::{Database, Sweeper};
 use crate::metrics::set_thread;
 use crate::shared::Shared;
@@ -42,14 +43,24 @@ enum Protocol {
     Redis,
 }
 
-type Accepted = (Protocol, Stream);
+/// What is spoken at an address, and whether by TLS.
+type Spoken = (Protocol, Option<Tls>);
+
+type Accepted = (Spoken, Stream);
+
+/// Where a server listens.
+struct Listening {
+    memcached: Vec<Address>,
+    redis: Vec<Address>,
+    tls_memcached: Vec<Address>,
+    tls_redis: Vec<Address>,
+    metrics: Vec<Address>,
+}
 
 /// A server that runs, until it is stopped or dropped.
 pub struct Server {
     shared: Arc<Shared>,
-    memcached: Vec<Address>,
-    redis: Vec<Address>,
-    metrics: Vec<Address>,
+    addresses: Listening,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
     sweeper: Option<Sweeper>,
@@ -64,14 +75,20 @@ impl Server {
     /// Listens, and answers from then on.
     ///
     /// # Errors
-    /// [`ServeError::NoThreads`], [`ServeError::NoAddress`], [`ServeError::Bind`],
+    /// [`ServeError::NoThreads`], [`ServeError::NoAddress`], [`ServeError::NoCertificate`],
+    /// [`ServeError::Bind`],
     /// [`ServeError::Thread`].
     pub fn start(data: Arc<Database>, options: ServeOptions) -> Result<Self, ServeError> {
         if options.threads == 0 {
             return Err(ServeError::NoThreads);
         }
-        if options.memcached.is_empty() && options.redis.is_empty() {
+        let by_tls = [&options.tls_memcached, &options.tls_redis];
+        let is_tls = by_tls.iter().any(|addresses| !addresses.is_empty());
+        if options.memcached.is_empty() && options.redis.is_empty() && !is_tls {
             return Err(ServeError::NoAddress);
+        }
+        if is_tls && options.tls.is_none() {
+            return Err(ServeError::NoCertificate);
         }
         if let Some(bytes) = options.evict {
             data.evict_beyond(bytes);
@@ -95,11 +112,17 @@ impl Server {
         }
         let runtime = runtime()?;
         let options = &shared.options;
-        let (for_memcached, memcached) = listen(&runtime, &options.memcached)?;
-        let (for_redis, redis) = listen(&runtime, &options.redis)?;
-        let listeners = for_memcached.into_iter().map(|listener| (Protocol::Memcached, listener));
-        let for_redis = for_redis.into_iter().map(|listener| (Protocol::Redis, listener));
-        let listeners = listeners.chain(for_redis).collect();
+        let mut listeners = Vec::new();
+        let mut listen_for = |asked: &[Address], spoken: Spoken| {
+            let (bound, addresses) = listen(&runtime, asked)?;
+            listeners.extend(bound.into_iter().map(|listener| (spoken.clone(), listener)));
+            Ok(addresses)
+        };
+        let tls = &options.tls;
+        let memcached = listen_for(&options.memcached, (Protocol::Memcached, None))?;
+        let redis = listen_for(&options.redis, (Protocol::Redis, None))?;
+        let tls_memcached = listen_for(&options.tls_memcached, (Protocol::Memcached, tls.clone()))?;
+        let tls_redis = listen_for(&options.tls_redis, (Protocol::Redis, tls.clone()))?;
         let (accepting, stop_accepting) = (Arc::clone(&shared), stopped.clone());
         threads.push(spawn("accepts".to_owned(), move || {
             runtime.block_on(accept(listeners, workers, accepting, stop_accepting))
@@ -107,22 +130,33 @@ impl Server {
         let metrics = monitor(&shared, stopped, &mut threads)?;
         threads.push(syncs); // The last: it ends when those who ask it have.
         let sweeper = Some(shared.data.sweep(SWEEP_PAUSE));
-        Ok(Self { shared, memcached, redis, metrics, stop, threads, sweeper })
+        let addresses = Listening { memcached, redis, tls_memcached, tls_redis, metrics };
+        Ok(Self { shared, addresses, stop, threads, sweeper })
     }
 
     /// Where memcached's protocol is spoken.
     pub fn memcached_addresses(&self) -> &[Address] {
-        &self.memcached
+        &self.addresses.memcached
     }
 
     /// Where Redis' protocol is spoken.
     pub fn redis_addresses(&self) -> &[Address] {
-        &self.redis
+        &self.addresses.redis
+    }
+
+    /// Where memcached's protocol is spoken by TLS.
+    pub fn tls_memcached_addresses(&self) -> &[Address] {
+        &self.addresses.tls_memcached
+    }
+
+    /// Where Redis' protocol is spoken by TLS.
+    pub fn tls_redis_addresses(&self) -> &[Address] {
+        &self.addresses.tls_redis
     }
 
     /// Where metrics and health are told.
     pub fn metrics_addresses(&self) -> &[Address] {
-        &self.metrics
+        &self.addresses.metrics
     }
 
     /// What all connections share: counters, options, the pool.
@@ -142,7 +176,8 @@ impl Server {
             let _ = thread.join(); // A panic there has been reported on stderr.
         }
         self.sweeper = None;
-        for address in self.memcached.iter().chain(&self.redis).chain(&self.metrics) {
+        let Listening { memcached, redis, tls_memcached, tls_redis, metrics } = &self.addresses;
+        for address in [memcached, redis, tls_memcached, tls_redis, metrics].into_iter().flatten() {
             if let Address::Unix(path) = address {
                 let _ = std::fs::remove_file(path); // Somebody may have removed it.
             }
@@ -214,7 +249,7 @@ fn monitor(
 // -------------------------------------------------------------------------------------------------
 
 async fn accept(
-    listeners: Vec<(Protocol, Listener)>,
+    listeners: Vec<(Spoken, Listener)>,
     workers: Vec<mpsc::UnboundedSender<Accepted>>,
     shared: Arc<Shared>,
     mut stop: watch::Receiver<bool>,
@@ -222,14 +257,14 @@ async fn accept(
     let workers: Arc<[_]> = workers.into();
     let next = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
-    for (protocol, listener) in listeners {
+    for (spoken, listener) in listeners {
         let (workers, next, shared) = (Arc::clone(&workers), Arc::clone(&next), shared.clone());
         tasks.spawn(async move {
             loop {
                 match listener.accept().await {
                     Ok(stream) => {
                         let at = next.fetch_add(1, Ordering::Relaxed) as usize % workers.len();
-                        give(protocol, stream, &workers[at], &shared).await;
+                        give(spoken.clone(), stream, &workers[at], &shared).await;
                     }
                     Err(error) => {
                         warn!(%error, "a client could not be accepted");
@@ -243,7 +278,7 @@ async fn accept(
 }
 
 async fn give(
-    protocol: Protocol,
+    spoken: Spoken,
     stream: Stream,
     worker: &mpsc::UnboundedSender<Accepted>,
     shared: &Shared,
@@ -251,14 +286,15 @@ async fn give(
     let open = shared.open_connections.fetch_add(1, Ordering::Relaxed);
     if open < shared.settings.connections.load(Ordering::Relaxed) {
         shared.counters.connections.add(1);
-        if worker.send((protocol, stream)).is_ok() {
+        if worker.send((spoken, stream)).is_ok() {
             return;
         }
     } else {
         shared.counters.refused_connections.add(1);
-        let refusal: &[u8] = match protocol {
-            Protocol::Memcached => b"ERROR Too many open connections\r\n",
-            Protocol::Redis => b"-ERR max number of clients reached\r\n",
+        let refusal: &[u8] = match spoken {
+            (_, Some(_)) => b"", // Nothing is said in the clear.
+            (Protocol::Memcached, None) => b"ERROR Too many open connections\r\n",
+            (Protocol::Redis, None) => b"-ERR max number of clients reached\r\n",
         };
         // A new socket has room for so little; a client that is gone needs no reply.
         let _ = match stream {
@@ -286,9 +322,9 @@ async fn answer(
 ) {
     let mut connections = JoinSet::new();
     // The channel ends when the thread that accepts does.
-    while let Some((protocol, stream)) = accepted.recv().await {
+    while let Some((spoken, stream)) = accepted.recv().await {
         let (shared, syncer) = (Arc::clone(&shared), Arc::clone(&syncer));
-        connections.spawn(converse(protocol, stream, shared, syncer, stop.clone()));
+        connections.spawn(converse(spoken, stream, shared, syncer, stop.clone()));
         while connections.try_join_next().is_some() {}
     }
     let all = async { while connections.join_next().await.is_some() {} };
@@ -305,7 +341,7 @@ impl Drop for Open {
 }
 
 async fn converse(
-    protocol: Protocol,
+    spoken: Spoken,
     stream: Stream,
     shared: Arc<Shared>,
     syncer: Arc<Syncer>,
@@ -317,17 +353,34 @@ async fn converse(
         Stream::Tcp(stream) => match TcpStream::from_std(stream) {
             Ok(stream) => {
                 let peer = stream.peer_addr().map_or(String::new(), |peer| peer.to_string());
-                speak(protocol, (stream, peer), shared, syncer, stop).await
+                begin(spoken, (stream, peer), shared, syncer, stop).await
             }
             Err(error) => Err(error),
         },
         Stream::Unix(stream) => match UnixStream::from_std(stream) {
-            Ok(stream) => {
-                speak(protocol, (stream, "unix:0".to_owned()), shared, syncer, stop).await
-            }
+            Ok(stream) => begin(spoken, (stream, "unix:0".to_owned()), shared, syncer, stop).await,
             Err(error) => Err(error),
         },
     };
+}
+
+async fn begin(
+    (protocol, tls): Spoken,
+    (stream, peer): (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, String),
+    shared: Arc<Shared>,
+    syncer: Arc<Syncer>,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let Some(tls) = tls else {
+        return speak(protocol, (stream, peer), shared, syncer, stop).await;
+    };
+    match tls.begin(stream, &mut stop).await {
+        Ok(stream) => speak(protocol, (stream, peer), shared, syncer, stop).await,
+        Err(error) => {
+            shared.counters.refused_handshakes.add(1);
+            Err(error)
+        }
+    }
 }
 
 async fn speak(

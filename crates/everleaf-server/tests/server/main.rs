@@ -18,3 +18,4 @@ mod redis;
 mod restart;
 mod ring;
 mod stock;
+mod tls;
