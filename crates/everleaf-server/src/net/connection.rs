@@ -184,7 +184,7 @@ fn keep_rest(input: &mut Vec<u8>, start: &mut usize) {
 }
 
 /// Sends all, unless what waits for the client meanwhile becomes too much: whether it did.
-async fn send(
+pub(super) async fn send(
     stream: &mut (impl AsyncWrite + Unpin),
     out: &[u8],
     session: &impl Session,
