@@ -213,7 +213,8 @@ fn a_subscriber_that_does_not_read_is_closed() {
             other.line() == ":0"
         })
         .expect("it is never closed");
-    assert!(messages >= 32, "closed behind {messages} MiB");
+    // 32 of them, with what stands around each, are more than 32 MiB.
+    assert!(messages >= 31, "closed behind {messages} MiB");
     let end = Instant::now() + PATIENCE;
     while shared.replies.left() != before {
         assert!(Instant::now() < end, "its room is not given back");
