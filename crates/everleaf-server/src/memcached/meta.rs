@@ -33,7 +33,8 @@ pub fn serve<'i>(
         return set(session, sent, request, out);
     }
     let allowed: &[u8] = match command {
-        b"mg" => b"bcfhklOqstvENRT",
+        // Flag u asks that the time of use stays as it is: none is told.
+        b"mg" => b"bcfhklOqstuvENRT",
         b"md" => b"bCEIkOqTx",
         b"ma" => b"bCDEJMNOTqtcvk",
         _ => b"b",

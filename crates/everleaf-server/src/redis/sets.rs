@@ -119,12 +119,13 @@ pub fn smove(call: &mut Call<'_, '_, '_>) -> Outcome {
     let there = has(call, &from, member)?;
     if there && from != to {
         remove(call, &from, &[member])?;
-        let (header, mut set) = call.collection_to_write(&to, Kind::Set)?;
-        let member = part_row(set.id, Part::Member, member);
-        let new = call.work.show(&member, |_| ())?.is_none();
-        set.members += u64::from(new);
-        call.work.put(member, Vec::new());
-        call.work.changed_collection(&to, &header, &set, new);
+        // A set that has it already has not changed.
+        if !has(call, &to, member)? {
+            let (header, mut set) = call.collection_to_write(&to, Kind::Set)?;
+            set.members += 1;
+            call.work.put(part_row(set.id, Part::Member, member), Vec::new());
+            call.work.changed_collection(&to, &header, &set, true);
+        }
     }
     call.reply.flag(there);
     Ok(())

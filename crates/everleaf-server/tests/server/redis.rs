@@ -208,6 +208,14 @@ fn a_transaction_that_watches_a_changed_key_does_nothing() {
         two.ask(change);
         assert_eq!(one.ask("EXEC"), "*-1\r\n", "{change}");
     }
+    two.ask("SADD s1 a b");
+    two.ask("SADD s2 a");
+    for (change, outcome) in [("SMOVE s1 s2 a", "*0\r\n"), ("SMOVE s1 s2 b", "*-1\r\n")] {
+        one.ask("WATCH s2");
+        two.ask(change);
+        one.ask("MULTI");
+        assert_eq!(one.ask("EXEC"), outcome, "{change}");
+    }
     one.ask("WATCH w");
     served.memcached().ask("set w 0 0 1\r\nx\r\n", "STORED\r\n");
     one.ask("MULTI");
