@@ -2,8 +2,10 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::common::Bench;
 use crate::common::ended::{SIGTERM, send};
@@ -94,4 +96,42 @@ fn wrong_files_for_tls_are_one_sentence() {
         let sentence = bench.fails([&serve[..], &files].concat());
         assert!(sentence.contains(said), "{sentence}");
     }
+}
+
+/// The system lets the server write no byte more to any file, as a disk that fails.
+#[test]
+fn a_server_that_cannot_sync_answers_no_write_and_says_that_it_is_ill() {
+    let bench = Bench::with_pool();
+    let ran = bench.ok(["info", "p"]);
+    if !ran.contains("immediate") {
+        return eprintln!("skipped: no writes wait for a sync here");
+    }
+    let serve = ["serve", "p", "--redis", "unix:socket", "--metrics", "unix:metrics"];
+    let everleaf = bench.command(serve);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(everleaf.get_program());
+    shell.args(everleaf.get_args()).current_dir(everleaf.get_current_dir().unwrap());
+    let mut server = shell.stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::with_capacity(1, server.stderr.take().unwrap());
+    stderr.read_line(&mut String::new()).unwrap();
+    stderr.read_line(&mut String::new()).unwrap();
+    let health = || {
+        let mut client = UnixStream::connect(bench.path("metrics")).unwrap();
+        client.write_all(b"GET /health HTTP/1.1\r\n\r\n").unwrap();
+        let mut said = String::new();
+        client.read_to_string(&mut said).unwrap();
+        said
+    };
+    let nothing = Rlimit { current: Some(0), maximum: Some(0) };
+    prlimit(Some(Pid::from_child(&server)), Resource::Fsize, nothing).unwrap();
+    let mut client = UnixStream::connect(bench.path("socket")).unwrap();
+    client.write_all(b"SET leaf green\r\n").unwrap();
+    let mut said = Vec::new();
+    client.read_to_end(&mut said).unwrap();
+    let (replied, said) = (said, health());
+    let ended = send(server, SIGTERM);
+    assert!(replied.is_empty(), "{}", replied.escape_ascii());
+    assert!(said.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{said}");
+    assert!(said.contains("writes do not become durable: "), "{said}");
+    assert!(!ended.success(), "what cannot be written is no clean close");
 }
