@@ -2,11 +2,12 @@
 //!
 //! Map of the files: `parse` (bytes to arguments) · `reply` (values to bytes) · `session` (a
 //! connection) · `greeting` (what is about the connection) · `transaction` (MULTI and EXEC) ·
-//! `table` (the commands that there are) · `call` (one command at work) · `long` (replies in parts)
-//! · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges` `algebra` `lists`
-//! `blocking` `sorting` `random` (commands about keys) · `dump` (keys as bytes) · `pubsub`
-//! (messages) · `server` `settings` `slowlog` (commands about the server) · `timing` (under which
-//! name a request is counted) · `number` `glob` (forms that arguments have).
+//! `weight` (what takes long) · `table` (the commands that there are) · `call` (one command at
+//! work) · `long` (replies in parts) · `strings` `bits` `keys` `scanning` `hashes` `sets`
+//! `sorted_sets` `ranges` `algebra` `lists` `blocking` `sorting` `random` (commands about keys) ·
+//! `dump` (keys as bytes) · `pubsub` (messages) · `server` `settings` `slowlog` (commands about
+//! the server) · `timing` (under which name a request is counted) · `number` `glob` (forms that
+//! arguments have).
 //!
 //! What differs from Redis:
 //! * scripts, streams, geographic and probabilistic types, clusters and replication are not there:
@@ -44,6 +45,7 @@ mod strings;
 mod table;
 mod timing;
 mod transaction;
+mod weight;
 
 pub use pubsub::Channels;
 pub use scanning::Cursors;
