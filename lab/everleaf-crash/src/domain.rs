@@ -177,6 +177,10 @@ impl Domain {
         let (ordered, units) = (self.ordered(), self.units());
         let subsets = 1u64.checked_shl(units.len() as u32).unwrap_or(u64::MAX);
         self.possible = (ordered as u64 + 1).saturating_mul(subsets);
+        if self.possible > cap && units.is_empty() {
+            self.follow(ordered, floor, cap);
+            return;
+        }
         if self.possible > cap {
             self.sample(ordered, &units, floor, cap, rng);
             return;
@@ -195,6 +199,39 @@ impl Domain {
         self.covered = (ordered, units.len());
         self.possible = self.outcomes.len() as u64;
         self.fullest = self.admit(ordered, u128::from(subsets) - 1, &units, floor);
+    }
+
+    /// Too many ordinary stores to list each prefix of them, as under eADR: the new ones are listed,
+    /// and of the old ones every second goes when there are too many. So a store costs about one
+    /// outcome, and not all of them.
+    fn follow(&mut self, ordered: usize, floor: &[u64], cap: u64) {
+        let half = (cap as usize / 2).max(1);
+        let new = ordered - self.covered.0.min(ordered);
+        let step = new.div_ceil(half).max(1);
+        if self.outcomes.is_empty() {
+            self.admit(0, 0, &[], floor);
+        }
+        while self.outcomes.len() > half {
+            self.thin();
+        }
+        self.new_from = self.outcomes.len();
+        for prefix in (self.covered.0 + 1..=ordered).step_by(step) {
+            self.admit(prefix, 0, &[], floor);
+        }
+        self.fullest = self.admit(ordered, 0, &[], floor);
+        self.covered = (ordered, 0);
+    }
+
+    /// Forgets every second outcome, but never the one with nothing durable.
+    fn thin(&mut self) {
+        let mut number = 0;
+        self.outcomes.retain(|_| {
+            number += 1;
+            number % 2 == 1
+        });
+        let places = self.outcomes.iter().enumerate();
+        self.by_delta = places.map(|(place, outcome)| (outcome.delta, place)).collect();
+        *self.contents.get_mut() = None;
     }
 
     /// Too many to list: nothing, everything, every prefix with all units and with none, every unit
@@ -339,5 +376,36 @@ impl Hasher for Folded {
     }
     fn write_u128(&mut self, value: u128) {
         self.0 = value as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn of_thousands_of_ordinary_stores_the_newest_outcome_is_always_listed() {
+        const CAP: u64 = 64;
+        let (mut domain, mut rng) = (Domain::new(0), SmallRng::seed_from_u64(1));
+        let floor = vec![0; 5000];
+        for word in 0..floor.len() {
+            domain.push(PendingStore { word, value: 7, thread: 0, unit: None });
+            domain.refresh(&floor, CAP, &mut rng);
+            let (all, new) = (domain.range(false), domain.range(true));
+            assert!(all.to as u64 <= CAP, "{} outcomes after {word} stores", all.to);
+            assert_eq!(new.to - new.from, 1, "a store adds one outcome");
+            assert_eq!(domain.outcome(new.from).changes.len(), word + 1);
+            assert_eq!((all.fullest, new.fullest), (new.from, new.from));
+            assert!(domain.outcome(0).changes.is_empty(), "nothing durable is always possible");
+            assert_eq!(all.possible, word as u64 + 2);
+            for place in 0..all.to {
+                let Outcome { prefix, changes, .. } = domain.outcome(place);
+                assert_eq!(*prefix, changes.len());
+                assert!(changes.iter().enumerate().all(|(at, (word, _))| at == *word));
+                assert_eq!(domain.by_delta[&domain.outcome(place).delta], place);
+            }
+        }
     }
 }

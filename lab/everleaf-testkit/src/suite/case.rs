@@ -289,6 +289,13 @@ impl Case {
         self.with_budget(budget)
     }
 
+    /// At no more than a few seconds, without the mutants.
+    pub(super) fn bounded(mut self) -> Self {
+        self.options.work = self.options.work.min(WORK);
+        self.options.step_recoveries = self.options.step_recoveries.min(STEP);
+        self
+    }
+
     /// Explores.
     ///
     /// # Errors
@@ -311,6 +318,11 @@ impl Case {
 const BRIEF_BUDGET: u64 = 16;
 const BRIEF_INTERLEAVINGS: u64 = 30;
 const BRIEF_STEP: u64 = 6_000;
+
+/// Of a [bounded](Case::bounded) exploration: accesses to memory, and recoveries of all
+/// interleavings together.
+const WORK: u64 = 150_000_000;
+const STEP: u64 = 20_000;
 
 /// Recoveries of all interleavings where a crash may take back all since the last end of an epoch:
 /// no line that was changed since is durable for certain, so each crash point has very many images.
