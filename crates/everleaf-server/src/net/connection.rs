@@ -18,8 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::{Notify, watch};
 use tracing::warn;
 
-use super::syncer::Syncer;
-use super::{Served, Session, Then};
+use super::{Served, Session, Then, syncer};
 use crate::shared::Shared;
 
 /// Bytes that one read takes.
@@ -74,7 +73,6 @@ pub async fn run(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     mut session: impl Session,
     shared: Arc<Shared>,
-    syncer: Arc<Syncer>,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let (mut input, mut out) = (Vec::new(), Vec::new());
@@ -92,7 +90,7 @@ pub async fn run(
             store.unsynced(|| session.serve(&input[start..], &mut out))
         };
         let Served { consumed, then } = served;
-        if !syncer.durable(unsynced).await {
+        if !syncer::durable(unsynced).await {
             return Ok(()); // No reply is sent that may not be true after a power failure.
         }
         start += consumed;
@@ -197,6 +195,10 @@ pub(super) async fn send(
         stream.write_all(out).await?;
         stream.flush().await // TLS may hold some of it back.
     });
+    // Mostly the socket takes all at once.
+    if let Poll::Ready(sent) = poll_fn(|context| Poll::Ready(write.as_mut().poll(context))).await {
+        return sent.map(|()| true);
+    }
     let mut is_notified = false;
     loop {
         tokio::select! {

@@ -20,7 +20,7 @@ use tracing::warn;
 use super::connection;
 use super::listener::{Listener, Stream};
 use super::monitor::Monitor;
-use super::syncer::Syncer;
+use super::syncer::{self, Syncer};
 use super::tls::Tls;
 use crate::data::{Database, Sweeper};
 use crate::metrics::set_thread;
@@ -68,7 +68,12 @@ pub struct Server {
 
 fn runtime() -> Result<Runtime, ServeError> {
     let mut builder = Builder::new_current_thread();
-    builder.enable_all().max_blocking_threads(LONG_THREADS).build().map_err(ServeError::Thread)
+    builder
+        .on_thread_park(syncer::before_rest)
+        .enable_all()
+        .max_blocking_threads(LONG_THREADS)
+        .build()
+        .map_err(ServeError::Thread)
 }
 
 impl Server {
@@ -320,11 +325,11 @@ async fn answer(
     syncer: Arc<Syncer>,
     stop: watch::Receiver<bool>,
 ) {
+    let _asks = tokio::spawn(syncer.ask_for_thread());
     let mut connections = JoinSet::new();
     // The channel ends when the thread that accepts does.
     while let Some((spoken, stream)) = accepted.recv().await {
-        let (shared, syncer) = (Arc::clone(&shared), Arc::clone(&syncer));
-        connections.spawn(converse(spoken, stream, shared, syncer, stop.clone()));
+        connections.spawn(converse(spoken, stream, Arc::clone(&shared), stop.clone()));
         while connections.try_join_next().is_some() {}
     }
     let all = async { while connections.join_next().await.is_some() {} };
@@ -344,7 +349,6 @@ async fn converse(
     spoken: Spoken,
     stream: Stream,
     shared: Arc<Shared>,
-    syncer: Arc<Syncer>,
     stop: watch::Receiver<bool>,
 ) {
     let _open = Open(Arc::clone(&shared));
@@ -353,12 +357,12 @@ async fn converse(
         Stream::Tcp(stream) => match TcpStream::from_std(stream) {
             Ok(stream) => {
                 let peer = stream.peer_addr().map_or(String::new(), |peer| peer.to_string());
-                begin(spoken, (stream, peer), shared, syncer, stop).await
+                begin(spoken, (stream, peer), shared, stop).await
             }
             Err(error) => Err(error),
         },
         Stream::Unix(stream) => match UnixStream::from_std(stream) {
-            Ok(stream) => begin(spoken, (stream, "unix:0".to_owned()), shared, syncer, stop).await,
+            Ok(stream) => begin(spoken, (stream, "unix:0".to_owned()), shared, stop).await,
             Err(error) => Err(error),
         },
     };
@@ -368,14 +372,13 @@ async fn begin(
     (protocol, tls): Spoken,
     (stream, peer): (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, String),
     shared: Arc<Shared>,
-    syncer: Arc<Syncer>,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let Some(tls) = tls else {
-        return speak(protocol, (stream, peer), shared, syncer, stop).await;
+        return speak(protocol, (stream, peer), shared, stop).await;
     };
     match tls.begin(stream, &mut stop).await {
-        Ok(stream) => speak(protocol, (stream, peer), shared, syncer, stop).await,
+        Ok(stream) => speak(protocol, (stream, peer), shared, stop).await,
         Err(error) => {
             shared.counters.refused_handshakes.add(1);
             Err(error)
@@ -387,17 +390,16 @@ async fn speak(
     protocol: Protocol,
     (stream, peer): (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, String),
     shared: Arc<Shared>,
-    syncer: Arc<Syncer>,
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     match protocol {
         Protocol::Memcached => {
             let session = memcached::Session::new(Arc::clone(&shared));
-            connection::run(stream, session, shared, syncer, stop).await
+            connection::run(stream, session, shared, stop).await
         }
         Protocol::Redis => {
             let session = redis::Session::new(Arc::clone(&shared)).with_peer(peer);
-            connection::run(stream, session, shared, syncer, stop).await
+            connection::run(stream, session, shared, stop).await
         }
     }
 }

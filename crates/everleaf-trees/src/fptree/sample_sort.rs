@@ -26,6 +26,8 @@ const BUCKET_LEAVES: usize = if cfg!(test) { 64 } else { 4096 };
 const MOST_BUCKETS: usize = 64;
 /// Leaves of a bucket that lie together: a kilobyte of `u64` keys.
 const BLOCK: usize = 64;
+/// Bounds that are prefetched ahead of their use.
+const PREFETCH_BOUNDS: usize = 16;
 const LINE_WORDS: usize = LINE / WORD;
 const _: () = assert!(
     MOST_BUCKETS <= LINE_WORDS * LINE_WORDS,
@@ -56,9 +58,11 @@ impl<W: Copy> LeafBound<W> {
         pool: &Pool<M>,
         leaf: Leaf<'_, S>,
         offset: u64,
+        beginning: &Beginning<K>,
     ) -> Result<Self, IndexError> {
         let word = pool.media().load(&leaf.head.lower_bound);
-        Ok(Self { prefix: K::first_of_bound(pool, word)?, bound: K::bound_word(word), offset })
+        let prefix = K::see_bound(pool, word, |key| beginning.prefix(key))?;
+        Ok(Self { prefix, bound: K::bound_word(word), offset })
     }
 
     /// By their bounds.
@@ -79,8 +83,46 @@ impl<W: Copy> LeafBound<W> {
     }
 }
 
+/// Of byte strings what most bounds begin with: their prefixes are of the bytes behind it, so that
+/// they tell bounds apart which all begin with `user:`. Of numbers nothing.
+pub(super) struct Beginning<K: TreeKey>(Option<(K::Owned, usize)>);
+
+impl<K: TreeKey> Beginning<K> {
+    /// Nothing: prefixes are of the first bytes.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// What these begin with, but for a few at either end, which may be other things than the rest.
+    fn of<M: Media>(ascending: &[LeafBoundOf<K>], pool: &Pool<M>) -> Self {
+        let (few, records) = (ascending.len().div_ceil(16), pool.pin());
+        let bound = |leaf: &LeafBoundOf<K>| K::known_bound(&records, leaf.prefix, leaf.bound);
+        match ascending.get(few..ascending.len().saturating_sub(few)) {
+            Some([first, .., last]) if K::RECORDS => {
+                let (first, last) = (bound(first), bound(last));
+                Self(Some((K::to_owned(first), K::common_prefix(first, last, usize::MAX))))
+            }
+            _ => Self::none(),
+        }
+    }
+
+    /// The prefix of a bound: of two bounds the smaller one has no greater prefix. Those that begin
+    /// otherwise come before or behind all others.
+    #[inline(always)]
+    pub fn prefix(&self, key: K::Ref<'_>) -> u64 {
+        let Self(Some((begun, bytes))) = self else { return K::word(key, 0) };
+        let begun = K::borrow(begun);
+        if K::common_prefix(key, begun, *bytes) == *bytes {
+            return K::word(key, *bytes);
+        }
+        if K::cmp_keys(key, begun).is_lt() { 0 } else { u64::MAX }
+    }
+}
+
 /// Where buckets part.
 pub(super) struct Splitters<K: TreeKey> {
+    /// What the prefixes of all leaves are behind.
+    pub beginning: Beginning<K>,
     /// Each bucket but the first begins with one of these leaves, ascending.
     leaves: Vec<LeafBoundOf<K>>,
     /// Their prefixes, eight to a line; behind these a line with the last prefix of each full one.
@@ -90,8 +132,8 @@ pub(super) struct Splitters<K: TreeKey> {
 }
 
 impl<K: TreeKey> Splitters<K> {
-    /// For so many leaves, at most; `some`, about evenly chosen among all, are only asked for if
-    /// they are worth more than one bucket.
+    /// For so many leaves, at most; `some`, about evenly chosen among all, with the prefixes of no
+    /// beginning, are only asked for if they are worth more than one bucket.
     pub fn among<M: Media>(
         pool: &Pool<M>,
         leaves: usize,
@@ -100,8 +142,14 @@ impl<K: TreeKey> Splitters<K> {
         let buckets = leaves.div_ceil(BUCKET_LEAVES).clamp(1, MOST_BUCKETS);
         let mut some = if buckets > 1 { some() } else { Vec::new() };
         some.sort_unstable_by(|a, b| a.compare::<K, M>(b, pool));
+        let beginning = Beginning::of(&some, pool);
+        let records = pool.pin();
         let leaves: Vec<_> = (1..buckets)
             .filter_map(|bucket| some.get(bucket * some.len() / buckets).copied())
+            .map(|leaf| {
+                let prefix = beginning.prefix(K::known_bound(&records, leaf.prefix, leaf.bound));
+                LeafBound { prefix, ..leaf }
+            })
             .collect();
         let mut prefixes: Vec<_> = leaves
             .chunks(LINE_WORDS)
@@ -110,7 +158,7 @@ impl<K: TreeKey> Splitters<K> {
         prefixes.push(line_of(
             leaves.chunks_exact(LINE_WORDS).map(|leaves| leaves[LINE_WORDS - 1].prefix),
         ));
-        Self { leaves, prefixes, simd: pool.media().dram().simd }
+        Self { beginning, leaves, prefixes, simd: pool.media().dram().simd }
     }
 
     /// How many buckets there are.
@@ -396,6 +444,9 @@ impl<'s, K: TreeKey, M: Media> Iterator for InOrder<'s, K, M> {
     type Item = (K::Ref<'s>, u64);
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(ahead) = self.leaves.as_slice().get(PREFETCH_BOUNDS) {
+            K::prefetch_bound(self.records.media(), ahead.bound);
+        }
         let leaf = self.leaves.find(|leaf| leaf.offset != self.leftmost)?;
         Some((K::known_bound(self.records, leaf.prefix, leaf.bound), leaf.offset))
     }

@@ -12,8 +12,8 @@ use everleaf_pool::Pool;
 use super::inner::Building;
 use super::layout::{LeafHead, Shape, SlotSet};
 use super::leaf::Leaf;
+use super::sample_sort::{Beginning, Partition, Splitters};
 use super::sample_sort::{LeafBound, LeafBoundOf};
-use super::sample_sort::{Partition, Splitters};
 use crate::support::key::TreeKey;
 
 /// Below so many leaves a second thread costs more than it saves.
@@ -145,7 +145,7 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
             if leaf.live(media).is_empty() {
                 None
             } else {
-                LeafBound::of::<K, M, S>(self.pool, leaf, *offset).ok()
+                LeafBound::of::<K, M, S>(self.pool, leaf, *offset, &Beginning::none()).ok()
             }
         };
         leaves.iter().enumerate().filter_map(live).collect()
@@ -205,13 +205,28 @@ pub(super) struct Surveyor<'p, K: TreeKey, M: Media, S: Shape> {
 }
 
 impl<K: TreeKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
-    /// Prefetches the head of a leaf, and looks at one that was prefetched earlier.
+    /// Prefetches the head of a leaf, and the bound of an earlier one, and looks at one whose head
+    /// and bound were prefetched.
     #[inline(always)]
     pub fn visit(&mut self, offset: u64) -> Result<(), IndexError> {
         prefetch_head(self.pool.media(), offset);
+        if K::RECORDS {
+            let half = self.visited + PREFETCH_LEAVES / 2;
+            self.prefetch_bound(self.ahead[half % PREFETCH_LEAVES]);
+        }
         let earlier = std::mem::replace(&mut self.ahead[self.visited % PREFETCH_LEAVES], offset);
         self.visited += 1;
         if earlier == 0 { Ok(()) } else { self.look(earlier) }
+    }
+
+    /// Prefetches what the bound of a leaf is read from; 0 is no leaf.
+    #[inline(always)]
+    fn prefetch_bound(&self, offset: u64) {
+        let media = self.pool.media();
+        if let Some(head) = media.region().get(PPtr::<LeafHead>::at(offset)).filter(|_| offset != 0)
+        {
+            K::prefetch_bound(media, K::bound_word(media.load(&head.lower_bound)));
+        }
     }
 
     /// Looks at the rest.
@@ -245,7 +260,7 @@ impl<K: TreeKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
         }
         found.keys += live.count() as u64;
         self.leaves.add(
-            LeafBound::of::<K, M, S>(self.pool, leaf, offset)?,
+            LeafBound::of::<K, M, S>(self.pool, leaf, offset, &self.splitters.beginning)?,
             self.splitters,
             self.pool,
         );

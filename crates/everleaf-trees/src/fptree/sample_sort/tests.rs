@@ -48,40 +48,74 @@ proptest! {
     }
 }
 
-#[test]
-fn byte_strings_that_begin_alike_part_by_all_of_their_bytes() {
-    let pool = dram_pool::<BytesKeys>(TINY, 8 << 20);
+/// Leaves whose bounds are these strings, in this order.
+fn placed(pool: &Arc<Pool<Dram>>, strings: &[String]) -> Vec<LeafBound<u64>> {
     let mut worker = pool.worker().unwrap();
     let cell = pool.index_root::<SplitLog>().unwrap().left_bitmap.view();
-    let strings: Vec<String> =
-        (0..400).map(|number| format!("the same {:03}", number * 7 % 400)).collect();
     let mut placed = |key: &String| {
         BytesKeys::place(&mut worker, cell, key.as_bytes()).unwrap();
         let bound = pool.media().load(cell);
         pool.media().store(cell, 0);
         LeafBound { prefix: BytesKeys::word(key.as_bytes(), 0), bound, offset: 0 }
     };
-    let leaves: Vec<_> = strings.iter().map(&mut placed).collect();
-    let splitters = Splitters::<BytesKeys>::among(&pool, 4 * BUCKET_LEAVES, || leaves.clone());
+    strings.iter().map(&mut placed).collect()
+}
+
+/// The strings of each bucket, sorted; the buckets part by some of them.
+fn parted(pool: &Arc<Pool<Dram>>, strings: &[String], step: usize) -> Vec<Vec<String>> {
+    let leaves = placed(pool, strings);
+    let some = || leaves.iter().step_by(step).copied().collect();
+    let splitters = Splitters::<BytesKeys>::among(pool, 4 * BUCKET_LEAVES, some);
     let mut partition = Partition::none(&splitters, 0);
-    leaves.iter().for_each(|leaf| partition.add(*leaf, &splitters, &pool));
-    for bucket in 0..4 {
-        let records = pool.pin();
-        let mut found: Vec<_> = partition
-            .blocks_of(bucket)
-            .flatten()
-            .map(|leaf| records.record(PPtr::at(leaf.bound)).unwrap())
-            .collect();
+    for (leaf, key) in leaves.iter().zip(strings) {
+        let prefix = splitters.beginning.prefix(key.as_bytes());
+        partition.add(LeafBound { prefix, ..*leaf }, &splitters, pool);
+    }
+    let records = pool.pin();
+    let string = |leaf: &LeafBound<u64>| {
+        String::from_utf8(records.record(PPtr::at(leaf.bound)).unwrap().to_vec()).unwrap()
+    };
+    let sorted = |bucket| {
+        let mut found: Vec<_> = partition.blocks_of(bucket).flatten().map(string).collect();
         found.sort_unstable();
+        found
+    };
+    (0..splitters.buckets()).map(sorted).collect()
+}
+
+#[test]
+fn byte_strings_that_begin_alike_part_by_all_of_their_bytes() {
+    let pool = dram_pool::<BytesKeys>(TINY, 8 << 20);
+    let strings: Vec<String> =
+        (0..400).map(|number| format!("the same {:03}", number * 7 % 400)).collect();
+    for (bucket, found) in parted(&pool, &strings, 1).into_iter().enumerate() {
         let expected: Vec<_> = (bucket * 100..bucket * 100 + 100)
             .map(|number| format!("the same {number:03}"))
             .collect();
-        assert!(
-            found.iter().copied().eq(expected.iter().map(|key| key.as_bytes())),
-            "bucket {bucket}: {}",
-            found.len()
-        );
+        assert_eq!(found, expected, "bucket {bucket}");
     }
+}
+
+#[test]
+fn strings_that_begin_otherwise_than_most_come_in_order_too() {
+    let pool = dram_pool::<BytesKeys>(TINY, 8 << 20);
+    let mut strings: Vec<String> =
+        (0..400).map(|number| format!("user:{:05}", number * 77 % 400)).collect();
+    for (place, other) in ["", "a", "us", "user", "user:", "user;1", "v", "zz"].iter().enumerate() {
+        strings.insert(place * 50, (*other).to_owned());
+    }
+    for step in [1, 3, 7] {
+        let mut sorted = strings.clone();
+        sorted.sort_unstable();
+        assert_eq!(parted(&pool, &strings, step).concat(), sorted, "each {step}th was a sample");
+    }
+    let leaves = placed(&pool, &strings);
+    let splitters = Splitters::<BytesKeys>::among(&pool, 4 * BUCKET_LEAVES, || leaves);
+    let prefix = |key: &String| splitters.beginning.prefix(key.as_bytes());
+    strings.sort_unstable();
+    assert!(strings.is_sorted_by_key(prefix), "a smaller string has no greater prefix");
+    let users = strings.iter().filter(|key| key.len() == "user:00000".len());
+    assert!(users.collect::<Vec<_>>().windows(2).all(|pair| prefix(pair[0]) < prefix(pair[1])));
 }
 
 #[test]

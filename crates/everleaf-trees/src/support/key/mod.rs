@@ -166,13 +166,17 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
         if Self::RECORDS && word == 0 { Ok(Self::least()) } else { Self::read(records, word) }
     }
 
-    /// The first word of a lower bound, see [`word`](TreeKey::word).
+    /// What `see` makes of a lower bound.
     ///
     /// # Errors
     /// As [`is_key`](TreeKey::is_key).
     #[inline(always)]
-    fn first_of_bound<M: Media>(pool: &Pool<M>, word: u64) -> Result<u64, IndexError> {
-        Ok(Self::word(Self::read_bound(&pool.pin(), word)?, 0))
+    fn see_bound<M: Media>(
+        pool: &Pool<M>,
+        word: u64,
+        see: impl FnOnce(Self::Ref<'_>) -> u64,
+    ) -> Result<u64, IndexError> {
+        Ok(see(Self::read_bound(&pool.pin(), word)?))
     }
 
     /// What must be kept of a lower bound beside its first word to have it again: nothing, where
@@ -181,6 +185,10 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
 
     /// Of the key word of a lower bound.
     fn bound_word(word: u64) -> Self::BoundWord;
+
+    /// Prefetches the first line of what [`known_bound`](TreeKey::known_bound) reads.
+    #[inline(always)]
+    fn prefetch_bound<M: Media>(_media: &M, _word: Self::BoundWord) {}
 
     /// The lower bound with this first word, whose record was found intact when that was taken.
     fn known_bound<'g, M: Media>(

@@ -97,8 +97,12 @@ impl TreeKey for U64Keys {
         Ok(word)
     }
     #[inline(always)]
-    fn first_of_bound<M: Media>(_pool: &Pool<M>, word: u64) -> Result<u64, IndexError> {
-        Ok(Self::word(word, 0))
+    fn see_bound<M: Media>(
+        _pool: &Pool<M>,
+        word: u64,
+        see: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, IndexError> {
+        Ok(see(word))
     }
 
     type BoundWord = ();
