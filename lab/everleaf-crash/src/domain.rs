@@ -201,9 +201,9 @@ impl Domain {
         self.fullest = self.admit(ordered, u128::from(subsets) - 1, &units, floor);
     }
 
-    /// Too many ordinary stores to list each prefix of them, as under eADR: the new ones are listed,
-    /// and of the old ones every second goes when there are too many. So a store costs about one
-    /// outcome, and not all of them.
+    /// Too many ordinary stores to list each prefix of them, as under eADR: the new ones are
+    /// listed, and of the old ones every second goes when there are too many. So a store costs
+    /// about one outcome, and not all of them.
     fn follow(&mut self, ordered: usize, floor: &[u64], cap: u64) {
         let half = (cap as usize / 2).max(1);
         let new = ordered - self.covered.0.min(ordered);
