@@ -35,7 +35,7 @@ mod truncation;
 use std::process::ExitCode;
 
 pub use self::cli::run;
-pub use self::commands::completions;
+pub use self::commands::{completions, serve};
 use self::failure::Outcome;
 
 /// Does what a command line says, and reports how it ends.

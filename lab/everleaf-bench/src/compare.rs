@@ -332,7 +332,7 @@ impl Spread {
     }
 
     /// Of the ratios of measurements that belong together.
-    fn of_ratios(values: &[f64], references: &[f64]) -> Self {
+    pub fn of_ratios(values: &[f64], references: &[f64]) -> Self {
         let ratios: Vec<f64> =
             values.iter().zip(references).map(|(value, reference)| value / reference).collect();
         Self::of(&ratios)

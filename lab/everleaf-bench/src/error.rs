@@ -8,6 +8,7 @@ use everleaf_pmem::MapError;
 use everleaf_pool::PoolError;
 
 use crate::peers::PeerError;
+use crate::serve::Served;
 use crate::ycsb::{Record, Workload};
 use crate::{Phase, Subject};
 
@@ -277,6 +278,28 @@ pub enum BenchError {
         /// The phase.
         phase: Phase,
     },
+    /// A server that has nothing to say by the protocols that were asked for, or too much.
+    #[error("{server} takes no part: give --protocol memcached or redis, the one that it speaks")]
+    Unspoken {
+        /// The server.
+        server: Served,
+    },
+    /// A program that is started is not there.
+    #[error("{program} is not there: install it, so that PATH leads to it, or leave it out")]
+    NoProgram {
+        /// Its name.
+        program: &'static str,
+    },
+    /// A server failed.
+    #[error("{action} the server {server}: {source}")]
+    Server {
+        /// What was tried.
+        action: &'static str,
+        /// Which.
+        server: Served,
+        /// What happened.
+        source: io::Error,
+    },
     /// A peer failed.
     #[error(transparent)]
     Peer(#[from] PeerError),
@@ -337,12 +360,15 @@ impl BenchError {
             | Self::NotAStore { .. }
             | Self::NoEpochs
             | Self::NoPool { .. }
+            | Self::Unspoken { .. }
+            | Self::NoProgram { .. }
             | Self::Index(IndexError::Parameter { .. })
             | Self::Map(MapError::Unsupported { .. }) => true,
             Self::Store(error) => is_choice(error),
             Self::Peer(_)
             | Self::Plot
             | Self::NoRoom { .. }
+            | Self::Server { .. }
             | Self::Io { .. }
             | Self::WrongAnswers { .. }
             | Self::WrongOutcomes { .. }

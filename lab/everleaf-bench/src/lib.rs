@@ -14,7 +14,7 @@
 //! how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where
 //! pools live) · `scratch` (that they go again) · `session` (a run) · `turns` (runs of several
 //! engines, cut into turns) · `micro` `compare` `stores`
-//! `recovery` `growth` `space` `ycsb` (the commands) · `report`.
+//! `recovery` `growth` `space` `ycsb` `serve` (the commands) · `report`.
 #![deny(unsafe_code)] // `peers::lmdb` has one call.
 #![warn(missing_docs)]
 
@@ -38,6 +38,7 @@ mod raw_log;
 mod recovery;
 mod report;
 mod scratch;
+pub mod serve;
 mod session;
 mod space;
 mod stores;

@@ -114,7 +114,7 @@ const MOST_BATCH: u64 = 10_000;
 /// Operations and keys beyond which arithmetic would overflow; far beyond what a machine holds.
 pub(crate) const MOST: u64 = 1 << 40;
 /// As many as a pool has workers.
-const MOST_THREADS: u64 = 64;
+pub(crate) const MOST_THREADS: u64 = 64;
 /// More is a matter of the memory's bandwidth alone.
 pub(crate) const MOST_VALUE_BYTES: u64 = 1 << 20;
 

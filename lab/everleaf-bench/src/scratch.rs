@@ -2,7 +2,9 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
@@ -42,6 +44,8 @@ pub struct Scratch {
     made: Arc<Mutex<Vec<Listed>>>,
     /// Held while files are made by [`Made::fill`]. Taken before the list.
     filling: Arc<Mutex<()>>,
+    /// Processes that were started. Taken before the list.
+    started: Arc<Mutex<Vec<Arc<Mutex<Child>>>>>,
 }
 
 /// Something that is there now.
@@ -123,14 +127,65 @@ impl Scratch {
         Made { what, scratch: self.clone(), listed: ours, ours }
     }
 
-    /// Removes all that is there and then calls `end`, which should not return; nothing new is made
-    /// meanwhile.
+    /// Starts a process, which is killed when what is returned is dropped, and by
+    /// [`end`](Self::end).
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn start(&self, command: &mut Command) -> io::Result<Started> {
+        // There is no moment at which it runs and is not listed.
+        let mut list = self.started.lock();
+        let child = Arc::new(Mutex::new(command.spawn()?));
+        list.push(Arc::clone(&child));
+        Ok(Started { child, scratch: self.clone() })
+    }
+
+    /// Kills the processes, removes all that is there and then calls `end`, which should not
+    /// return; nothing new is made meanwhile.
     pub fn end(&self, end: impl FnOnce()) {
+        let started = self.started.lock();
+        started.iter().for_each(|child| kill(&mut child.lock()));
         let _filled = self.filling.try_lock_for(PATIENCE);
         let list = self.made.lock();
         list.iter().rev().for_each(Listed::remove); // What is in a folder goes before it.
         end();
     }
+}
+
+/// A process that was started, and is killed when this is dropped, and by [`Scratch::end`].
+#[derive(Debug)]
+pub struct Started {
+    child: Arc<Mutex<Child>>,
+    scratch: Scratch,
+}
+
+impl Started {
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.lock().id()
+    }
+
+    /// Whether it has ended by itself.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn has_ended(&self) -> io::Result<bool> {
+        Ok(self.child.lock().try_wait()?.is_some())
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let mut list = self.scratch.started.lock();
+        kill(&mut self.child.lock());
+        list.retain(|child| !Arc::ptr_eq(child, &self.child));
+    }
+}
+
+/// What has ended already is no failure.
+fn kill(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// Something made that is removed when this is dropped, and by [`Scratch::end`].
@@ -258,6 +313,19 @@ mod tests {
         drop(made);
         assert!(!inner.exists() && outer.join("of others").exists());
         assert!(scratch.folders_at(&outer).unwrap().is_empty(), "it was there");
+    }
+
+    #[test]
+    fn what_was_started_goes_with_its_owner_and_at_the_end() {
+        let scratch = Scratch::default();
+        let start = || scratch.start(Command::new("sleep").arg("600")).unwrap();
+        let (first, second) = (start(), start());
+        let is_there = |id: u32| Path::new(&format!("/proc/{id}")).exists();
+        let (of_first, of_second) = (first.id(), second.id());
+        drop(first);
+        assert!(!is_there(of_first) && is_there(of_second) && !second.has_ended().unwrap());
+        scratch.end(|| assert!(!is_there(of_second)));
+        assert!(second.has_ended().unwrap());
     }
 
     #[test]

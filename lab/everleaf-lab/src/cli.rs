@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 use everleaf_cli::completions::{self, CompletionArgs};
 use everleaf_cli::failure::Outcome;
+use everleaf_cli::serve;
 
 use crate::{bench, explore, torture};
 
@@ -48,13 +49,19 @@ enum InternalCommand {
     /// The process that torture kills.
     #[command(name = torture::WRITER)]
     TortureWriter(torture::WriterArgs),
+    /// The server that `bench serve` measures.
+    #[command(name = everleaf_bench::serve::SERVER)]
+    Serve(Box<serve::Args>),
 }
 
 /// Does what the command line of this process says; wrong usage ends it.
 pub fn run() -> Outcome {
-    if std::env::args_os().nth(1).is_some_and(|first| first == torture::WRITER) {
-        let InternalCommand::TortureWriter(args) = Internal::parse().command;
-        return torture::run_writer(args);
+    let internal = [torture::WRITER, everleaf_bench::serve::SERVER];
+    if std::env::args_os().nth(1).is_some_and(|first| internal.iter().any(|name| first == *name)) {
+        return match Internal::parse().command {
+            InternalCommand::TortureWriter(args) => torture::run_writer(args),
+            InternalCommand::Serve(args) => serve::run(*args),
+        };
     }
     match Cli::parse().command {
         Command::Bench(args) => bench::run(args),

@@ -9,9 +9,9 @@
 //! Map of the files: `catalogue` (which figures there are) · `sweep` (an axis, engines, phases) ·
 //! `claims` (what the papers say) · `single` (figures of a kind of their own) · `clfb`
 //! `clfb_encodings` `clfb_heap` `clfb_writes` (those of the clfB-tree) · `nvtree_flushes` · `ycsb`
-//! (those made of YCSB's workloads) · `plot` (SVG and PNG, by the feature `plots`; else
-//! `plot_missing`) · `table` (text) · `evidence` (all that the papers show, and what shows it
-//! here).
+//! (those made of YCSB's workloads) · `served` (those of servers) · `plot` (SVG and PNG, by the
+//! feature `plots`; else `plot_missing`) · `table` (text) · `evidence` (all that the papers show,
+//! and what shows it here).
 
 mod axis;
 mod catalogue;
@@ -28,10 +28,13 @@ mod plot;
 #[cfg(not(feature = "plots"))]
 #[path = "plot_missing.rs"]
 mod plot;
+mod served;
 mod single;
 mod sweep;
 mod table;
 mod ycsb;
+
+use std::path::PathBuf;
 
 use everleaf::EngineParameters;
 use serde::Serialize;
@@ -61,6 +64,9 @@ pub struct FigureOptions {
     pub seed: u64,
     /// Where pools are made; none is /dev/shm, or the temporary folder if there is no room.
     pub pool: Scratch,
+    /// The program that serves pools by the command [`SERVER`](crate::serve::SERVER); none: servers
+    /// of ours are left out.
+    pub program: Option<PathBuf>,
 }
 
 /// A figure that was measured.
@@ -246,7 +252,8 @@ pub fn check(options: &FigureOptions) -> Result<(), BenchError> {
 /// use everleaf_bench::figure::{FigureOptions, HAS_PLOTS, figure_svg, run_figure};
 ///
 /// let (name, pool) = ("fptree-4".into(), Scratch::default());
-/// let figure = run_figure(&FigureOptions { name, keys: 2000, rounds: 1, seed: 1, pool })?;
+/// let (keys, rounds, seed, program) = (2000, 1, 1, None);
+/// let figure = run_figure(&FigureOptions { name, keys, rounds, seed, pool, program })?;
 /// assert!(figure.panels[0].series.iter().any(|series| series.name == "fptree"));
 /// assert_eq!(figure_svg(&figure).is_ok(), HAS_PLOTS);
 /// # Ok::<(), everleaf_bench::BenchError>(())

@@ -267,6 +267,7 @@ mod tests {
             rounds: 1,
             seed: 1,
             pool: Scratch::default(),
+            program: None,
         };
         // Not one of the catalogue, which leads to the code of every benchmark: that takes minutes
         // to compile.

@@ -161,6 +161,7 @@ mod tests {
             keys: Some(1000),
             seed: 1,
             pool: crate::Scratch::default(),
+            program: None,
         };
         let page = page(
             &options,

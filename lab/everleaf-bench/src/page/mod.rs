@@ -8,6 +8,7 @@ mod html;
 mod machine;
 mod sections;
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::figure::{Claim, Panel};
@@ -25,6 +26,8 @@ pub struct ReportOptions {
     pub seed: u64,
     /// Where pools are made; none is /dev/shm, or the temporary folder if there is no room.
     pub pool: Scratch,
+    /// The program that serves pools; none: servers of ours are left out.
+    pub program: Option<PathBuf>,
 }
 
 /// Sizes of a report.

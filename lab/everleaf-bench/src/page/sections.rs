@@ -96,6 +96,7 @@ fn of_figure(name: &str, options: &ReportOptions, scale: Scale) -> FigureOptions
         rounds,
         seed: options.seed,
         pool: options.pool.clone(),
+        program: options.program.clone(),
     }
 }
 

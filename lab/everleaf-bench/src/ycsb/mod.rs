@@ -15,6 +15,8 @@ mod options;
 mod report;
 mod run;
 
+pub(crate) use operations::{Operation, Source};
+pub(crate) use options::Kind;
 pub use options::{Distribution, Record, Workload, YcsbOptions};
 pub use report::{KindReport, YcsbReport};
 pub use run::{run_ycsb, run_ycsb_with_progress};

@@ -8,7 +8,8 @@ use everleaf_bench::figure::{
 use everleaf_bench::page::{ReportOptions, run_report};
 
 fn options(name: &str) -> FigureOptions {
-    FigureOptions { name: name.into(), keys: 1000, rounds: 1, seed: 2, pool: Scratch::default() }
+    let (name, pool, program) = (name.into(), Scratch::default(), None);
+    FigureOptions { name, keys: 1000, rounds: 1, seed: 2, pool, program }
 }
 
 fn measured(name: &str) -> Figure {
@@ -225,6 +226,17 @@ fn each_way_to_write_a_line_is_timed_or_left_out() {
 }
 
 #[test]
+fn figures_of_servers_leave_out_what_cannot_run_and_say_what_the_papers_say() {
+    let figure = measured("fptree-13");
+    let out: Vec<&str> = figure.left_out.iter().map(|out| &*out.engine).collect();
+    assert!(["stx", "wbtree-bitmap", "ours", "ours:nvtree-c"].iter().all(|one| out.contains(one)));
+    let papers: Vec<f64> = figure.claims.iter().map(|claim| claim.paper).take(4).collect();
+    assert_eq!(papers, [11.45, 0.29, 40.37, 3.40]);
+    let stores = measured("nvtree-stores").claims;
+    assert_eq!(stores.iter().map(|claim| claim.paper).collect::<Vec<_>>(), [3.2, 3.2, 4.8, 4.8]);
+}
+
+#[test]
 fn figures_of_engines_that_are_not_there_name_them_and_the_papers_numbers() {
     let figure = measured("clfb-8");
     assert!(figure.left_out.iter().any(|out| out.engine == "wbtree-slot"));
@@ -288,8 +300,8 @@ fn what_is_wrong_is_said_before_any_work() {
                 .unwrap_err();
         assert!(error.to_string().contains("MiB"), "{name}: {error}");
     }
-    let huge =
-        ReportOptions { quick: true, keys: Some(1 << 39), seed: 1, pool: Scratch::default() };
+    let (keys, pool) = (Some(1 << 39), Scratch::default());
+    let huge = ReportOptions { quick: true, keys, seed: 1, pool, program: None };
     assert!(run_report(&huge).unwrap_err().to_string().contains("MiB"));
 }
 

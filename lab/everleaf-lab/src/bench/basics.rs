@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use everleaf_bench::Scratch;
+use everleaf_bench::{Acknowledged, Scratch};
 
 use crate::scratch::swept;
 use everleaf_cli::failure::Failure;
@@ -23,5 +23,23 @@ impl Basics {
     /// Where pools and files are made; a signal takes them away too.
     pub fn place(&self) -> Result<Scratch, Failure> {
         swept(self.pool.clone())
+    }
+}
+
+/// What a write waits for.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Durability {
+    Immediate,
+    Buffered,
+    Process,
+}
+
+impl From<Durability> for Acknowledged {
+    fn from(durability: Durability) -> Self {
+        match durability {
+            Durability::Immediate => Self::Immediate,
+            Durability::Buffered => Self::Buffered,
+            Durability::Process => Self::Process,
+        }
     }
 }

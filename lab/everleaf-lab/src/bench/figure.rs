@@ -70,6 +70,7 @@ pub fn run(args: &Args) -> Outcome {
         rounds: args.rounds,
         seed: args.basics.seed,
         pool: place.clone(),
+        program: std::env::current_exe().ok(),
     };
     check(&options).map_err(failure)?;
     let folders = place.folders_at(&args.folder).map_err(failure)?;

@@ -6,6 +6,7 @@ mod growth;
 mod model;
 mod output;
 mod report;
+mod serve;
 mod space;
 mod stores;
 mod subject;
@@ -22,7 +23,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::failure::failure;
-use basics::Basics;
+use basics::{Basics, Durability};
 use everleaf_cli::failure::{Failure, Outcome};
 use everleaf_cli::progress;
 use subject::Subject;
@@ -36,6 +37,7 @@ Examples:
   everleaf-lab bench stores --keys 1000000 --threads 1,2
   everleaf-lab bench growth --from 1MiB --to 8GiB
   everleaf-lab bench space --keys 1000000
+  everleaf-lab bench serve --server memcached,redis,ours
   everleaf-lab bench recovery --engine fptree --keys 1000000 --threads 1,2
   everleaf-lab bench model --engines fptree,ptree,store --keys 1000000
   everleaf-lab bench figure fptree-7
@@ -56,6 +58,7 @@ enum What {
     Stores(stores::Args),
     Growth(growth::Args),
     Space(space::Args),
+    Serve(serve::Args),
     Recovery(RecoveryArgs),
     Ycsb(ycsb::Args),
     Model(model::Args),
@@ -188,6 +191,7 @@ pub fn run(args: Args) -> Outcome {
         What::Stores(args) => stores::run(args),
         What::Growth(args) => growth::run(args),
         What::Space(args) => space::run(args),
+        What::Serve(args) => serve::run(args),
         What::Recovery(args) => recovery(args),
         What::Ycsb(args) => ycsb::run(&args),
         What::Model(args) => model::run(args),

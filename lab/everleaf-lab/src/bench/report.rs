@@ -39,6 +39,7 @@ pub fn run(args: &Args) -> Outcome {
         keys: args.keys,
         seed: args.basics.seed,
         pool: place.clone(),
+        program: std::env::current_exe().ok(),
     };
     check(&options).map_err(failure)?;
     let output = Output::open(&place, &args.output)?;

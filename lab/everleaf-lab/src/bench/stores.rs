@@ -1,11 +1,11 @@
 //! `bench stores`.
 
 use everleaf_bench::{
-    Acknowledged, BenchKeyType, MicroOptions, StoresOptions, StoresRow, run_stores_with_progress,
+    BenchKeyType, MicroOptions, StoresOptions, StoresRow, run_stores_with_progress,
 };
 
 use super::subject::{FlushKind, Scheme};
-use super::{Basics, show, with_bar};
+use super::{Basics, Durability, show, with_bar};
 use everleaf_cli::failure::Outcome;
 
 /// Put, get, replace and scan in the store and in its peers, in turn: the same keys, the same
@@ -62,24 +62,6 @@ pub struct Args {
     /// Print one JSON object a line.
     #[arg(long)]
     json: bool,
-}
-
-/// What a write waits for.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Durability {
-    Immediate,
-    Buffered,
-    Process,
-}
-
-impl From<Durability> for Acknowledged {
-    fn from(durability: Durability) -> Self {
-        match durability {
-            Durability::Immediate => Self::Immediate,
-            Durability::Buffered => Self::Buffered,
-            Durability::Process => Self::Process,
-        }
-    }
 }
 
 /// Measures.

@@ -5,6 +5,7 @@ mod bench;
 #[path = "../../../../crates/everleaf-cli/tests/cli/common/mod.rs"]
 mod common;
 mod explore_scripts;
+mod serve;
 mod signals;
 mod torture;
 
