@@ -225,3 +225,59 @@ pub fn greet(stream: &mut TcpStream, protocol: Protocol) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Drives a server that gives these replies, in small pieces, to two SETs and to a GET.
+    fn driven(replies: [&'static [u8]; 2]) -> io::Result<Driven> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let (protocol, wire) = (Protocol::Redis, Wire::new(Protocol::Redis, 3));
+        let request = |stores| Request { key: *b"0123456789abcdef", stores };
+        let requests = [vec![request(true), request(true), request(false)]];
+        let asked = |requests: &[Request]| {
+            let (mut out, mut expected) = (Vec::new(), Vec::new());
+            requests.iter().for_each(|request| wire.put(request, &mut out, &mut expected));
+            out
+        };
+        let pipelines = [&b"PING\r\n"[..], &asked(&requests[0][..2]), &asked(&requests[0][2..])];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.set_nodelay(true).unwrap();
+                for (pipeline, reply) in
+                    pipelines.iter().zip([b"+PONG\r\n", replies[0], replies[1]])
+                {
+                    let mut got = vec![0; pipeline.len()];
+                    if stream.read_exact(&mut got).is_err() {
+                        return; // The client has seen enough.
+                    }
+                    assert_eq!(got, *pipeline);
+                    for piece in reply.chunks(3) {
+                        let _ = stream.write_all(piece);
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            });
+            let (wire, requests) = (&wire, &requests);
+            drive(&Load { address, protocol, wire, requests, pipeline: 2, threads: 1 })
+        })
+    }
+
+    #[test]
+    fn every_reply_is_waited_for_and_compared() {
+        let rightly = driven([b"+OK\r\n+OK\r\n", b"$3\r\n012\r\n"]).unwrap();
+        assert_eq!(rightly.latencies.len(), 2, "two pipelines");
+        assert!(rightly.latencies.max() >= 1_000_000, "pieces come a millisecond apart");
+        let lied = driven([b"+OK\r\n-ERR no\r\n", b""]).err().unwrap();
+        assert!(lied.to_string().starts_with("it answered -"), "{lied}");
+        let other = driven([b"+OK\r\n+OK\r\n", b"$3\r\n013\r\n"]).err().unwrap();
+        assert_eq!(other.kind(), ErrorKind::InvalidData);
+        let ended = driven([b"+OK\r\n+OK\r\n", b"$3\r\n"]).err().unwrap();
+        assert_eq!(ended.kind(), ErrorKind::UnexpectedEof);
+    }
+}
