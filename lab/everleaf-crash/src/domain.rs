@@ -202,8 +202,8 @@ impl Domain {
     }
 
     /// Too many ordinary stores to list each prefix of them, as under eADR: the new ones are
-    /// listed, and of the old ones every second goes when there are too many. So a store costs
-    /// about one outcome, and not all of them.
+    /// listed, and of the old ones some go when there are too many, so that the rest is evenly
+    /// spread. So a store costs about one outcome, and not all of them.
     fn follow(&mut self, ordered: usize, floor: &[u64], cap: u64) {
         let half = (cap as usize / 2).max(1);
         let new = ordered - self.covered.0.min(ordered);
@@ -211,8 +211,8 @@ impl Domain {
         if self.outcomes.is_empty() {
             self.admit(0, 0, &[], floor);
         }
-        while self.outcomes.len() > half {
-            self.thin();
+        if self.outcomes.len() > half {
+            self.thin(ordered.div_ceil((half / 2).max(1)).next_power_of_two());
         }
         self.new_from = self.outcomes.len();
         for prefix in (self.covered.0 + 1..=ordered).step_by(step) {
@@ -222,12 +222,17 @@ impl Domain {
         self.covered = (ordered, 0);
     }
 
-    /// Forgets every second outcome, but never the one with nothing durable.
-    fn thin(&mut self) {
-        let mut number = 0;
-        self.outcomes.retain(|_| {
-            number += 1;
-            number % 2 == 1
+    /// Keeps the first outcome of every so many stores: so never forgets the one with nothing
+    /// durable. They are in the order of their stores, and the numbers are powers of two, so that
+    /// what was kept before fills every stretch.
+    fn thin(&mut self, apart: usize) {
+        let mut next = 0;
+        self.outcomes.retain(|outcome| {
+            let stays = outcome.prefix >= next;
+            if stays {
+                next = (outcome.prefix / apart + 1) * apart;
+            }
+            stays
         });
         let places = self.outcomes.iter().enumerate();
         self.by_delta = places.map(|(place, outcome)| (outcome.delta, place)).collect();
@@ -400,9 +405,12 @@ mod tests {
             assert_eq!((all.fullest, new.fullest), (new.from, new.from));
             assert!(domain.outcome(0).changes.is_empty(), "nothing durable is always possible");
             assert_eq!(all.possible, word as u64 + 2);
+            let mut before = 0;
             for place in 0..all.to {
                 let Outcome { prefix, changes, .. } = domain.outcome(place);
                 assert_eq!(*prefix, changes.len());
+                assert!(prefix - before <= 16 * word / CAP as usize + 1, "evenly spread");
+                before = *prefix;
                 assert!(changes.iter().enumerate().all(|(at, (word, _))| at == *word));
                 assert_eq!(domain.by_delta[&domain.outcome(place).delta], place);
             }

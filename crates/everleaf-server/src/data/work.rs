@@ -287,8 +287,7 @@ impl<'d> Work<'d> {
         write: impl FnOnce(&Self, &Pending) -> Result<Growth, Error>,
     ) -> Result<(), Error> {
         let pending = std::mem::take(&mut self.pending);
-        let mut changed = std::mem::take(&mut self.touched);
-        changed.extend(pending.keys().filter(|row| key_of(row).is_some()).cloned());
+        let touched = std::mem::take(&mut self.touched);
         let moved = self.data.ranks.changes(&self.data.tree, &pending)?;
         let growth = write(self, &pending)?;
         self.data.ranks.add(&self.data.tree, &moved);
@@ -300,7 +299,8 @@ impl<'d> Work<'d> {
             self.data.counts.empty(&self.since);
         }
         self.data.counts.add(&growth);
-        changed.iter().for_each(|row| self.data.changed(row));
+        let written = pending.keys().filter(|row| key_of(row).is_some());
+        touched.iter().chain(written).for_each(|row| self.data.changed(row));
         if self.data.waiting_clients() > 0 {
             for (row, value) in pending.iter().filter(|(row, _)| key_of(row).is_some()) {
                 let header = value.as_deref().and_then(Header::read);

@@ -152,8 +152,9 @@ pub fn store(
     let _held = data.lock(row);
     let mut work = Work::new(data, now_ms);
     let joins = matches!(storing.mode, Mode::Append | Mode::Prepend);
-    // The bytes that are there are needed to join them only.
-    let old = work.header(row)?.map(|(header, _)| header);
+    // The bytes that are there are needed to join them only, and `set` asks for nothing.
+    let asks = storing.mode != Mode::Set || storing.compare.is_some();
+    let old = if asks { work.header(row)?.map(|(header, _)| header) } else { None };
     let mut mode = storing.mode;
     let mut expires_ms = storing.expires_ms;
     let (mut stale, mut won) = (false, false);

@@ -2,8 +2,8 @@
 //! is durable, and the thread goes on with other connections meanwhile.
 //!
 //! A thread that answers gathers what its connections wait for, and asks for one sync when it has
-//! nothing else to do, or after a millisecond: so a sync serves all connections that had something
-//! to say. While it is under way the next round gathers.
+//! nothing else to do, or when another connection is answered a millisecond later: so a sync serves
+//! all connections that had something to say. While it is under way the next round gathers.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -34,9 +34,9 @@ struct Round {
 #[derive(Default)]
 struct Gathering {
     next: RefCell<Round>,
-    /// A sync was asked for, and is not done.
-    is_under_way: Cell<bool>,
-    /// A sync is to be asked for.
+    /// A sync is to be asked for, or was, and is not done.
+    is_asked: Cell<bool>,
+    /// Tells who asks for it.
     is_due: Arc<Notify>,
 }
 
@@ -44,7 +44,8 @@ impl Gathering {
     /// Asks for a sync, if there is anything to be synced and none is under way.
     fn end_if(&self, is_enough: impl FnOnce(&Round) -> bool) {
         let next = self.next.borrow();
-        if !next.waiting.is_empty() && !self.is_under_way.get() && is_enough(&next) {
+        if !next.waiting.is_empty() && !self.is_asked.get() && is_enough(&next) {
+            self.is_asked.set(true);
             self.is_due.notify_one();
         }
     }
@@ -81,17 +82,14 @@ impl Syncer {
         let is_due = GATHERING.with(|gathering| Arc::clone(&gathering.is_due));
         loop {
             is_due.notified().await;
-            let Round { unsynced, waiting, .. } = GATHERING.with(|gathering| {
-                gathering.is_under_way.set(true);
-                gathering.next.take()
-            });
+            let Round { unsynced, waiting, .. } = GATHERING.with(|gathering| gathering.next.take());
             let (told, is_told) = oneshot::channel();
             let asked = self.ask.send((unsynced, waiting.len(), told));
             if asked.is_ok() && is_told.await.is_ok() {
                 // Who is gone needs not be told.
                 waiting.into_iter().for_each(|waiting| _ = waiting.send(()));
             }
-            GATHERING.with(|gathering| gathering.is_under_way.set(false));
+            GATHERING.with(|gathering| gathering.is_asked.set(false));
         }
     }
 }

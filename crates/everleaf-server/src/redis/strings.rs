@@ -85,7 +85,8 @@ pub fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
             _ => return Err(SYNTAX.into()),
         }
     }
-    let there = call.work.header(&row)?;
+    let asks = absent || present || keep;
+    let there = if asks { call.work.header(&row)? } else { None };
     let old = if get { call.string(&row)? } else { None };
     let done = !(absent && there.is_some() || present && there.is_none());
     if done {

@@ -210,7 +210,7 @@ impl<K: TreeKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
     #[inline(always)]
     pub fn visit(&mut self, offset: u64) -> Result<(), IndexError> {
         prefetch_head(self.pool.media(), offset);
-        if K::RECORDS {
+        if K::RECORDS && !M::COUNTS_READS {
             let half = self.visited + PREFETCH_LEAVES / 2;
             self.prefetch_bound(self.ahead[half % PREFETCH_LEAVES]);
         }

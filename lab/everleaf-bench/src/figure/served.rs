@@ -130,7 +130,7 @@ fn base(options: &FigureOptions, servers: Vec<Served>) -> ServeOptions {
     ServeOptions {
         servers,
         keys: options.keys,
-        requests: options.keys,
+        requests: options.keys.max(64),
         rounds: options.rounds,
         seed: options.seed,
         place: options.pool.clone(),

@@ -110,7 +110,8 @@ fn ours(pool: &Path, protocol: Protocol, address: SocketAddr, options: &ServeOpt
 
 fn memcached(address: SocketAddr, options: &ServeOptions, bytes: u64) -> Launch {
     let mut command = Command::new("memcached");
-    let mebibytes = (bytes >> 20).max(64).to_string();
+    // Its classes of sizes waste up to a quarter, and nothing is to be evicted.
+    let mebibytes = ((bytes >> 19) * 3 / 4).max(64).to_string();
     command.args(["-l", &address.ip().to_string(), "-p", &address.port().to_string(), "-U", "0"]);
     // The user is asked for where root starts it, and left alone elsewhere.
     command.args(["-m", &mebibytes, "-u", "root", "-t", &options.threads.to_string()]);

@@ -289,7 +289,8 @@ impl Case {
         self.with_budget(budget)
     }
 
-    /// At no more than a few seconds, without the mutants.
+    /// At no more than a few seconds, without the mutants; of threads the step's bound is each
+    /// mutant's too.
     pub(super) fn bounded(mut self) -> Self {
         self.options.work = self.options.work.min(WORK);
         self.options.step_recoveries = self.options.step_recoveries.min(STEP);

@@ -179,8 +179,8 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
         Ok(see(Self::read_bound(&pool.pin(), word)?))
     }
 
-    /// What must be kept of a lower bound beside its first word to have it again: nothing, where
-    /// that is all.
+    /// What must be kept of a lower bound beside its first word to have it again: of a number
+    /// nothing, since that is all; of a byte string all.
     type BoundWord: Copy + Send + Sync;
 
     /// Of the key word of a lower bound.
@@ -190,7 +190,8 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
     #[inline(always)]
     fn prefetch_bound<M: Media>(_media: &M, _word: Self::BoundWord) {}
 
-    /// The lower bound with this first word, whose record was found intact when that was taken.
+    /// The lower bound that was seen before, its record being intact then. `first` is the first
+    /// word of a number.
     fn known_bound<'g, M: Media>(
         records: &'g RecordGuard<'_, M>,
         first: u64,
