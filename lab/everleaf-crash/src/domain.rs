@@ -130,15 +130,39 @@ impl Domain {
         (prefix > 0 || self.pending.iter().any(unordered)).then_some(prefix)
     }
 
+    /// How many ordinary stores are durable for certain, where `thread` reads a word that another
+    /// one has stored last; none if nobody else has.
+    pub fn shown(&self, thread: u16, word: usize) -> Option<usize> {
+        let ordered = self.pending.iter().filter(|store| store.unit.is_none());
+        let (number, last) = ordered.enumerate().filter(|(_, store)| store.word == word).last()?;
+        (last.thread != thread).then_some(number + 1)
+    }
+
+    /// So many ordinary stores are durable; unordered ones wait for their fence.
+    pub fn persist_prefix(&mut self, prefix: usize, persist: impl FnMut(usize, u64)) {
+        self.settle(prefix, |_| false, persist);
+    }
+
     /// A fence: what `thread` has flushed, and its unordered stores, are durable. With `all`, so
     /// are its ordinary stores, and with them those of other threads that became visible earlier.
     /// `prefix` is what [`fenced`](Self::fenced) says.
-    pub fn fence(&mut self, thread: u16, prefix: usize, mut persist: impl FnMut(usize, u64)) {
+    pub fn fence(&mut self, thread: u16, prefix: usize, persist: impl FnMut(usize, u64)) {
+        self.settle(prefix, |store| store.thread == thread, persist);
+        self.flushed.retain(|(by, _)| *by != thread);
+    }
+
+    /// So many ordinary stores are durable, and these unordered ones.
+    fn settle(
+        &mut self,
+        prefix: usize,
+        unordered: impl Fn(&PendingStore) -> bool,
+        mut persist: impl FnMut(usize, u64),
+    ) {
         let mut ordered = 0;
         let mut rest: Vec<PendingStore> = Vec::new();
         for store in self.pending.drain(..) {
             ordered += usize::from(store.unit.is_none());
-            let durable = store.unit.map_or(ordered <= prefix, |_| store.thread == thread);
+            let durable = store.unit.map_or(ordered <= prefix, |_| unordered(&store));
             if !durable {
                 rest.push(store);
                 continue;
@@ -151,7 +175,7 @@ impl Domain {
         }
         self.pending = rest;
         self.flushed.iter_mut().for_each(|(_, count)| *count = count.saturating_sub(prefix));
-        self.flushed.retain(|(by, count)| *by != thread && *count > 0);
+        self.flushed.retain(|(_, count)| *count > 0);
         self.forget_outcomes();
     }
 

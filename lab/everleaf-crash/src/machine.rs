@@ -124,6 +124,10 @@ impl Machine {
                 self.fence(thread);
                 Effect::Fenced
             }
+            Event::Load { offset } if self.assumptions.eadr => {
+                self.show(thread, word_of(offset));
+                Effect::Nothing
+            }
             Event::Grow { len } => {
                 for word in self.floor.len()..len as usize / WORD {
                     let value = fresh.get(word).copied().unwrap_or(0);
@@ -145,6 +149,20 @@ impl Machine {
             });
         Rc::make_mut(&mut self.domains[place]).push(store);
         Effect::Stored(key)
+    }
+
+    /// Under eADR: `thread` reads a word. If it sees what another one has stored, that has left the
+    /// store buffer, and so has what became visible before.
+    fn show(&mut self, thread: u16, word: usize) {
+        let Self { floor, hash, .. } = self;
+        for domain in &mut self.domains {
+            let Some(prefix) = domain.shown(thread, word) else { continue };
+            Rc::make_mut(domain).persist_prefix(prefix, |word, value| {
+                *hash ^= word_hash(word, floor[word]) ^ word_hash(word, value);
+                floor[word] = value;
+            });
+        }
+        self.domains.retain(|domain| !domain.is_empty());
     }
 
     fn fence(&mut self, thread: u16) {

@@ -183,6 +183,8 @@ impl<'a, S: ConcurrentSubject> Executor<'a, S> {
             }
             self.scheduler.leave(slot);
         };
+        // What one thread sees of another has left the store buffer.
+        media.record(true, self.options.assumptions.eadr);
         let _kept = OneProcessor::keep();
         self.scheduler.begin(threads.iter().map(|thread| thread.thread).collect(), plan);
         std::thread::scope(|scope| {

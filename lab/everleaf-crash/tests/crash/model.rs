@@ -307,3 +307,24 @@ fn naive_images(events: &[Event]) -> Vec<Vec<u64>> {
     };
     (0..1u32 << stores.len()).filter(|set| legal(*set)).map(image).collect()
 }
+
+#[test]
+fn with_eadr_what_another_thread_has_read_is_durable_with_all_before_it() {
+    let load = |word: u64| Event::Load { offset: word * 8 };
+    let stored = [(1, store(0, 1)), (1, store(8, 2)), (1, store(9, 3))];
+    let images = |assumptions, read: &[(u16, Event)]| {
+        let events = [&stored[..], read].concat();
+        let images = crash_images_of_threads(&[0; 16], &events, assumptions, 100).unwrap();
+        let mut words: Vec<_> = images.iter().map(|image| [image[0], image[8], image[9]]).collect();
+        words.sort_unstable();
+        words
+    };
+    let all = [[0, 0, 0], [1, 0, 0], [1, 2, 0], [1, 2, 3]];
+    assert_eq!(images(EADR, &[]), all);
+    assert_eq!(images(EADR, &[(2, load(8))]), all[2..], "it was seen");
+    assert_eq!(images(EADR, &[(1, load(8))]), all, "one's own stores are seen in the buffer");
+    assert_eq!(images(EADR, &[(2, load(10))]), all, "nobody has stored there");
+    assert_eq!(images(EADR, &[(2, store(8, 4)), (2, load(8))]).len(), 5, "it sees its own");
+    let without = images(ADR, &[]);
+    assert_eq!(images(ADR, &[(2, load(8))]), without, "a cache may be lost");
+}
