@@ -295,6 +295,22 @@ impl<M: Media> Pool<M> {
         }
     }
 
+    /// Prefetches a record behind its first line, which is read, and what tells the allocator of its
+    /// block: for who is about to read it, or to replace it.
+    pub fn prefetch_record(&self, record: PPtr<Record>) {
+        /// The rest of what is longer comes by itself.
+        const LINES: u64 = 8;
+        let (region, offset) = (self.media().region(), record.offset());
+        let Some([header]) = region.cells(offset, 1).filter(|_| !M::COUNTS_READS) else { return };
+        let lines = length_in(self.media().load(header)).div_ceil(LINE as u64).min(LINES);
+        for line in 1..=lines {
+            if let Some([cell]) = region.cells(offset.saturating_add(line * LINE as u64), 1) {
+                self.media().prefetch(cell);
+            }
+        }
+        self.prefetch_block(record);
+    }
+
     /// Lets counting and tracing media know of the lines behind a lent slice.
     #[inline(always)]
     fn note_record_read(&self, offset: u64, bytes: u64) {

@@ -53,6 +53,17 @@ macro_rules! reads {
             self.handle().get_many(&keys)
         }
 
+        /// Brings what leads to keys into the processor's caches; see
+        /// [`Store::prefetch`](crate::Store::prefetch).
+        ///
+        /// # Errors
+        /// As there.
+        pub fn prefetch<K: AsKey>(&self, keys: impl IntoIterator<Item = K>) -> Result<()> {
+            let keys: Vec<K> = keys.into_iter().collect();
+            let keys: Vec<Key<'_>> = keys.iter().map(AsKey::as_key).collect();
+            self.handle().prefetch(&keys)
+        }
+
         /// Whether `key` is present; see [`Store::contains_key`](crate::Store::contains_key).
         ///
         /// # Errors

@@ -98,6 +98,7 @@ impl Work<'_> {
     /// # Errors
     /// As a write.
     pub fn new_collection(&self, kind: Kind) -> Result<(Header, Collection), Error> {
+        self.data.expect_collection();
         let id = self.data.next_number()?;
         Ok((Header::new(kind, id), Collection { id, members: 0, first: 1 << 63, end: 0 }))
     }

@@ -6,7 +6,8 @@
 //! it was at one moment.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
@@ -19,7 +20,7 @@ use super::flush::Flushes;
 use super::picture::LastPicture;
 use super::ranks::Ranks;
 use super::record::Header;
-use super::rows::key_of;
+use super::rows::{PARTS_PREFIX, key_of};
 use super::sequence::Sequence;
 use super::waiting::Waiting;
 use super::work::Work;
@@ -49,6 +50,10 @@ pub struct Database {
     whole: ShardedLock<()>,
     stripes: Box<[Mutex<()>]>,
     changes: Box<[AtomicU64]>,
+    /// Whether there may be collections.
+    has_collections: AtomicBool,
+    /// As many as watch keys, and one more.
+    watchers: Arc<()>,
     pub(super) waiting: Waiting,
     /// Keys that were removed because they had expired.
     pub expired_keys: Counter,
@@ -90,7 +95,11 @@ pub(super) fn hash(row: &[u8]) -> usize {
 
 /// The lock of a row. A key has the same one in all databases, as a request may name several.
 fn stripe(row: &[u8]) -> usize {
-    hash(key_of(row).map_or(row, |(_, key)| key)) % STRIPES
+    stripe_of_key(key_of(row).map_or(row, |(_, key)| key))
+}
+
+fn stripe_of_key(key: &[u8]) -> usize {
+    hash(key) % STRIPES
 }
 
 impl Database {
@@ -119,6 +128,8 @@ impl Database {
             statistics: Mutex::default(),
             whole: ShardedLock::new(()),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+            watchers: Arc::default(),
+            has_collections: tree.prefix(PARTS_PREFIX).next().transpose()?.is_some().into(),
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
             waiting: Waiting::default(),
             expired_keys: Counter::default(),
@@ -240,10 +251,21 @@ impl Database {
         Held::Key(shared, self.stripes[stripe(row)].lock())
     }
 
-    /// Locks many keys.
+    /// Locks keys, whatever their database is.
+    pub fn lock_keys(&self, keys: &[&[u8]]) -> Held<'_> {
+        match keys {
+            [key] => Held::Key(self.shared(), self.stripes[stripe_of_key(key)].lock()),
+            keys => self.lock_stripes(keys.iter().map(|key| stripe_of_key(key)).collect()),
+        }
+    }
+
+    /// Locks many rows.
     pub fn lock_many<'r>(&self, rows: impl IntoIterator<Item = &'r [u8]>) -> Held<'_> {
+        self.lock_stripes(rows.into_iter().map(stripe).collect())
+    }
+
+    fn lock_stripes(&self, mut stripes: Vec<usize>) -> Held<'_> {
         let shared = self.shared();
-        let mut stripes: Vec<usize> = rows.into_iter().map(stripe).collect();
         stripes.sort_unstable();
         stripes.dedup();
         Held::Keys(shared, stripes.into_iter().map(|at| self.stripes[at].lock()).collect())
@@ -272,13 +294,34 @@ impl Database {
     // ---- watching
     // ---------------------------------------------------------------------------------------------
 
+    /// From here on changes are counted, as long as somebody holds this. They are of every key
+    /// that is locked after this.
+    pub fn watching(&self) -> Arc<()> {
+        Arc::clone(&self.watchers)
+    }
+
     /// A number that is another one when the key has changed. Some other keys share it.
     pub fn version(&self, row: &[u8]) -> u64 {
         self.changes[hash(row) % self.changes.len()].load(Ordering::Acquire)
     }
 
-    /// Says that a key has changed, under its lock.
+    /// Whether a key may hold a collection, for who has its lock: whatever it holds need not be
+    /// looked at where it is overwritten.
+    pub(super) fn has_collections(&self) -> bool {
+        self.has_collections.load(Ordering::Relaxed)
+    }
+
+    /// A collection will be stored, under the lock of its key.
+    pub(super) fn expect_collection(&self) {
+        self.has_collections.store(true, Ordering::Relaxed);
+    }
+
+    /// Says that a key has changed, under its lock: who watches it has had the lock before, or will
+    /// have it.
     pub(super) fn changed(&self, row: &[u8]) {
+        if Arc::strong_count(&self.watchers) == 1 {
+            return;
+        }
         self.changes[hash(row) % self.changes.len()].fetch_add(1, Ordering::Release);
     }
 
@@ -294,6 +337,13 @@ impl Database {
         self.tree.get_with(row, show)
     }
 
+    /// Brings what leads to rows into the processor's caches. Who looks for one says what is wrong.
+    pub fn prefetch(&self, rows: &[Vec<u8>]) {
+        if !rows.is_empty() {
+            let _ = self.tree.prefetch(rows);
+        }
+    }
+
     /// Copies of many rows, which are looked up together.
     ///
     /// # Errors
@@ -304,7 +354,7 @@ impl Database {
     }
 
     /// Removes what expired or was deleted, in the background, until the sweeper is dropped.
-    pub fn sweep(self: &std::sync::Arc<Self>, pause: Duration) -> super::Sweeper {
+    pub fn sweep(self: &Arc<Self>, pause: Duration) -> super::Sweeper {
         super::Sweeper::start(self, pause)
     }
 }

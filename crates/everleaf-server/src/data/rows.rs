@@ -67,6 +67,9 @@ pub fn key_of(row: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
+/// What the rows of all parts of all collections begin with.
+pub const PARTS_PREFIX: [u8; 1] = [PART];
+
 /// What the rows of a part of a collection begin with.
 pub fn part_prefix(id: u64, part: Part) -> Vec<u8> {
     part_row(id, part, &[])

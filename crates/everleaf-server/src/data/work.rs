@@ -207,8 +207,9 @@ impl<'d> Work<'d> {
     /// # Errors
     /// Damage.
     pub fn put_string(&mut self, row: &[u8], header: &Header, body: &[u8]) -> Result<(), Error> {
-        let old = self.show(row, |value| Header::read(value).map(|header| header.kind))?.flatten();
-        if old.is_some_and(|kind| kind != Kind::String) {
+        let is_collection =
+            |value: &[u8]| Header::read(value).is_some_and(|header| header.kind != Kind::String);
+        if self.data.has_collections() && self.show(row, is_collection)? == Some(true) {
             self.remove_key(row)?;
         }
         self.put(row.to_vec(), header.with(body));

@@ -1,9 +1,9 @@
 //! memcached's text protocol, the meta commands included.
 //!
 //! Map of the files: `parse` (lines and numbers) · `items` (what commands do to a key) · `session`
-//! (a connection: which bytes are a request) · `classic` (get, set, incr and their like) · `meta`
-//! (mg, ms, md, ma, mn, me) · `flags` (what follows a meta command's key) · `admin` (everything
-//! that is about the server) · `authentication`.
+//! (a connection: which bytes are a request) · `ahead` (keys of a pipeline) · `classic` (get, set,
+//! incr and their like) · `meta` (mg, ms, md, ma, mn, me) · `flags` (what follows a meta command's
+//! key) · `admin` (everything that is about the server) · `authentication`.
 //!
 //! What differs from memcached:
 //! * the binary protocol is not offered: a connection that begins with byte 80 is closed;
@@ -12,6 +12,7 @@
 //!   that would make each read a write. Flag h tells 0 and flag l tells 0.
 
 mod admin;
+mod ahead;
 mod authentication;
 mod classic;
 mod flags;

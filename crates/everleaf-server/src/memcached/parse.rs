@@ -61,6 +61,11 @@ impl Search {
         (self.searched, self.end) = (0, None);
     }
 
+    /// Whether nothing of the line was looked at.
+    pub fn is_new(&self) -> bool {
+        self.searched == 0 && self.end.is_none()
+    }
+
     /// Bytes that were looked at, for tests: it grows with what has come.
     pub fn looked_at(&self) -> u64 {
         self.looked_at

@@ -71,7 +71,7 @@ impl Session {
 
     /// Answers the requests at the front of `input`.
     pub fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
-        let mut consumed = 0;
+        let (mut consumed, mut looked_at) = (0, 0);
         let mut begun = Instant::now();
         while out.len() < self.shared.options.limits.reply_bytes {
             let rest = &input[consumed..];
@@ -86,6 +86,9 @@ impl Session {
             }
             if rest.len() < self.wanted {
                 return Served { consumed, then: Then::Read };
+            }
+            if consumed >= looked_at && self.authenticated && self.search.is_new() {
+                looked_at = consumed + self.look_ahead(rest);
             }
             match self.take(rest, out) {
                 Taken::Request(bytes) => {

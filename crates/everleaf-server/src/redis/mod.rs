@@ -1,13 +1,13 @@
 //! Redis' protocol, RESP2 and RESP3.
 //!
 //! Map of the files: `parse` (bytes to arguments) · `reply` (values to bytes) · `session` (a
-//! connection) · `greeting` (what is about the connection) · `transaction` (MULTI and EXEC) ·
-//! `weight` (what takes long) · `table` (the commands that there are) · `call` (one command at
-//! work) · `long` (replies in parts) · `strings` `bits` `keys` `scanning` `hashes` `sets`
-//! `sorted_sets` `ranges` `algebra` `lists` `blocking` `sorting` `random` (commands about keys) ·
-//! `dump` (keys as bytes) · `pubsub` (messages) · `server` `settings` `slowlog` (commands about
-//! the server) · `timing` (under which name a request is counted) · `number` `glob` (forms that
-//! arguments have).
+//! connection) · `ahead` (keys of a pipeline) · `greeting` (what is about the connection) ·
+//! `transaction` (MULTI and EXEC) · `weight` (what takes long) · `table` (the commands that there
+//! are) · `call` (one command at work) · `long` (replies in parts) · `strings` `bits` `keys`
+//! `scanning` `hashes` `sets` `sorted_sets` `ranges` `algebra` `lists` `blocking` `sorting`
+//! `random` (commands about keys) · `dump` (keys as bytes) · `pubsub` (messages) · `server`
+//! `settings` `slowlog` (commands about the server) · `timing` (under which name a request is
+//! counted) · `number` `glob` (forms that arguments have).
 //!
 //! What differs from Redis:
 //! * scripts, streams, geographic and probabilistic types, clusters and replication are not there:
@@ -16,6 +16,7 @@
 //! * keys, fields and members have up to 65,472 bytes;
 //! * a transaction that meets a full pool does nothing at all.
 
+mod ahead;
 mod algebra;
 mod bits;
 mod blocking;

@@ -7,7 +7,12 @@ pub fn integer(word: &[u8]) -> Option<i64> {
     if !plain || digits.len() > 19 {
         return None;
     }
-    str::from_utf8(word).ok()?.parse().ok()
+    // Downwards, where there is one number more.
+    let down = digits.iter().try_fold(0i64, |number, byte| match byte {
+        b'0'..=b'9' => number.checked_mul(10)?.checked_sub(i64::from(byte - b'0')),
+        _ => None,
+    })?;
+    if digits.len() < word.len() { Some(down) } else { down.checked_neg() }
 }
 
 /// A number with a fraction; not one that is no number.

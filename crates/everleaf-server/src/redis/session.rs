@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
 use tokio::sync::Notify;
 use tracing::{error, warn};
 
@@ -17,7 +18,7 @@ use super::reply::Reply;
 use super::table::{Command, Named, find, full_name, has_subcommands, takes};
 use super::timing;
 use super::transaction::{Queue, Watched, is_at_once};
-use crate::data::{Database, Held, Place, Work, key_row};
+use crate::data::{Database, Held, Place, Work};
 use crate::net::{Served, Then, is_http};
 use crate::shared::{Part, Shared};
 
@@ -74,6 +75,8 @@ pub struct Session {
     pub(super) unsent: Option<Vec<[Vec<u8>; 2]>>,
     /// The room of a reply that was made whole and is not sent.
     whole: Part,
+    /// Requests that are not counted yet.
+    requests: u64,
 }
 
 /// Whether a command tells numbers of keys.
@@ -142,6 +145,7 @@ impl Session {
             unsent: None,
             notify: Arc::default(),
             whole,
+            requests: 0,
         }
     }
 
@@ -154,6 +158,7 @@ impl Session {
     pub(super) fn reset(&mut self) {
         *self = Self {
             number: self.number,
+            requests: self.requests,
             peer: std::mem::take(&mut self.peer),
             notify: Arc::clone(&self.notify),
             ..Self::new(Arc::clone(&self.shared))
@@ -200,13 +205,17 @@ impl Session {
         {
             return Served { consumed: 0, then: Then::Write };
         }
-        let mut consumed = 0;
+        let (mut consumed, mut looked_at, mut begun) = (0, 0, Instant::now());
         let mut parser = std::mem::take(&mut self.parser);
         let then = loop {
             if out.len() >= reply_bytes {
                 break Then::Write;
             }
             let rest = &input[consumed..];
+            if consumed >= looked_at && parser.is_new() {
+                looked_at = consumed + self.look_ahead(rest);
+                begun = Instant::now();
+            }
             match parser.front(rest, value_bytes) {
                 // Who has subscribed waits for messages as well.
                 Front::Incomplete if self.subscriptions() > 0 => break Then::Wait(None),
@@ -233,9 +242,9 @@ impl Session {
                     match self.long.take() {
                         Some(long) => self.go_on(long, &parser, rest, out),
                         None => {
-                            let args: Vec<&[u8]> =
+                            let args: SmallVec<[&[u8]; 8]> =
                                 (0..parser.len()).map(|at| parser.argument(rest, at)).collect();
-                            self.request(&args, out);
+                            begun = self.request(&args, out, begun);
                         }
                     }
                     if let Some(waits) = &self.waits {
@@ -258,7 +267,13 @@ impl Session {
         };
         self.parser = parser;
         self.leaves_long = false;
+        self.count_requests();
         Served { consumed, then }
+    }
+
+    /// Counts the requests that were answered: threads share the number, so not one by one.
+    fn count_requests(&mut self) {
+        self.shared.counters.redis_commands.add(std::mem::take(&mut self.requests));
     }
 
     /// Whether nothing of the request at the front was done.
@@ -292,22 +307,27 @@ impl Session {
         }
     }
 
-    fn request(&mut self, args: &[&[u8]], out: &mut Vec<u8>) {
-        let Some(name) = args.first() else { return };
+    /// Answers a request that was begun then; when it ended.
+    fn request(&mut self, args: &[&[u8]], out: &mut Vec<u8>, begun: Instant) -> Instant {
+        let Some(name) = args.first() else { return begun };
         let is_new = self.waits.is_none() && !std::mem::take(&mut self.is_asked_again);
-        self.shared.counters.redis_commands.add(u64::from(is_new));
+        self.requests += u64::from(is_new);
+        if is(name, "INFO") {
+            self.count_requests();
+        }
         let found = find(name);
         let known = found.is_some() || greeting::arity(name).is_some();
         if !known && is_http(name, args.last().unwrap_or(name)) {
             warn!("closed a connection: a request of HTTP");
             self.closing = true;
-            return;
+            return begun;
         }
         let greeting = || ["AUTH", "HELLO", "QUIT", "RESET"].iter().any(|word| is(name, word));
         if !self.authenticated && !greeting() {
-            return Reply::to(out, self.three).error("NOAUTH Authentication required.");
+            Reply::to(out, self.three).error("NOAUTH Authentication required.");
+            return begun;
         }
-        let (start, begun) = (out.len(), Instant::now());
+        let start = out.len();
         let refused =
             !self.three && self.subscriptions() > 0 && !greeting::is_for_subscribers(name);
         let at_once = if known || refused { None } else { self.at_once(args, out) };
@@ -331,7 +351,7 @@ impl Session {
             out.truncate(start);
             if matches!(failure, Failure::Later) {
                 (self.goes_on, self.is_asked_again) = (true, true);
-                return;
+                return begun;
             }
             failed(failure, &mut Reply::to(out, self.three));
         }
@@ -340,20 +360,19 @@ impl Session {
             let command = timing::command(found, name, is_queued);
             self.shared.metrics.redis.add(command, took);
         }
-        if !greeting() {
+        let limit = u64::try_from(self.shared.settings.slow_micros.load(Ordering::Relaxed)).ok();
+        if limit.is_some_and(|micros| took.as_micros() >= u128::from(micros)) && !greeting() {
             self.log_slow(args, took);
         }
+        begun + took
     }
 
     /// Keeps a command that took long for SLOWLOG; those with passwords are left out.
     fn log_slow(&self, args: &[&[u8]], took: Duration) {
         let settings = &self.shared.settings;
-        let limit = u64::try_from(settings.slow_micros.load(Ordering::Relaxed)).ok();
-        if limit.is_some_and(|micros| took.as_micros() >= u128::from(micros)) {
-            let (who, entries) = ((&self.peer[..], &self.name[..]), &settings.slow_entries);
-            let (at_ms, entries) = (self.shared.data.now_ms(), entries.load(Ordering::Relaxed));
-            self.shared.slowlog.add(args, took, at_ms, who, entries);
-        }
+        let (who, entries) = ((&self.peer[..], &self.name[..]), &settings.slow_entries);
+        let (at_ms, entries) = (self.shared.data.now_ms(), entries.load(Ordering::Relaxed));
+        self.shared.slowlog.add(args, took, at_ms, who, entries);
     }
 
     fn answer(&mut self, asked: Asked, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
@@ -406,10 +425,7 @@ impl Session {
         match command.keys.of(args) {
             Named::Nothing => None,
             Named::Everything => Some(data.lock_all()),
-            Named::Keys(keys) => {
-                let rows: Vec<_> = keys.iter().map(|key| key_row(self.database, key)).collect();
-                Some(data.lock_many(rows.iter().map(Vec::as_slice)))
-            }
+            Named::Keys(keys) => Some(data.lock_keys(&keys)),
         }
     }
 

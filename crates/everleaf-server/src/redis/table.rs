@@ -1,5 +1,10 @@
 //! The commands that there are.
 
+use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
 use super::call::{Call, Failure, Outcome, is, wrong_number};
 use super::number::integer;
 use super::{
@@ -36,19 +41,22 @@ pub enum Keys {
     Everything,
 }
 
+/// Words of a request, without an allocation where they are few.
+pub type Words<'a> = SmallVec<[&'a [u8]; 4]>;
+
 /// What a request is about.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Named<'a> {
     /// No key that it names.
     Nothing,
     /// These keys.
-    Keys(Vec<&'a [u8]>),
+    Keys(Words<'a>),
     /// The whole database.
     Everything,
 }
 
 /// The keys behind a number that says how many there are.
-fn counted<'a>(args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+fn counted<'a>(args: &[&'a [u8]]) -> Words<'a> {
     let count = args.first().and_then(|number| integer(number)).unwrap_or(0);
     let keys = args.iter().skip(1);
     keys.take(usize::try_from(count).unwrap_or(0)).copied().collect()
@@ -76,10 +84,10 @@ impl Keys {
             Self::Everything => return Named::Everything,
             Self::First => rest.iter().take(1).copied().collect(),
             Self::Two => rest.iter().take(2).copied().collect(),
-            Self::All => rest.to_vec(),
+            Self::All => rest.into(),
             Self::Pairs => rest.iter().step_by(2).copied().collect(),
             Self::Behind => rest.iter().skip(1).copied().collect(),
-            Self::Before => rest.split_last().map_or(Vec::new(), |(_, keys)| keys.to_vec()),
+            Self::Before => rest.split_last().map_or(Words::new(), |(_, keys)| keys.into()),
             Self::Counted => counted(rest),
             Self::TimedCounted => counted(rest.get(1..).unwrap_or_default()),
             Self::StoreCounted => {
@@ -87,7 +95,7 @@ impl Keys {
                 to.chain(counted(rest.get(1..).unwrap_or_default())).collect()
             }
             Self::Sort => match sorting::keys(rest) {
-                Some(keys) => keys,
+                Some(keys) => keys.into(),
                 None => return Named::Everything,
             },
         })
@@ -283,9 +291,12 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     let small = small.get_mut(..name.len())?;
     small.copy_from_slice(name);
     small.make_ascii_lowercase();
-    let at = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(small)).ok()?;
-    Some(&COMMANDS[at])
+    NAMES.get(&*small).copied()
 }
+
+/// The commands by name.
+static NAMES: LazyLock<FxHashMap<&[u8], &Command>> =
+    LazyLock::new(|| COMMANDS.iter().map(|command| (command.name.as_bytes(), command)).collect());
 
 /// The second words of commands that have some, and numbers of arguments with both words.
 const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[

@@ -28,6 +28,8 @@ pub struct Queue {
 #[derive(Default)]
 pub struct Watched {
     keys: HashMap<Vec<u8>, Seen>,
+    /// Held as long as there are any.
+    watching: Option<Arc<()>>,
     pub(super) bytes: usize,
 }
 
@@ -209,7 +211,8 @@ impl Session {
                 return Err("ERR too many keys are watched".into());
             }
             let data = &self.shared.data;
-            // The version first: what changes in between makes another one.
+            self.watched.watching.get_or_insert_with(|| data.watching());
+            let _held = data.lock(&row);
             let version = data.version(&row);
             let there = Work::new(data, data.now_ms()).header(&row)?.is_some();
             self.watched.keys.insert(row, Seen { version, there });

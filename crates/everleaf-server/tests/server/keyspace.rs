@@ -189,6 +189,30 @@ fn what_has_expired_counts_until_it_is_swept_and_what_was_emptied_never() {
     assert!(client.ask("INFO keyspace").contains("db0:keys=150,expires=150,"));
 }
 
+/// Also where the collection was made before the pool was opened.
+#[test]
+fn a_string_that_takes_the_place_of_a_collection_gives_its_room_back() {
+    let mut pool = Pool::new();
+    for reopens in [false, true] {
+        let rows =
+            |pool: &Pool| pool.shared.data.store().tree("everleaf.server").unwrap().len().unwrap();
+        pool.client().ask("DEL key");
+        pool.client().ask("SADD key 1 2 3 4 5 6 7 8 9");
+        if reopens {
+            pool = pool.again(true);
+        }
+        let before = rows(&pool) - 9;
+        pool.client().ask("SET key 1");
+        let sweeper = pool.shared.data.sweep(std::time::Duration::from_millis(1));
+        let begun = std::time::Instant::now();
+        while rows(&pool) > before {
+            assert!(begun.elapsed().as_secs() < 30, "{} rows, not {before}", rows(&pool));
+            std::thread::yield_now();
+        }
+        drop(sweeper);
+    }
+}
+
 #[test]
 fn keys_are_drawn_from_all_of_a_database() {
     let pool = Pool::new();

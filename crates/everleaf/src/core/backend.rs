@@ -89,6 +89,8 @@ pub trait Reading: Send + Sync {
         keys: &[Key<'_>],
         show: &mut dyn FnMut(usize, Found<'_>),
     ) -> Result<(), Error>;
+    /// Brings what leads to keys into the processor's caches.
+    fn prefetch(&self, life: &Life, keys: &[Key<'_>]) -> Result<(), Error>;
     /// Visits entries from `from` on in `direction`, expired ones too if that is wanted. `visit`
     /// must not call the store.
     fn scan(

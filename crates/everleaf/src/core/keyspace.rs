@@ -19,6 +19,7 @@ use std::ops::Bound;
 use everleaf_index::{IndexError, MAX_KEY_BYTES};
 use everleaf_pmem::planted;
 use everleaf_pool::KeyType;
+use smallvec::SmallVec;
 
 use crate::core::fetched::{Entry, Fetched};
 use crate::{Error, Key, OwnedKey};
@@ -66,12 +67,21 @@ impl Space {
     }
 
     /// What every key of the space begins with.
-    fn prefix(self) -> Vec<u8> {
+    fn prefix(self) -> Short {
         match self {
-            Self::Numbers | Self::Own => Vec::new(),
-            Self::Named(number, _) => vec![ESCAPE, NAMED, (number >> 8) as u8, number as u8],
-            Self::Catalog => vec![ESCAPE, CATALOG],
+            Self::Numbers | Self::Own => Short::new(),
+            Self::Named(number, _) => {
+                Short::from_slice(&[ESCAPE, NAMED, (number >> 8) as u8, number as u8])
+            }
+            Self::Catalog => Short::from_slice(&[ESCAPE, CATALOG]),
         }
+    }
+
+    /// The key of the index for a key of a tree that has a prefix.
+    fn with_prefix(self, key: &[u8]) -> Encoded<'static> {
+        let mut built = self.prefix();
+        built.extend_from_slice(key);
+        Encoded::Built(built)
     }
 
     /// The space that a key of the index belongs to, but for the kind of keys of a named tree; none
@@ -112,14 +122,16 @@ impl Space {
         Ok(match (self, key) {
             (Self::Numbers, Key::U64(_)) => Encoded::Same(key),
             (Self::Own, Key::Bytes([ESCAPE, rest @ ..])) => {
-                Encoded::Built([&[ESCAPE, OWN], rest].concat())
+                let mut built = Short::from_slice(&[ESCAPE, OWN]);
+                built.extend_from_slice(rest);
+                Encoded::Built(built)
             }
             (Self::Own, Key::Bytes(_)) => Encoded::Same(key),
             (Self::Named(_, KeyType::U64), Key::U64(number)) => {
-                Encoded::Built([&*self.prefix(), &number.to_be_bytes()].concat())
+                self.with_prefix(&number.to_be_bytes())
             }
             (Self::Named(_, KeyType::Bytes) | Self::Catalog, Key::Bytes(bytes)) => {
-                Encoded::Built([&*self.prefix(), bytes].concat())
+                self.with_prefix(bytes)
             }
             _ => return Err(Error::WrongKeyType { expected: self.key_type() }),
         })
@@ -196,7 +208,7 @@ impl Space {
             (Bound::Excluded(key), _) => Bound::Excluded(encoded(key)?),
             (Bound::Unbounded, true) => match self {
                 Self::Numbers | Self::Own => Bound::Unbounded,
-                _ => Bound::Included(OwnedKey::from(self.prefix())),
+                _ => Bound::Included(OwnedKey::from(self.prefix().to_vec())),
             },
             (Bound::Unbounded, false) => match self {
                 Self::Numbers => Bound::Unbounded,
@@ -211,12 +223,15 @@ impl Space {
     }
 }
 
+/// Bytes of a key, without an allocation where they are few.
+type Short = SmallVec<[u8; 64]>;
+
 /// A key of the index.
 pub(crate) enum Encoded<'k> {
     /// It is the caller's.
     Same(Key<'k>),
     /// Made of the caller's.
-    Built(Vec<u8>),
+    Built(Short),
 }
 
 impl Encoded<'_> {

@@ -124,6 +124,17 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         self.pool.pin()
     }
 
+    /// Where the records of keys are; they are prefetched.
+    pub(crate) fn find_many(
+        &self,
+        keys: &[K::Ref<'_>],
+        offsets: &mut [Option<u64>],
+    ) -> Result<(), Error> {
+        self.index.get_many(keys, offsets)?;
+        offsets.iter().flatten().for_each(|offset| self.pool.prefetch_record(PPtr::at(*offset)));
+        Ok(())
+    }
+
     /// Links a new record in place of `old`. The caller has the key's lock.
     pub(crate) fn replace(
         &self,

@@ -83,6 +83,13 @@ impl Handle {
         Ok(values)
     }
 
+    pub(crate) fn prefetch(&self, keys: &[Key<'_>]) -> Result<()> {
+        let encoded: Vec<Encoded<'_>> =
+            keys.iter().map(|key| self.space.encode(*key)).collect::<Result<_>>()?;
+        let keys: Vec<Key<'_>> = encoded.iter().map(Encoded::as_key).collect();
+        self.backend.prefetch(&self.life, &keys)
+    }
+
     /// The entry with the least key, or with the greatest one.
     pub(crate) fn outermost(&self, end: Direction) -> Result<Option<Entry>> {
         let fetched = self.cursor(Scan::all())?.fetch(end, 1)?;

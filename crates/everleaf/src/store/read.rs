@@ -89,6 +89,28 @@ impl Store {
         self.default_tree().get_many(keys)
     }
 
+    /// Brings what leads to keys into the processor's caches: who has some requests at hand, reads
+    /// or writes, calls this before the first of them, and their cache misses overlap.
+    ///
+    /// # Errors
+    /// As [`get`](Store::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// let records = [("a", "1"), ("b", "2")];
+    /// store.prefetch(records.map(|(key, _)| key))?;
+    /// for (key, value) in records {
+    ///     store.put(key, value)?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prefetch<K: AsKey>(&self, keys: impl IntoIterator<Item = K>) -> Result<()> {
+        self.default_tree().prefetch(keys)
+    }
+
     /// Whether `key` is present. Its value is not read beyond its first line.
     ///
     /// # Errors

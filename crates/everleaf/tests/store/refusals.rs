@@ -67,6 +67,7 @@ fn reads(view: &View, key: &OwnedKey) -> Outcomes {
         ("get", view.get(key).map(drop)),
         ("get_with", view.get_with(key, <[u8]>::len).map(drop)),
         ("get_many", view.get_many([key]).map(drop)),
+        ("prefetch", view.prefetch([key])),
         ("contains_key", view.contains_key(key).map(drop)),
         ("expiry", view.expiry(key).map(drop)),
     ]

@@ -112,7 +112,7 @@ impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
                     let mut offsets = [None; GROUP];
                     let offsets = &mut offsets[..keys.len()];
                     let records = live.pin_records();
-                    live.index.get_many(&narrow, offsets)?;
+                    live.find_many(&narrow, offsets)?;
                     let mut found = [None; GROUP];
                     for ((key, offset), found) in keys.iter().zip(&*offsets).zip(&mut found) {
                         let record = |offset| value_record(&records, offset, &KeyBytes::of(*key));
@@ -133,6 +133,19 @@ impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
                     shown(&|| true)?;
                 }
                 Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn prefetch(&self, life: &Life, keys: &[Key<'_>]) -> Result<(), Error> {
+        for keys in keys.chunks(GROUP) {
+            let narrow =
+                keys.iter().map(|key| K::narrow_checked(*key)).collect::<Result<Vec<_>, _>>()?;
+            self.read(|live| {
+                life.check()?;
+                let _records = live.pin_records(); // Keys stand in records.
+                live.find_many(&narrow, &mut [None; GROUP][..keys.len()])
             })?;
         }
         Ok(())
