@@ -295,8 +295,8 @@ impl<M: Media> Pool<M> {
         }
     }
 
-    /// Prefetches a record behind its first line, which is read, and what tells the allocator of its
-    /// block: for who is about to read it, or to replace it.
+    /// Prefetches a record behind its first line, which is read, and what tells the allocator of
+    /// its block: for who is about to read it, or to replace it.
     pub fn prefetch_record(&self, record: PPtr<Record>) {
         /// The rest of what is longer comes by itself.
         const LINES: u64 = 8;

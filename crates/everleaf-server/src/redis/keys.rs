@@ -174,14 +174,25 @@ fn rename_to(call: &mut Call<'_, '_, '_>, only_absent: bool) -> Outcome<bool> {
         return Ok(false);
     }
     if from != to {
-        // A collection's parts are found by its id, which moves with the value.
-        call.work.remove_key(&to)?;
-        let sequence = call.work.data.next_number()?;
-        let body = &value[HEADER_BYTES..];
-        call.work.put(to, Header { sequence, cas: sequence, ..header }.with(body));
-        call.work.delete(from);
+        move_value(call, from, to, &header, &value)?;
     }
     Ok(true)
+}
+
+/// A collection's parts are found by its id, which moves with the value.
+fn move_value(
+    call: &mut Call<'_, '_, '_>,
+    from: Vec<u8>,
+    to: Vec<u8>,
+    header: &Header,
+    value: &[u8],
+) -> Outcome {
+    call.work.remove_key(&to)?;
+    let sequence = call.work.data.next_number()?;
+    let body = &value[HEADER_BYTES..];
+    call.work.put(to, Header { sequence, cas: sequence, ..*header }.with(body));
+    call.work.delete(from);
+    Ok(())
 }
 
 /// RENAME.
@@ -198,26 +209,45 @@ pub fn renamenx(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
+/// A database that an argument names.
+fn database(call: &Call<'_, '_, '_>, at: usize) -> Outcome<u8> {
+    let number = u8::try_from(call.integer(at)?).ok();
+    let known = number.filter(|number| *number < crate::data::DATABASES);
+    known.ok_or(Failure::Said("ERR DB index is out of range"))
+}
+
+/// MOVE.
+pub fn move_to(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (from, to) = (call.row(1)?, key_row(database(call, 2)?, call.args[1]));
+    if from == to {
+        return Err("ERR source and destination objects are the same".into());
+    }
+    let found = call.work.value(&from)?;
+    let is_free = call.work.header(&to)?.is_none();
+    let found = found.filter(|_| is_free);
+    call.reply.flag(found.is_some());
+    match found {
+        Some((header, value)) => move_value(call, from, to, &header, &value),
+        None => Ok(()),
+    }
+}
+
 /// COPY.
 pub fn copy(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let (mut database, mut replace, mut at) = (call.database, false, 3);
+    let (mut to_database, mut replace, mut at) = (call.database, false, 3);
     while let Some(option) = call.args.get(at) {
         at += 1;
         if is(option, "REPLACE") {
             replace = true;
         } else if is(option, "DB") && at < call.args.len() {
-            let number = call.integer(at)?;
-            database = u8::try_from(number)
-                .ok()
-                .filter(|number| *number < crate::data::DATABASES)
-                .ok_or(Failure::Said("ERR DB index is out of range"))?;
+            to_database = database(call, at)?;
             at += 1;
         } else {
             return Err(SYNTAX.into());
         }
     }
     let (from, _) = (call.row(1)?, call.row(2)?);
-    let to = key_row(database, call.args[2]);
+    let to = key_row(to_database, call.args[2]);
     if from == to {
         return Err("ERR source and destination objects are the same".into());
     }

@@ -8,7 +8,7 @@ use everleaf::DurabilityMode;
 use super::VERSION;
 use super::call::{Call, Failure, Outcome, SYNTAX, is};
 use super::settings::eviction_policy;
-use super::table::{COMMANDS, Command, Keys, find};
+use super::table::{COMMANDS, Command, Keys, Named, find, takes};
 use crate::data::DATABASES;
 
 /// DBSIZE.
@@ -217,6 +217,7 @@ pub fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
                 }
             }
         }
+        [what, ..] if is(what, "GETKEYS") => return keys_of(call),
         [what, names @ ..] if is(what, "DOCS") => {
             let asked = |command: &&Command| {
                 names.is_empty() || names.iter().any(|name| is(name, command.name))
@@ -233,6 +234,23 @@ pub fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
         _ => return Err(SYNTAX.into()),
     }
     Ok(())
+}
+
+/// COMMAND GETKEYS.
+fn keys_of(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let args = call.rest(2);
+    let Some(command) = find(args[0]) else { return Err("ERR Invalid command specified".into()) };
+    if !takes(command.arity, args.len()) {
+        return Err("ERR Invalid number of arguments specified for command".into());
+    }
+    match command.keys.of(args) {
+        Named::Keys(keys) if !keys.is_empty() => {
+            call.reply.array(keys.len());
+            keys.iter().for_each(|key| call.reply.bulk(key));
+            Ok(())
+        }
+        _ => Err("ERR The command has no key arguments".into()),
+    }
 }
 
 fn describe(call: &mut Call<'_, '_, '_>, command: &Command) {

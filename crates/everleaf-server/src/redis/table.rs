@@ -197,6 +197,7 @@ commands! {
     "ltrim" 4 First true lists::ltrim;
     "memory" -2 None false dump::memory;
     "mget" -2 All false strings::mget;
+    "move" 3 First true keys::move_to;
     "mset" -3 Pairs true strings::mset;
     "msetnx" -3 Pairs true strings::msetnx;
     "object" -2 None false keys::object;
@@ -314,7 +315,7 @@ const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
             ("setname", 3),
         ],
     ),
-    ("command", &[("count", 2), ("docs", -2), ("info", -2), ("list", -2)]),
+    ("command", &[("count", 2), ("docs", -2), ("getkeys", -4), ("info", -2), ("list", -2)]),
     ("config", &[("get", -3), ("help", 2), ("resetstat", 2), ("rewrite", 2), ("set", -4)]),
     ("function", &[("flush", -2)]),
     ("memory", &[("help", 2), ("usage", -3)]),
