@@ -12,10 +12,10 @@ use crate::keys::MULTIPLIERS;
 pub trait BenchKey: Copy + Ord + Send + Sync + 'static {
     /// Its kind in an index.
     type Kind: StoreKey;
-    /// What std's map looks it up by.
+    /// What a map looks it up by.
     type Lookup: Ord + ?Sized;
-    /// What std's map keeps.
-    type Kept: Borrow<Self::Lookup> + Ord + Send + Sync + 'static;
+    /// What a map keeps.
+    type Kept: Borrow<Self::Lookup> + Ord + Clone + Default + Send + Sync + 'static;
     /// Its bytes, in the order of keys.
     type Bytes: AsRef<[u8]>;
 
@@ -34,10 +34,10 @@ pub trait BenchKey: Copy + Ord + Send + Sync + 'static {
         Self::Kind::widen(BenchKey::borrow(self))
     }
 
-    /// As std's map wants it.
+    /// As a map wants it.
     fn lookup(&self) -> &Self::Lookup;
 
-    /// For std's map to keep: of strings an allocation, which is part of what an insertion costs.
+    /// For a map to keep: of strings an allocation, which is part of what an insertion costs.
     fn keep(&self) -> Self::Kept;
 
     /// As stores of bytes want it: numbers with the highest byte first.

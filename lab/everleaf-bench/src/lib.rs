@@ -9,12 +9,12 @@
 //! What the numbers say, and what they do not, is in `docs/benchmarks.md`.
 //!
 //! Map of the files: `options` (what is asked for) · `error` · `key` (kinds of keys) · `keys`
-//! (computed numbers behind them) · `workload`
-//! (the keys of each phase) · `subject` (what is measured, by name) · `target` (what is called, and
-//! how) · `peers` (other people's stores) · `measure` (the loops and the clocks) · `place` (where
-//! pools live) · `scratch` (that they go again) · `session` (a run) · `turns` (runs of several
-//! engines, cut into turns) · `micro` `compare` `stores`
-//! `recovery` `growth` `space` `ycsb` `serve` (the commands) · `report`.
+//! (computed numbers behind them) · `workload` (the keys of each phase) · `subject` (what is
+//! measured, by name) · `target` (what is called, and how) · `stx` (a tree in memory)
+//! · `peers` (other people's stores) · `measure` (the loops and the
+//! clocks) · `place` (where pools live) · `scratch` (that they go again) · `session` (a run) ·
+//! `turns` (runs of several engines, cut into turns) · `micro` `compare` `stores` `recovery`
+//! `growth` `space` `ycsb` `serve` (the commands) · `report`.
 #![deny(unsafe_code)] // `peers::lmdb` has one call.
 #![warn(missing_docs)]
 
@@ -42,6 +42,7 @@ pub mod serve;
 mod session;
 mod space;
 mod stores;
+mod stx;
 mod subject;
 mod target;
 mod turns;

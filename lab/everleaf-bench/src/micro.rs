@@ -130,7 +130,7 @@ impl Session {
                     ByteTarget::new(Everleaf::new(store), self.plan.value_bytes(), 1),
                 )
             }
-            Subject::Peer(_) => Ok(Vec::new()),
+            Subject::Stx | Subject::Peer(_) => Ok(Vec::new()),
         }
     }
 

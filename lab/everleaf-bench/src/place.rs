@@ -50,7 +50,7 @@ impl Need {
     /// Of whatever is measured.
     pub fn of(plan: &Plan) -> Self {
         match plan.subject {
-            Subject::Peer(Peer::SkipMap) => Self::of_map(plan),
+            Subject::Stx | Subject::Peer(Peer::SkipMap) => Self::of_map(plan),
             Subject::Index(engine) if engine.is_map() => Self::of_map(plan),
             Subject::Index(_) => Self::of_index(plan),
             Subject::Store(_) => Self::of_store(plan),

@@ -124,15 +124,12 @@ pub(crate) const fn inserts_of_mixture(operations: u64, percent: u32) -> u64 {
 }
 
 /// Words of an index's value: those of `--value-bytes`, if they are whole and few enough.
-/// `btreemap` also has boxes of any size.
+/// `btreemap` and `stx` also have boxes of any size.
 fn words_of_value(subject: Subject, options: &MicroOptions) -> Result<u32, BenchError> {
     let Some(bytes) = options.value_bytes else { return Ok(options.value_words) };
     within("value-bytes", bytes.into(), 8, MOST_VALUE_BYTES)?;
     let words = bytes / 8;
-    if !subject.has_words()
-        || matches!(subject, Subject::Index(engine) if engine.is_map())
-        || bytes.is_multiple_of(8) && words <= 14
-    {
+    if !subject.has_words() || subject.is_map() || bytes.is_multiple_of(8) && words <= 14 {
         return Ok(words.clamp(1, 14));
     }
     Err(BenchError::ValueBytes { engine: subject })

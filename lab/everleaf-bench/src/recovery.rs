@@ -119,13 +119,12 @@ pub(crate) fn plan_recovery(options: &RecoveryOptions) -> Result<(Session, Engin
         phases: vec![Phase::Insert],
         ..options.micro.clone()
     })?;
-    let Subject::Index(engine) = session.plan.subject else {
-        return Err(BenchError::NotAnIndex { engine: session.plan.subject });
-    };
-    if engine.is_map() || engine.is_volatile_twin() {
-        return Err(BenchError::NothingPersists { engine: session.plan.subject });
+    let subject = session.plan.subject;
+    match subject {
+        Subject::Index(engine) if !subject.is_volatile() => Ok((session, engine)),
+        Subject::Index(_) | Subject::Stx => Err(BenchError::NothingPersists { engine: subject }),
+        _ => Err(BenchError::NotAnIndex { engine: subject }),
     }
-    Ok((session, engine))
 }
 
 /// A pool file without a name that is not open as a pool.

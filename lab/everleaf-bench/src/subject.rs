@@ -1,5 +1,5 @@
-//! What is measured, by name: an index, the store, or a peer, which is a store or map of other
-//! projects.
+//! What is measured, by name: an index, the store, a tree in memory that the papers' trees are set
+//! against, or a peer, which is a store or map of other projects.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,6 +7,9 @@ use std::str::FromStr;
 use everleaf::{Contract, DEFAULT_ENGINE, Engine};
 
 use crate::{Acknowledged, BenchError};
+
+/// The name of [`Subject::Stx`].
+const STX: &str = "stx";
 
 /// What a benchmark runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +20,8 @@ pub enum Subject {
     /// The store over an index of this engine, with values of bytes: `store` over the default
     /// engine, `store:E` over engine E.
     Store(Engine),
+    /// The B+-tree in memory that FPTree's paper sets its trees against.
+    Stx,
     /// Another store or map.
     Peer(Peer),
 }
@@ -119,13 +124,14 @@ impl Subject {
     pub fn available() -> impl Iterator<Item = Subject> {
         let indexes = Engine::available().chain(Engine::volatile()).map(Subject::Index);
         let peers = Peer::ALL.into_iter().filter(|peer| peer.is_built()).map(Subject::Peer);
-        indexes.chain([Subject::Store(Engine::default())]).chain(peers)
+        indexes.chain([Subject::Stx, Subject::Store(Engine::default())]).chain(peers)
     }
 
     /// Whether several threads may use it at the same time.
     pub const fn is_concurrent(self) -> bool {
         match self {
             Subject::Index(engine) => engine.is_concurrent(),
+            Subject::Stx => false,
             Subject::Store(_) | Subject::Peer(_) => true,
         }
     }
@@ -136,7 +142,7 @@ impl Subject {
             Subject::Index(engine) | Subject::Store(engine) => {
                 engine.contract() == Contract::Buffered
             }
-            Subject::Peer(_) => false,
+            Subject::Stx | Subject::Peer(_) => false,
         }
     }
 
@@ -145,7 +151,7 @@ impl Subject {
         match self {
             Subject::Index(engine) => !engine.is_map(),
             Subject::Store(_) => true,
-            Subject::Peer(_) => false,
+            Subject::Stx | Subject::Peer(_) => false,
         }
     }
 
@@ -153,21 +159,36 @@ impl Subject {
     pub const fn settings(self, acknowledged: Acknowledged) -> &'static str {
         match self {
             Subject::Peer(peer) => peer.settings(acknowledged),
-            Subject::Index(engine) if engine.is_map() || engine.is_volatile_twin() => {
-                "in memory: nothing survives"
-            }
+            subject if subject.is_volatile() => "in memory: nothing survives",
             Subject::Store(_) if !matches!(acknowledged, Acknowledged::Process) => {
                 "a log beside the pool, one sync for all who wait"
             }
-            Subject::Index(_) | Subject::Store(_) => {
+            Subject::Index(_) | Subject::Store(_) | Subject::Stx => {
                 "the flushes and fences that the medium needs, on tmpfs none"
             }
         }
     }
 
+    /// Whether nothing of it survives its process, whatever it is run with.
+    pub const fn is_volatile(self) -> bool {
+        match self {
+            Subject::Index(engine) => engine.is_map() || engine.is_volatile_twin(),
+            Subject::Stx | Subject::Peer(Peer::SkipMap) => true,
+            Subject::Store(_) | Subject::Peer(_) => false,
+        }
+    }
+
     /// Whether its values are words, as many as the format of the pool or the map says.
     pub const fn has_words(self) -> bool {
-        matches!(self, Subject::Index(_))
+        matches!(self, Subject::Index(_) | Subject::Stx)
+    }
+
+    /// Whether it is a map in memory, which has boxes too, of any number of bytes.
+    pub const fn is_map(self) -> bool {
+        match self {
+            Subject::Index(engine) => engine.is_map(),
+            _ => matches!(self, Subject::Stx),
+        }
     }
 }
 
@@ -177,6 +198,7 @@ impl fmt::Display for Subject {
             Subject::Index(engine) => f.pad(engine.name()),
             Subject::Store(engine) if engine.name() == DEFAULT_ENGINE => f.pad("store"),
             Subject::Store(engine) => f.pad(&format!("store:{engine}")),
+            Subject::Stx => f.pad(STX),
             Subject::Peer(peer) => f.pad(peer.name()),
         }
     }
@@ -205,6 +227,7 @@ impl FromStr for Subject {
         match name.split_once(':') {
             Some(("store", engine)) => Ok(Self::Store(available(engine)?)),
             None if name == "store" => Ok(Self::Store(Engine::default())),
+            None if name == STX => Ok(Self::Stx),
             None if let Some(twin) = Engine::volatile().find(|twin| name == twin.name()) => {
                 Ok(Self::Index(twin))
             }
@@ -228,8 +251,16 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_refused_with_what_there_is() {
-        for name in ["bogus", "stx", "store:", "store:btreemap", "store:bogus", "fptree:store", ""]
-        {
+        for name in [
+            "bogus",
+            "stxtree",
+            "store:",
+            "store:stx",
+            "store:btreemap",
+            "store:bogus",
+            "fptree:store",
+            "",
+        ] {
             let error = name.parse::<Subject>().unwrap_err();
             assert!(error.is_wrong_usage(), "{error}");
             let sentence = error.to_string();

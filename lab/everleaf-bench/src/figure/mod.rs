@@ -9,7 +9,8 @@
 //! Map of the files: `catalogue` (which figures there are) · `sweep` (an axis, engines, phases) ·
 //! `claims` (what the papers say) · `single` (figures of a kind of their own) · `clfb`
 //! `clfb_encodings` `clfb_heap` `clfb_writes` (those of the clfB-tree) · `nvtree_flushes` · `ycsb`
-//! (those made of YCSB's workloads) · `served` (those of servers) · `plot` (SVG and PNG, by the
+//! (those made of YCSB's workloads) · `rebuild` (of the transient tree) · `served` (those of
+//! servers) · `plot` (SVG and PNG, by the
 //! feature `plots`; else `plot_missing`) · `table` (text) · `evidence` (all that the papers show,
 //! and what shows it here).
 
@@ -28,6 +29,7 @@ mod plot;
 #[cfg(not(feature = "plots"))]
 #[path = "plot_missing.rs"]
 mod plot;
+mod rebuild;
 mod served;
 mod single;
 mod sweep;

@@ -26,6 +26,7 @@ const LOST: [(&str, [f64; 2]); 6] = [
 /// FPTree's Figure 13: every engine whose keys may be byte strings, behind memcached's protocol.
 pub fn fptree_13(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
     drawing.available(&LOST.map(|(engine, _)| engine));
+    drawing.leave_out("stx", "our server serves pools, and stx is a tree in memory without one");
     let engines = Engine::available().filter(|engine| engine.has_keys(KeyType::Bytes));
     let servers = [Served::Memcached].into_iter().chain(engines.map(Served::Ours)).collect();
     let serve = ServeOptions {

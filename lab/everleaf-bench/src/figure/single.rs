@@ -3,7 +3,8 @@
 use everleaf_pmem::Counter;
 
 use super::axis::{Axis, DRAM_NS};
-use super::{Claim, Drawing, FigureOptions, Panel, Series, has_paper_order};
+use super::sweep::keys_name;
+use super::{Claim, Drawing, FigureOptions, Panel, Series, has_paper_order, rebuild};
 use crate::recovery::plan_recovery;
 use crate::session::{ProgressTracker, Session};
 use crate::{
@@ -100,6 +101,11 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
     Ok(())
 }
 
+/// Keys of the trees that are opened.
+pub(super) fn recovered_keys(options: &FigureOptions) -> [u64; 3] {
+    [100, 10, 1].map(|part| (options.keys / part).max(1))
+}
+
 /// Keys of trees of some sizes, and how many ms it takes to open them after a crash.
 fn recoveries(
     options: &FigureOptions,
@@ -107,8 +113,8 @@ fn recoveries(
     micro: &MicroOptions,
 ) -> Result<Vec<[f64; 2]>, BenchError> {
     let mut points = Vec::new();
-    for part in [100, 10, 1] {
-        let micro = MicroOptions { keys: (options.keys / part).max(1), ..micro.clone() };
+    for keys in recovered_keys(options) {
+        let micro = MicroOptions { keys, ..micro.clone() };
         let recovery = RecoveryOptions {
             threads: vec![1],
             rounds: options.rounds,
@@ -127,36 +133,49 @@ fn recoveries(
     Ok(points)
 }
 
+/// What the paper prints of recoveries of the largest tree, by kind of keys and latency: the times
+/// of other trees to that of the FPTree, and that of a full rebuild of the STXTree.
+type Recoveries = (BenchKeyType, u64, &'static [(&'static str, f64)], f64);
+const RECOVERIES: [Recoveries; 4] = [
+    (BenchKeyType::U64, DRAM_NS, &[("ptree", 1.52), ("nvtree", 5.97)], 76.96),
+    (BenchKeyType::U64, 650, &[("ptree", 2.93), ("nvtree", 6.38)], 29.62),
+    (BenchKeyType::String16, DRAM_NS, &[], 24.68),
+    (BenchKeyType::String16, 650, &[], 5.68),
+];
+
 /// FPTree's recovery, the last part of its Figure 7: how long trees of some sizes take to open
-/// after a crash, by latency of persistent memory.
+/// after a crash, by latency of persistent memory, and how long the transient tree takes to be made
+/// again.
 pub fn recovery(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
-    for (latency, papers) in
-        [(DRAM_NS, [("ptree", 1.52), ("nvtree", 5.97)]), (650, [("ptree", 2.93), ("nvtree", 6.38)])]
-    {
+    let rebuilt: Vec<_> = [BenchKeyType::U64, BenchKeyType::String16]
+        .into_iter()
+        .map(|key_type| rebuild::stx(options, key_type, drawing))
+        .collect::<Result<_, _>>()?;
+    for (key_type, latency, papers, to_rebuild) in RECOVERIES {
         let mut series = Vec::new();
         for engine in drawing.available(&["fptree", "ptree", "fptree-c", "nvtree"]) {
-            let mut micro = base(options, engine, &[Phase::Insert]);
+            let mut micro = MicroOptions { key_type, ..base(options, engine, &[Phase::Insert]) };
             Axis::Latency(&[]).apply(latency, &mut micro);
             let points = recoveries(options, drawing, &micro)?;
             series.push(Series { name: engine.into(), from_paper: false, points });
         }
+        series.extend(rebuilt[key_type as usize].iter().cloned());
+        let keys = keys_name(key_type);
         let of = |name: &str| {
-            series
-                .iter()
-                .find(|series| series.name == name)
-                .and_then(|series| series.points.last())
-                .map(|at| at[1])
+            let series = series.iter().find(|series| series.name == name)?;
+            series.points.last().map(|at| at[1])
         };
-        for (engine, paper) in papers {
+        let rebuilds = rebuild::NAMES.map(|name| (name, to_rebuild));
+        for (engine, paper) in papers.iter().copied().chain(rebuilds) {
             let ours = of(engine).zip(of("fptree")).map(|(other, fptree)| other / fptree);
             let what = format!(
-                "recovery of the largest tree at {latency} ns: {engine} to fptree (paper: 100 \
-                million keys)"
+                "recovery of the largest tree at {latency} ns, {keys}: {engine} to fptree (paper: \
+                100 million keys)"
             );
             drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
         }
         drawing.figure.panels.push(Panel {
-            title: format!("recovery after a crash, 8-byte keys, {latency} ns"),
+            title: format!("recovery after a crash, {keys}, {latency} ns"),
             x_label: "keys".into(),
             y_label: "ms".into(),
             places: None,

@@ -81,7 +81,7 @@ struct Times {
     pm_bytes: Vec<f64>,
 }
 
-const fn keys_name(key_type: BenchKeyType) -> &'static str {
+pub(super) const fn keys_name(key_type: BenchKeyType) -> &'static str {
     match key_type {
         BenchKeyType::U64 => "8-byte keys",
         BenchKeyType::String16 => "16-byte string keys",

@@ -20,7 +20,7 @@ use crate::target::Target;
 use crate::workload::{Drawn, Part, Workload, wholes};
 use crate::{Acknowledged, BenchError, Made, Peer, Phase, Progress, Subject};
 
-pub(crate) use targets::{Driver, key_type};
+pub(crate) use targets::{Driver, key_type, stx_sizes};
 
 /// Adds up what is done.
 pub(crate) struct ProgressTracker<'p> {
@@ -154,6 +154,9 @@ impl Session {
             Subject::Store(engine) => {
                 registry::pool_format(engine, key_type(options.key_type), &parameters, 1)?;
             }
+            Subject::Stx => {
+                stx_sizes(options.key_type, &parameters)?;
+            }
             Subject::Peer(_) if parameters != EngineParameters::default() => {
                 return Err(BenchError::NotAnIndex { engine: plan.subject });
             }
@@ -176,14 +179,11 @@ impl Session {
     pub fn durability(&self) -> Result<Durability, BenchError> {
         let options = &self.plan.options;
         match self.plan.subject {
-            Subject::Peer(Peer::SkipMap) => Ok(Durability::None),
-            Subject::Index(engine) if engine.is_map() || engine.is_volatile_twin() => {
-                Ok(Durability::None)
-            }
+            subject if subject.is_volatile() => Ok(Durability::None),
             Subject::Store(_) if options.acknowledged != Acknowledged::Process => {
                 Ok(Durability::PowerFail)
             }
-            Subject::Index(_) | Subject::Store(_) => {
+            Subject::Index(_) | Subject::Store(_) | Subject::Stx => {
                 let of_medium = self.place.durability()?;
                 let unflushed = self.plan.options.flush == Flush::None;
                 Ok(if unflushed { of_medium.min(Durability::ProcessCrash) } else { of_medium })

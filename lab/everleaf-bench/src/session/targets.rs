@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use everleaf::internal::{StoreKey, create_on, registry};
-use everleaf::{CreateOptions, Engine, KeyType, Store};
+use everleaf::{CreateOptions, Engine, EngineParameters, KeyType, Store};
 use everleaf_crash::{Dram, Instrumented, Latencies as AddedLatencies};
 use everleaf_pmem::{Hardware, Media, Region};
 use everleaf_pool::Pool;
@@ -12,7 +12,9 @@ use super::Session;
 use crate::key::BenchKey;
 use crate::options::{Acknowledged, BenchKeyType};
 use crate::peers::{self, store::Everleaf};
-use crate::target::{ByteStore, ByteTarget, IndexTarget, MapTarget, Target};
+use crate::plan::within;
+use crate::stx::Sizes;
+use crate::target::{ByteStore, ByteTarget, IndexTarget, MapTarget, StxTarget, Target};
 use crate::{BenchError, Peer, Subject};
 
 /// The kind of key of a pool.
@@ -21,6 +23,29 @@ pub(crate) const fn key_type(keys: BenchKeyType) -> KeyType {
         BenchKeyType::U64 => KeyType::U64,
         BenchKeyType::String16 => KeyType::Bytes,
     }
+}
+
+/// The sizes of nodes of `stx`, without those that are given the ones of FPTree's Table 1.
+pub(crate) fn stx_sizes(
+    keys: BenchKeyType,
+    parameters: &EngineParameters,
+) -> Result<Sizes, BenchError> {
+    let sizes = [("inner-keys", parameters.inner_keys), ("leaf-slots", parameters.leaf_slots)];
+    let of_paper = match keys {
+        BenchKeyType::U64 => 16,
+        BenchKeyType::String16 => 8,
+    };
+    let mut others = *parameters;
+    (others.inner_keys, others.leaf_slots) = (None, None);
+    if others != EngineParameters::default() {
+        return Err(BenchError::NotAnIndex { engine: Subject::Stx });
+    }
+    let [least, most] = Sizes::RANGE;
+    for (option, size) in sizes {
+        within(option, size.unwrap_or(of_paper).into(), least, most)?;
+    }
+    let [inner_keys, leaf_entries] = sizes.map(|(_, size)| size.unwrap_or(of_paper) as usize);
+    Ok(Sizes { inner_keys, leaf_entries })
 }
 
 /// What is done with targets, compiled for each kind of them.
@@ -69,6 +94,7 @@ impl Session {
                     }
                 })?)
             }
+            Subject::Stx => self.with_stx::<K, D>(driver),
             Subject::Peer(peer) => self.with_peers::<K, D>(peer, driver),
         }
     }
@@ -134,6 +160,15 @@ impl Session {
             };
         }
         of_words!(1 2 4 8 14)
+    }
+
+    fn with_stx<K: BenchKey, D: Driver<K>>(&self, driver: D) -> Result<(), BenchError> {
+        let sizes = stx_sizes(self.plan.options.key_type, &self.parameters)?;
+        match self.plan.value_bytes() {
+            8 => driver.drive(self.several(|| Ok(StxTarget::<K, [u64; 1]>::with_sizes(sizes, 8)))?),
+            bytes => driver
+                .drive(self.several(|| Ok(StxTarget::<K, Box<[u8]>>::with_sizes(sizes, bytes)))?),
+        }
     }
 
     fn with_peers<K: BenchKey, D: Driver<K>>(

@@ -1,9 +1,10 @@
-//! The peer `btreemap`.
+//! Maps in memory: the peer `btreemap`, and `stx`.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::hint::black_box;
+use std::marker::PhantomData;
 use std::ops::Bound;
 
 use everleaf_index::IndexStatistics;
@@ -11,6 +12,7 @@ use everleaf_index::IndexStatistics;
 use super::bytes::{FILL, first_word, write_first_word};
 use super::{Operations, Target};
 use crate::key::BenchKey;
+use crate::stx::{Sizes, StxTree};
 
 /// The words of a value.
 #[inline(always)]
@@ -62,25 +64,116 @@ impl MapValue for Box<[u8]> {
     }
 }
 
-/// The peer: std's `BTreeMap`, directly. It persists nothing.
-pub struct MapTarget<K: BenchKey, V> {
-    map: BTreeMap<K::Kept, V>,
-    value_bytes: usize,
+/// A map whose keys are in order.
+pub trait OrderedMap<K: BenchKey, V>: Send + 'static {
+    fn len(&self) -> usize;
+    fn get(&self, key: &K::Lookup) -> Option<&V>;
+    fn get_mut(&mut self, key: &K::Lookup) -> Option<&mut V>;
+    fn insert(&mut self, key: K::Kept, value: V) -> Option<V>;
+    fn remove(&mut self, key: &K::Lookup) -> Option<V>;
+    /// The entries from a key on.
+    fn range_from<'m>(&'m self, key: &'m K::Lookup) -> impl Iterator<Item = (&'m K::Kept, &'m V)>
+    where
+        V: 'm;
 }
 
-impl<K: BenchKey, V> MapTarget<K, V> {
-    /// An empty map.
-    pub fn new(value_bytes: usize) -> Self {
-        Self { map: BTreeMap::new(), value_bytes }
+impl<K: BenchKey, V: MapValue> OrderedMap<K, V> for BTreeMap<K::Kept, V> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.len()
+    }
+    #[inline(always)]
+    fn get(&self, key: &K::Lookup) -> Option<&V> {
+        self.get(key)
+    }
+    #[inline(always)]
+    fn get_mut(&mut self, key: &K::Lookup) -> Option<&mut V> {
+        self.get_mut(key)
+    }
+    #[inline(always)]
+    fn insert(&mut self, key: K::Kept, value: V) -> Option<V> {
+        self.insert(key, value)
+    }
+    #[inline(always)]
+    fn remove(&mut self, key: &K::Lookup) -> Option<V> {
+        self.remove(key)
+    }
+    #[inline(always)]
+    fn range_from<'m>(&'m self, key: &'m K::Lookup) -> impl Iterator<Item = (&'m K::Kept, &'m V)>
+    where
+        V: 'm,
+    {
+        self.range((Bound::Included(key), Bound::Unbounded))
     }
 }
 
-impl<K: BenchKey, V: MapValue> Target<K> for MapTarget<K, V> {
-    const RETURNS_OLD: bool = true;
-    type Handle<'t> = MapHandle<'t, K, V>;
+impl<K: BenchKey, V: MapValue + Default> OrderedMap<K, V> for StxTree<K::Kept, V> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.len()
+    }
+    #[inline(always)]
+    fn get(&self, key: &K::Lookup) -> Option<&V> {
+        self.get(key)
+    }
+    #[inline(always)]
+    fn get_mut(&mut self, key: &K::Lookup) -> Option<&mut V> {
+        self.get_mut(key)
+    }
+    #[inline(always)]
+    fn insert(&mut self, key: K::Kept, value: V) -> Option<V> {
+        self.insert(key, value)
+    }
+    #[inline(always)]
+    fn remove(&mut self, key: &K::Lookup) -> Option<V> {
+        self.remove(key)
+    }
+    #[inline(always)]
+    fn range_from<'m>(&'m self, key: &'m K::Lookup) -> impl Iterator<Item = (&'m K::Kept, &'m V)>
+    where
+        V: 'm,
+    {
+        self.range_from(key)
+    }
+}
 
-    fn handles(&mut self, _threads: usize) -> Vec<MapHandle<'_, K, V>> {
-        vec![MapHandle { map: &mut self.map, value_bytes: self.value_bytes }]
+/// A map, directly. It persists nothing.
+pub struct MapTarget<K: BenchKey, V, M = BTreeMap<<K as BenchKey>::Kept, V>> {
+    map: M,
+    value_bytes: usize,
+    kinds: PhantomData<fn() -> (K, V)>,
+}
+
+/// The tree of FPTree's paper, likewise.
+pub type StxTarget<K, V> = MapTarget<K, V, StxTree<<K as BenchKey>::Kept, V>>;
+
+impl<K: BenchKey, V: MapValue> MapTarget<K, V> {
+    /// std's `BTreeMap`, empty.
+    pub fn new(value_bytes: usize) -> Self {
+        Self::over(BTreeMap::new(), value_bytes)
+    }
+}
+
+impl<K: BenchKey, V: MapValue + Default> StxTarget<K, V> {
+    /// An empty tree.
+    pub fn with_sizes(sizes: Sizes, value_bytes: usize) -> Self {
+        Self::over(StxTree::new(sizes), value_bytes)
+    }
+}
+
+impl<K: BenchKey, V, M> MapTarget<K, V, M> {
+    const fn over(map: M, value_bytes: usize) -> Self {
+        Self { map, value_bytes, kinds: PhantomData }
+    }
+}
+
+impl<K: BenchKey, V: MapValue, M: OrderedMap<K, V>> Target<K> for MapTarget<K, V, M> {
+    const RETURNS_OLD: bool = true;
+    type Handle<'t> = MapHandle<'t, K, V, M>;
+
+    fn handles(&mut self, _threads: usize) -> Vec<MapHandle<'_, K, V, M>> {
+        let (map, value_bytes) = (&mut self.map, self.value_bytes);
+        vec![MapHandle { map, value_bytes, kinds: PhantomData }]
     }
     fn len(&self) -> u64 {
         self.map.len() as u64
@@ -93,13 +186,14 @@ impl<K: BenchKey, V: MapValue> Target<K> for MapTarget<K, V> {
     }
 }
 
-/// The peer as its only thread uses it.
-pub struct MapHandle<'t, K: BenchKey, V> {
-    map: &'t mut BTreeMap<K::Kept, V>,
+/// A map as its only thread uses it.
+pub struct MapHandle<'t, K: BenchKey, V, M> {
+    map: &'t mut M,
     value_bytes: usize,
+    kinds: PhantomData<fn() -> (K, V)>,
 }
 
-impl<K: BenchKey, V: MapValue> Operations<K> for MapHandle<'_, K, V> {
+impl<K: BenchKey, V: MapValue, M: OrderedMap<K, V>> Operations<K> for MapHandle<'_, K, V, M> {
     type Failure = Infallible;
 
     #[inline(always)]
@@ -130,8 +224,7 @@ impl<K: BenchKey, V: MapValue> Operations<K> for MapHandle<'_, K, V> {
     }
     #[inline(always)]
     fn scan(&mut self, key: &K, records: usize) -> Result<bool, Infallible> {
-        let from = (Bound::Included(key.lookup()), Bound::Unbounded);
-        let (mut sum, mut entries) = (0u64, self.map.range(from).take(records));
+        let (mut sum, mut entries) = (0u64, self.map.range_from(key.lookup()).take(records));
         let Some((start, value)) = entries.next() else { return Ok(false) };
         entries.for_each(|(_, value)| sum = sum.wrapping_add(value.first()));
         black_box(sum.wrapping_add(value.first()));

@@ -9,6 +9,8 @@
 //! * the peer `btreemap` is std's `BTreeMap` called directly, not through the trait: `BTreeMap<u64,
 //!   V>`, and for strings `BTreeMap<Box<[u8]>, V>`, the natural map of byte strings that are not
 //!   all of one length; V is an array of 1, 2, 4, 8 or 14 words, or else `Box<[u8]>` (`map`);
+//! * `stx`, the B+-tree in memory of FPTree's paper (`crate::stx`), is called in the same way, with
+//!   values of a word or else `Box<[u8]>`;
 //! * the store and the other peers take and give bytes (`bytes`), each by the calls that its
 //!   documentation shows first (`crate::peers`), and all behind one trait object.
 //!
@@ -26,7 +28,7 @@ use crate::BenchError;
 
 pub use bytes::{ByteStore, ByteTarget};
 pub use index::IndexTarget;
-pub use map::MapTarget;
+pub use map::{MapTarget, StxTarget};
 
 /// Something that keys are put into.
 pub trait Target<K> {

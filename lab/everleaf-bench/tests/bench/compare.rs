@@ -127,7 +127,7 @@ fn nothing_to_compare_and_an_engine_that_is_not_there_are_wrong_usage() {
         CompareOptions { rounds: 1001, ..right.clone() },
         CompareOptions { turn: Some(0), ..right.clone() },
         CompareOptions { engines: vec!["btreemap".into(), "bogus".into()], ..right.clone() },
-        CompareOptions { engines: vec!["btreemap".into(), "stx".into()], ..right.clone() },
+        CompareOptions { engines: vec!["btreemap".into(), "stxtree".into()], ..right.clone() },
         CompareOptions { engines: vec!["btreemap:apart".into()], ..right.clone() },
         CompareOptions { engines: vec![":separate".into()], ..right.clone() },
         CompareOptions { engines: vec!["fptree:copies:separate".into()], ..right.clone() },

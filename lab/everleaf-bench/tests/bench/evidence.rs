@@ -121,7 +121,6 @@ const PLANNED: &[&str] = &[
     "masstree",
     "masstree-logging",
     "nvtree-c",
-    "stx",
     "wbtree-bitmap",
     "wbtree-slot",
 ];

@@ -77,22 +77,30 @@ fn latency_costs_what_it_must() {
     let figure = measured("fptree-7");
     assert_eq!(
         figure.panels.len(),
-        18,
-        "four operations, timed and counted, two kinds of keys, recovery at two latencies"
+        20,
+        "four operations, timed and counted, and recovery at two latencies, of two kinds of keys"
     );
     let recovery = |at: &str| {
         let panel = figure.panels.iter().find(|panel| panel.title.ends_with(at)).unwrap();
-        let fptree = panel.series.iter().find(|series| series.name == "fptree").unwrap();
+        let points = |name: &str| {
+            panel.series.iter().find(|series| series.name == name).unwrap().points.len()
+        };
+        let rebuilt = ["stx by insertions", "stx from sorted entries"].map(points);
+        assert_eq!((rebuilt, panel.series.len()), ([3, 3], 6), "{}", panel.title);
         (
-            fptree.points.len(),
+            points("fptree"),
             figure
                 .claims
                 .iter()
                 .filter(|claim| claim.what.contains("recovery") && claim.what.contains(at))
+                .filter(|claim| claim.ours.is_some_and(|ours| ours > 0.0))
                 .count(),
         )
     };
-    assert_eq!((recovery(" 90 ns"), recovery(" 650 ns")), ((3, 2), (3, 2)));
+    // To other trees where the paper says it, and to both ways to rebuild, of two kinds of keys.
+    assert_eq!((recovery(" 90 ns"), recovery(" 650 ns")), ((3, 6), (3, 6)));
+    let to_stx = figure.claims.iter().filter(|claim| claim.what.contains("stx at"));
+    assert_eq!(to_stx.filter(|claim| claim.ours.is_some()).count(), 8);
     let insert = figure.panels.iter().find(|panel| panel.title == "insert, 8-byte keys").unwrap();
     let fptree = insert.series.iter().find(|series| series.name == "fptree").unwrap();
     assert_eq!(fptree.points.len(), 5);

@@ -32,6 +32,7 @@ fn each_phase_is_reported_with_its_operations_and_what_it_leaves() {
         "fptree",
         "ptree",
         "btreemap",
+        "stx",
         "circtree",
         "fastfair",
         "volatile-std",
@@ -200,13 +201,19 @@ fn sizes_that_an_engine_does_not_offer_are_wrong_usage() {
         MicroOptions { node_bytes: Some(24), ..options("fptree", 10) },
         MicroOptions { node_bytes: Some(16 * 1000), ..options("fptree", 10) },
         MicroOptions { node_bytes: Some(512), ..options("btreemap", 10) },
-        MicroOptions { engine: "stx".into(), ..options("fptree", 10) },
+        MicroOptions { node_bytes: Some(48), ..options("stx", 10) },
+        MicroOptions { inner_keys: Some(4097), ..options("stx", 10) },
+        MicroOptions { paper_order: true, ..options("stx", 10) },
+        MicroOptions { engine: "stxtree".into(), ..options("fptree", 10) },
     ] {
         let error = micro(&wrong).unwrap_err();
         assert!(error.is_wrong_usage(), "{wrong:?}: {error}");
     }
-    micro(&MicroOptions { node_bytes: Some(128), inner_keys: Some(32), ..options("fptree", 1000) })
-        .unwrap();
+    for engine in ["fptree", "stx"] {
+        let sizes =
+            MicroOptions { node_bytes: Some(128), inner_keys: Some(32), ..options(engine, 1000) };
+        micro(&sizes).unwrap();
+    }
 }
 
 /// Updates alone, of random keys.

@@ -67,6 +67,7 @@ fn what_cannot_be_recovered_is_wrong_usage() {
             "--rounds 1001 is out of range: give 1 to 1000",
         ),
         (options("btreemap", 100), "btreemap persists nothing"),
+        (options("stx", 100), "stx persists nothing"),
         (options("fptree:separate", 100), "bench compare"),
     ] {
         let error = run_recovery(&wrong).unwrap_err();
