@@ -245,6 +245,22 @@ fn figures_of_servers_leave_out_what_cannot_run_and_say_what_the_papers_say() {
 }
 
 #[test]
+fn the_fastest_sizes_of_nodes_stand_beside_those_of_the_paper() {
+    let figure = measured("fptree-table-1");
+    let claim = |what: &str| {
+        let what = format!("{what} with which it is fastest");
+        figure.claims.iter().find(|claim| claim.what == what).unwrap()
+    };
+    let leaf = claim("fptree, 8-byte keys: entries of a leaf");
+    let offered = [4.0, 8.0, 16.0, 32.0, 48.0, 56.0];
+    assert!(leaf.paper == 56.0 && leaf.ours.is_some_and(|ours| offered.contains(&ours)));
+    let inner = claim("stx, 16-byte string keys: keys of an inner node");
+    assert!(inner.paper == 8.0 && inner.ours.is_some(), "{inner:?}");
+    let without_64 = figure.left_out.iter().find(|out| out.engine == "fptree-c").unwrap();
+    assert!(without_64.reason.contains("64 entries of a leaf"), "{without_64:?}");
+}
+
+#[test]
 fn figures_of_engines_that_are_not_there_name_them_and_the_papers_numbers() {
     let figure = measured("clfb-8");
     assert!(figure.left_out.iter().any(|out| out.engine == "wbtree-slot"));
