@@ -12,7 +12,7 @@ use crate::engine::{EngineEntry, Opening, Residence, TreeFamily, slots_of_array}
 use crate::support::image;
 use crate::support::key::TreeKey;
 use crate::support::parameters::{EngineParameters, ONE_RECORD};
-use crate::{clftree, fptree, lcbtree, masstree, nvtree, sorted};
+use crate::{cdds, clftree, fptree, lcbtree, masstree, nvtree, sorted};
 
 /// Makes of the entries the names, the table, and what chooses the code by the name. Peers have no
 /// code here.
@@ -255,6 +255,19 @@ engines! {
             least_leaf_slots: 4,
             slots_of_bytes: lcbtree::engine::slots_of,
         }
+        /// CDDS B-tree: a sorted B+-tree in persistent memory whose entries have versions: `u64`
+        /// keys only.
+        Cdds = cdds::Variant, {
+            name: "cdds",
+            residence: Residence::Pool,
+            parameters: cdds::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: false,
+            bytes_keys: false,
+            most_value_words: 1,
+            least_leaf_slots: 4,
+            slots_of_bytes: cdds::engine::slots_of,
+        }
         /// Circ-Tree: sorted circular nodes.
         CircTree = sorted::Variant::CircTree, {
             name: "circtree",
@@ -373,8 +386,8 @@ engines! {
 /// The persistent structures of all families, for docs/format.md.
 pub fn layouts() -> Vec<Layout> {
     let families = [fptree::layouts(), sorted::layouts(), nvtree::layouts()];
-    let more = [clftree::layouts(), lcbtree::layouts(), masstree::layouts(), image::layouts()];
-    [families.concat(), more.concat()].concat()
+    let more = [clftree::layouts(), lcbtree::layouts(), cdds::layouts(), masstree::layouts()];
+    [families.concat(), more.concat(), image::layouts()].concat()
 }
 
 /// Name of the engine of a pool for which none is chosen.
@@ -600,9 +613,9 @@ mod tests {
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
         let sentence = "engine bogus is not available in this release; choose one of fptree, \
             fptree-c, ptree, nvtree, nvtree-c, clftree-append, clftree-inplace, \
-            clftree-encoded, clftree-shadow, clftree-encoded-shadow, lcbtree, \
+            clftree-encoded, clftree-shadow, clftree-encoded-shadow, lcbtree, cdds, \
             circtree, circtree-ls, fastfair, masstree, masstree-logging";
-        for name in ["bogus", "cdds", "stx"] {
+        for name in ["bogus", "stx"] {
             let error = name.parse::<Engine>().unwrap_err();
             assert_eq!(error.to_string(), sentence.replace("bogus", name));
         }

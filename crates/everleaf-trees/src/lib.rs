@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod cdds;
 pub mod clftree;
 mod engine;
 mod engines;

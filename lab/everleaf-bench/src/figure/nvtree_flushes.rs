@@ -1,5 +1,5 @@
-//! Lines that an insertion flushes in an NV-Tree and in a B+-tree with a redo log, by size of a
-//! node and by what they are for.
+//! Lines that an insertion flushes in an NV-Tree, in a B+-tree with a redo log, and in one of
+//! versions, by size of a node and by what they are for.
 
 use everleaf_crash::Counts;
 
@@ -29,7 +29,14 @@ const LOGGED: &[(&str, &[&str])] = &[
     ("sorted nodes, in place", &["lcbtree.log.P1.place"]),
     ("split", &["lcbtree.split."]),
 ];
-const TREES: [Counted; 3] = [
+/// What the slides say of the CDDS-Tree's flushes: those that sort its nodes.
+const SORTING: &str = "moves in sorted nodes";
+const VERSIONS: &[(&str, &[&str])] = &[
+    (SORTING, &["cdds.shift.", "cdds.end."]),
+    ("version", &["cdds.commit."]),
+    ("split", &["cdds.split."]),
+];
+const TREES: [Counted; 4] = [
     Counted { name: "nvtree", engine: "nvtree", log_ranges: false, parts: NVTREE },
     Counted {
         name: "lcbtree, log of whole nodes",
@@ -38,6 +45,7 @@ const TREES: [Counted; 3] = [
         parts: LOGGED,
     },
     Counted { name: "lcbtree, log of ranges", engine: "lcbtree", log_ranges: true, parts: LOGGED },
+    Counted { name: "cdds", engine: "cdds", log_ranges: false, parts: VERSIONS },
 ];
 
 /// Flushes of the sites whose names begin in one of these ways.
@@ -54,6 +62,19 @@ fn panel(title: String, series: Vec<Series>) -> Panel {
         places: None,
         logarithmic: [true, false],
         series,
+    }
+}
+
+/// How much of a tree's flushes sort its nodes, where that is counted.
+fn sorting(drawing: &mut Drawing<'_, '_>, whole: &Series, parts: &[Series]) {
+    let Some(part) = parts.iter().find(|part| part.name == SORTING) else { return };
+    for ([bytes, all], [_, sorting]) in whole.points.iter().zip(&part.points) {
+        drawing.figure.claims.push(Claim {
+            what: format!("percent of the flushes of {} that sort, {bytes} bytes", whole.name),
+            paper: 90.0,
+            paper_to: None,
+            ours: Some(100.0 * sorting / all),
+        });
     }
 }
 
@@ -79,11 +100,12 @@ pub fn measure(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result
             drawing.steps.extend(session.operations());
             let counts = &session.phase_counts(&mut drawing.steps)?[0];
             let each = |flushes: u64| [f64::from(bytes), flushes as f64 / options.keys as f64];
-            whole.points.push(each(flushes_of(counts, &["nvtree.", "lcbtree."])));
+            whole.points.push(each(flushes_of(counts, &["nvtree.", "lcbtree.", "cdds."])));
             for (part, (_, beginnings)) in parts.iter_mut().zip(tree.parts) {
                 part.points.push(each(flushes_of(counts, beginnings)));
             }
         }
+        sorting(drawing, &whole, &parts);
         all.push(whole);
         panels.push(panel(format!("{}: what an insertion flushes", tree.name), parts));
     }

@@ -15,7 +15,7 @@ pub struct Subject {
     #[arg(long, value_name = "N")]
     keys: u64,
     /// Bytes of a node's entry array, 16 for each entry of a pair of u64, 24 in NV-Trees and
-    /// lcbtree; of `clftree` engines those of the whole leaf [default: the engine's].
+    /// lcbtree, 32 in cdds; of `clftree` engines those of the whole leaf [default: the engine's].
     #[arg(long, value_name = "B")]
     node_bytes: Option<u32>,
     /// Entries of a leaf, instead of --node-bytes [default: the engine's].

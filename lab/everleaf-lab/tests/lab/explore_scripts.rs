@@ -285,6 +285,6 @@ fn stores_are_cut_on_a_simulated_disk() {
     assert!(report["mutants"].is_null() && report["exhaustive"] == false);
     let u64_keys = bench.ok(asked.iter().chain(&["--keys", "u64"]));
     assert!(u64_keys.starts_with("fptree: 4 programs of 2 seeds, "), "{u64_keys}");
-    let none = ["explore", "--disk", "--engine", "cdds", "--ops", "4", "--seeds", "1"];
+    let none = ["explore", "--disk", "--engine", "bogus", "--ops", "4", "--seeds", "1"];
     assert!(bench.refused(none).contains("not available"));
 }

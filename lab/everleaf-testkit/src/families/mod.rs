@@ -1,9 +1,10 @@
 //! What tests know of each family of trees, one file a family; nothing else here names an engine.
 //! Below the trees stands the pool, which has a file too.
 //!
-//! Map of the files: `directed` (scenarios as data) · `fptree` `nvtree` `clftree` `lcbtree`
+//! Map of the files: `directed` (scenarios as data) · `fptree` `nvtree` `clftree` `lcbtree` `cdds`
 //! `sorted` `masstree` `pool`.
 
+mod cdds;
 mod clftree;
 mod directed;
 mod fptree;
@@ -103,11 +104,12 @@ pub(crate) enum Needs {
     ManyEpochs,
 }
 
-const FAMILIES: [&Family; 6] = [
+const FAMILIES: [&Family; 7] = [
     &fptree::FAMILY,
     &nvtree::FAMILY,
     &clftree::FAMILY,
     &lcbtree::FAMILY,
+    &cdds::FAMILY,
     &sorted::FAMILY,
     &masstree::FAMILY,
 ];

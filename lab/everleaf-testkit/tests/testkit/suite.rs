@@ -59,6 +59,7 @@ engines! {
     every_barrier_of_an_encoded_clfb_tree_of_copies_is_reached_and_needed: ClfTreeEncodedShadow,
     #[ignore = "minutes, with the pool's barriers: `everleaf explore --engine lcbtree --suite`"]
     every_barrier_of_an_lcb_tree_is_reached_and_needed: LcbTree,
+    every_barrier_of_a_tree_of_versions_is_reached_and_needed: Cdds,
     every_barrier_of_the_fptree_is_reached_and_needed: FpTree,
     #[ignore = "its barriers are among fptree's: `everleaf explore --engine ptree --suite`"]
     every_barrier_of_the_ptree_is_reached_and_needed: PTree,
