@@ -28,6 +28,9 @@
 //! * What has left the tree is free from here on: entries whose end is not after the current
 //!   version, and nodes to which only such entries lead.
 //!
+//! **Creation** (C1, C2) writes an empty leaf, fences, and stores version and root, in one line,
+//! which the first commit flushes: a tree without a root is empty, too.
+//!
 //! **A write to a slot** makes it empty first (`start` 0), then writes key, end and value, then
 //! `start`: all in one line, so a crash leaves the old entry, an empty slot or the new one.
 //!
