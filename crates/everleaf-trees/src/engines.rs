@@ -12,7 +12,7 @@ use crate::engine::{EngineEntry, Opening, Residence, TreeFamily, slots_of_array}
 use crate::support::image;
 use crate::support::key::TreeKey;
 use crate::support::parameters::{EngineParameters, ONE_RECORD};
-use crate::{cdds, clftree, fptree, lcbtree, masstree, nvtree, sorted};
+use crate::{cdds, clftree, fptree, lcbtree, masstree, nvtree, sorted, wbtree};
 
 /// Makes of the entries the names, the table, and what chooses the code by the name. Peers have no
 /// code here.
@@ -268,6 +268,30 @@ engines! {
             least_leaf_slots: 4,
             slots_of_bytes: cdds::engine::slots_of,
         }
+        /// wB+-tree whose nodes have a slot array of one word: seven entries.
+        WbTreeSlot = wbtree::Variant::Slot, {
+            name: "wbtree-slot",
+            residence: Residence::Pool,
+            parameters: wbtree::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: false,
+            bytes_keys: true,
+            most_value_words: 14,
+            least_leaf_slots: 4,
+            slots_of_bytes: wbtree::engine::slot_only_slots_of,
+        }
+        /// wB+-tree whose nodes have a bitmap and a slot array of one line.
+        WbTreeBitmap = wbtree::Variant::Bitmap, {
+            name: "wbtree-bitmap",
+            residence: Residence::Pool,
+            parameters: wbtree::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: false,
+            bytes_keys: true,
+            most_value_words: 14,
+            least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
+        }
         /// Circ-Tree: sorted circular nodes.
         CircTree = sorted::Variant::CircTree, {
             name: "circtree",
@@ -387,7 +411,7 @@ engines! {
 pub fn layouts() -> Vec<Layout> {
     let families = [fptree::layouts(), sorted::layouts(), nvtree::layouts()];
     let more = [clftree::layouts(), lcbtree::layouts(), cdds::layouts(), masstree::layouts()];
-    [families.concat(), more.concat(), image::layouts()].concat()
+    [families.concat(), more.concat(), image::layouts(), wbtree::layouts()].concat()
 }
 
 /// Name of the engine of a pool for which none is chosen.
@@ -614,7 +638,8 @@ mod tests {
         let sentence = "engine bogus is not available in this release; choose one of fptree, \
             fptree-c, ptree, nvtree, nvtree-c, clftree-append, clftree-inplace, \
             clftree-encoded, clftree-shadow, clftree-encoded-shadow, lcbtree, cdds, \
-            circtree, circtree-ls, fastfair, masstree, masstree-logging";
+            wbtree-slot, wbtree-bitmap, circtree, circtree-ls, fastfair, masstree, \
+            masstree-logging";
         for name in ["bogus", "stx"] {
             let error = name.parse::<Engine>().unwrap_err();
             assert_eq!(error.to_string(), sentence.replace("bogus", name));

@@ -13,6 +13,7 @@ pub mod masstree;
 pub mod nvtree;
 pub mod sorted;
 pub mod support;
+pub mod wbtree;
 
 pub use engine::{EngineEntry, Opening, Residence};
 pub use engines::{DEFAULT_ENGINE, Engine, EngineError, layouts};

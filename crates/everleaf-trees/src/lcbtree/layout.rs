@@ -15,10 +15,11 @@
 use everleaf_pmem::{LINE, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::{Node, NodeKind};
 
+use crate::support::path::MAX_LEVELS;
+use crate::support::redo::Target;
+
 /// Elements that a node can have at most.
 pub(super) const MAX_SLOTS: usize = 1024;
-/// Levels that a tree can have at most.
-pub(super) const MAX_LEVELS: usize = 24;
 /// Words of an element.
 pub(super) const ELEMENT_WORDS: usize = 3;
 /// Words in a line.
@@ -96,41 +97,6 @@ impl State {
     #[inline(always)]
     pub const fn count(self) -> usize {
         self.0 as u32 as usize
-    }
-}
-
-/// Where the words of a record go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target(u64);
-
-impl Target {
-    /// Bits of the number of words.
-    const LENGTH_BITS: u32 = 16;
-
-    /// So many words from this offset on, a multiple of 8.
-    #[inline(always)]
-    pub const fn new(offset: u64, words: usize) -> Self {
-        Self(((offset / WORD as u64) << Self::LENGTH_BITS) | words as u64)
-    }
-    /// From the word that a record begins with; total.
-    #[inline(always)]
-    pub const fn from_word(word: u64) -> Self {
-        Self(word)
-    }
-    /// The word that a record begins with.
-    #[inline(always)]
-    pub const fn into_word(self) -> u64 {
-        self.0
-    }
-    /// Bytes from the pool's base.
-    #[inline(always)]
-    pub const fn offset(self) -> u64 {
-        (self.0 >> Self::LENGTH_BITS) * WORD as u64
-    }
-    /// Words of the record behind this one.
-    #[inline(always)]
-    pub const fn words(self) -> usize {
-        (self.0 & ((1 << Self::LENGTH_BITS) - 1)) as usize
     }
 }
 
@@ -243,12 +209,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #[test]
-        fn a_target_keeps_place_and_length(offset in 0..1u64 << 47, words in 0..1usize << 16) {
-            let target = Target::from_word(Target::new(offset * 8, words).into_word());
-            prop_assert_eq!((target.offset(), target.words()), (offset * 8, words));
-        }
-
         #[test]
         fn a_state_keeps_level_and_count(level in any::<u8>(), count in 0..=MAX_SLOTS) {
             let state = State::from_word(State::new(level, count).into_word());

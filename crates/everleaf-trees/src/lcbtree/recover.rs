@@ -15,17 +15,18 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, WORD};
+use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Run};
 
 use super::LcbTree;
 use super::engine::Parameters;
 use super::insert::write_fresh;
-use super::layout::{LOG, NODES, Shape, Target};
+use super::layout::{LOG, NODES, Shape};
 use super::redo::{Redo, make_log};
 use super::search::Nodes;
 use crate::support::groups::{Group, Groups, leaves_of};
 use crate::support::key::TreeKey;
+use crate::support::redo::Target;
 
 impl<K: TreeKey, M: Media> LcbTree<K, M> {
     /// Opens what the pool holds; an empty tree if it is fresh.
@@ -51,7 +52,8 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
         };
         let root = pool.pointer_to(&nodes.anchor()?.root).offset();
         let is_target = |target: Target| {
-            (target.offset(), target.words()) == (root, 1) || in_a_node(&runs, shape, target)
+            (target.offset(), target.words()) == (root, 1)
+                || target.is_in_a_node(&runs, shape.node_bytes())
         };
         let mut redo = Redo::open(pool, shape, parameters.logging, log, is_target)?;
         let mut reached = Reached::new(&runs, shape.node_bytes());
@@ -82,17 +84,6 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
         let (pool, kind) = (Arc::clone(pool), PhantomData);
         Ok(Self { pool, worker, groups, redo, shape, keys, leaves, kind })
     }
-}
-
-/// Whether words lie in one node of these runs.
-fn in_a_node(runs: &[Run], shape: Shape, target: Target) -> bool {
-    let after = runs.partition_point(|run| run.offset <= target.offset());
-    after.checked_sub(1).is_some_and(|run| {
-        let within = target.offset() - runs[run].offset;
-        let (number, start) = (within / shape.node_bytes(), within % shape.node_bytes());
-        number < runs[run].bytes / shape.node_bytes()
-            && start + (target.words() * WORD) as u64 <= shape.node_bytes()
-    })
 }
 
 /// Which of all nodes the root leads to, and what they hold.

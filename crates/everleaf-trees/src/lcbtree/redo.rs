@@ -5,9 +5,10 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, PCell, PPtr, Region, Site, WORD, planted, site};
 use everleaf_pool::{Pool, Worker};
 
-use super::layout::{Commit, ELEMENT_WORDS, LINE_WORDS, LOG, LcbHead, Shape, State, Target};
+use super::layout::{Commit, ELEMENT_WORDS, LINE_WORDS, LOG, LcbHead, Shape, State};
 use super::node::{Element, Node};
 use super::search::Nodes;
+use crate::support::redo::{Record, Target, records_in};
 
 /// What a record has of a node that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,24 +116,13 @@ impl Redo {
         is_target: impl Fn(Target) -> bool,
     ) -> Result<(), IndexError> {
         let half = self.half(media.region(), self.committed.half())?;
-        let damaged = |what| IndexError::Corrupt { offset: self.offset, what };
-        let mut records = half.get(1..=self.committed.words()).unwrap_or_default();
-        if records.len() < self.committed.words() {
-            return Err(damaged("the log has more records than room"));
-        }
-        let mut found = Vec::new();
-        while let Some((head, rest)) = records.split_first() {
-            let target = Target::from_word(media.load(head));
-            if target.words() == 0 || target.words() > rest.len() || !is_target(target) {
-                return Err(damaged("a record of the log goes into no node"));
-            }
-            let (words, next) = rest.split_at(target.words());
-            let places = media.region().cells(target.offset(), target.words());
-            let places = places.ok_or(damaged("a record of the log goes beyond the pool"))?;
-            found.push((target, places, words));
-            records = if planted(273) { &[] } else { next };
-        }
-        for (target, places, words) in found {
+        let Some(part) = half.get(1..=self.committed.words()) else {
+            let what = "the log has more records than room";
+            return Err(IndexError::Corrupt { offset: self.offset, what });
+        };
+        let found = records_in(media, self.offset, part, is_target)?;
+        let most = if planted(273) { 1 } else { found.len() };
+        for Record { target, places, words } in found.into_iter().take(most) {
             for (place, word) in places.iter().zip(words) {
                 media.store(place, media.load(word));
             }

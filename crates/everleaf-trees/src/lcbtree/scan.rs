@@ -6,17 +6,10 @@ use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::Media;
 
 use super::node::Node;
-use super::search::{Nodes, Path};
+use super::search::Nodes;
 use super::{LcbTree, word_of};
 use crate::support::key::TreeKey;
-
-/// The first slot in a direction among so many.
-fn first_of(direction: Direction, count: usize) -> usize {
-    match direction {
-        Direction::Forward => 0,
-        Direction::Backward => count.saturating_sub(1),
-    }
-}
+use crate::support::path::{Path, first_slot};
 
 impl<'p, M: Media> Nodes<'p, M> {
     /// The leaf behind that of a path, to which the path leads then.
@@ -25,23 +18,10 @@ impl<'p, M: Media> Nodes<'p, M> {
         path: &mut Path,
         direction: Direction,
     ) -> Result<Option<Node<'p>>, IndexError> {
-        let has_more = |slot: usize, count: usize| match direction {
-            Direction::Forward => slot + 1 < count,
-            Direction::Backward => slot > 0,
-        };
-        let inner = &path.steps()[..path.steps().len().saturating_sub(1)];
-        let Some(turn) = inner.iter().rposition(|step| has_more(step.slot, step.count)) else {
-            return Ok(None);
-        };
-        let step = &mut path.steps_mut()[turn];
-        step.slot = match direction {
-            Direction::Forward => step.slot + 1,
-            Direction::Backward => step.slot - 1,
-        };
+        let Some(step) = path.turn(direction) else { return Ok(None) };
         let child = self.child(self.node(step.offset)?, step.slot)?;
-        path.truncate(turn + 1);
         let down =
-            |node: Node<'_>| node.expect_element().map(|()| first_of(direction, node.count()));
+            |node: Node<'_>| node.expect_element().map(|()| first_slot(direction, node.count()));
         self.descend_from(child, path, down).map(Some)
     }
 

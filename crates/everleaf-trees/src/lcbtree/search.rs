@@ -4,8 +4,9 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
-use super::layout::{LcbRoot, MAX_LEVELS, Shape};
+use super::layout::{LcbRoot, Shape};
 use super::node::Node;
+use crate::support::path::{Path, Step};
 
 /// The nodes of a pool.
 pub(super) struct Nodes<'p, M: Media> {
@@ -20,42 +21,9 @@ impl<M: Media> Clone for Nodes<'_, M> {
 }
 impl<M: Media> Copy for Nodes<'_, M> {}
 
-/// A node on a path, and which of its elements the path goes on through.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Step {
-    pub offset: u64,
-    pub slot: usize,
-    pub count: usize,
-}
-
-/// The way from the root to a leaf.
-pub(super) struct Path {
-    steps: [Step; MAX_LEVELS],
-    len: usize,
-}
-
-impl Path {
-    /// The steps, that of the root first, that of the leaf last.
-    pub fn steps(&self) -> &[Step] {
-        &self.steps[..self.len]
-    }
-
-    /// The same, to go on.
-    pub fn steps_mut(&mut self) -> &mut [Step] {
-        &mut self.steps[..self.len]
-    }
-
-    /// Forgets the last steps.
-    pub fn truncate(&mut self, len: usize) {
-        self.len = len.min(self.len);
-    }
-
-    /// Adds a step: levels of nodes bound how many there are.
-    pub fn push(&mut self, node: Node<'_>, slot: usize) {
-        let (offset, count) = (node.offset(), node.count());
-        self.steps[self.len] = Step { offset, slot, count };
-        self.len += 1;
-    }
+/// A node on a path that goes on through a slot.
+fn step(node: Node<'_>, slot: usize) -> Step {
+    Step { offset: node.offset(), slot, count: node.count() }
 }
 
 impl<'p, M: Media> Nodes<'p, M> {
@@ -116,7 +84,7 @@ impl<'p, M: Media> Nodes<'p, M> {
     /// The way to the leaf that a key belongs to, and that leaf. The slot of the last step is 0.
     #[inline(always)]
     pub fn descend(self, key: u64) -> Result<(Path, Node<'p>), IndexError> {
-        let mut path = Path { steps: [Step::default(); MAX_LEVELS], len: 0 };
+        let mut path = Path::default();
         let leaf =
             self.descend_from(self.root()?, &mut path, |node| node.child_of(self.media(), key))?;
         Ok((path, leaf))
@@ -130,15 +98,15 @@ impl<'p, M: Media> Nodes<'p, M> {
         path: &mut Path,
         choose: impl Fn(Node<'p>) -> Result<usize, IndexError>,
     ) -> Result<Node<'p>, IndexError> {
-        if path.len + usize::from(node.level()) >= MAX_LEVELS {
+        if !path.has_room(node.level()) {
             return Err(node.damaged("a node is of a level that the tree does not have"));
         }
         while node.level() > 0 {
             let slot = choose(node)?;
-            path.push(node, slot);
+            path.push(step(node, slot));
             node = self.child(node, slot)?;
         }
-        path.push(node, 0);
+        path.push(step(node, 0));
         Ok(node)
     }
 }

@@ -9,6 +9,8 @@ pub mod key;
 mod latch;
 pub(crate) mod parallel;
 pub mod parameters;
+pub(crate) mod path;
+pub(crate) mod redo;
 pub(crate) mod reuse;
 pub(crate) mod steps;
 pub mod version_locks;

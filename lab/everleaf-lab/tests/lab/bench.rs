@@ -691,7 +691,7 @@ fn figure_writes_a_plot_and_a_file_beside_the_table() {
     let table = bench.ok(given);
     assert!(
         table.starts_with("fptree-4")
-            && table.contains("left out: wbtree")
+            && table.contains("wbtree-bitmap")
             && table.contains("what the paper says"),
         "{table}"
     );

@@ -2,7 +2,7 @@
 //! Below the trees stands the pool, which has a file too.
 //!
 //! Map of the files: `directed` (scenarios as data) · `fptree` `nvtree` `clftree` `lcbtree` `cdds`
-//! `sorted` `masstree` `pool`.
+//! `sorted` `masstree` `wbtree` `pool`.
 
 mod cdds;
 mod clftree;
@@ -13,6 +13,7 @@ mod masstree;
 mod nvtree;
 mod pool;
 mod sorted;
+mod wbtree;
 
 use everleaf::Engine;
 use everleaf_pmem::Site;
@@ -104,7 +105,7 @@ pub(crate) enum Needs {
     ManyEpochs,
 }
 
-const FAMILIES: [&Family; 7] = [
+const FAMILIES: [&Family; 8] = [
     &fptree::FAMILY,
     &nvtree::FAMILY,
     &clftree::FAMILY,
@@ -112,6 +113,7 @@ const FAMILIES: [&Family; 7] = [
     &cdds::FAMILY,
     &sorted::FAMILY,
     &masstree::FAMILY,
+    &wbtree::FAMILY,
 ];
 
 /// The family of an engine that persists, and what is said of the engine.

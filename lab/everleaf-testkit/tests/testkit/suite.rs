@@ -60,6 +60,10 @@ engines! {
     #[ignore = "minutes, with the pool's barriers: `everleaf explore --engine lcbtree --suite`"]
     every_barrier_of_an_lcb_tree_is_reached_and_needed: LcbTree,
     every_barrier_of_a_tree_of_versions_is_reached_and_needed: Cdds,
+    #[ignore = "minutes: `everleaf explore --engine wbtree-slot --suite`, or this test by name"]
+    every_barrier_of_the_slot_only_wbtree_is_reached_and_needed: WbTreeSlot,
+    #[ignore = "minutes: `everleaf explore --engine wbtree-bitmap --suite`, or this test by name"]
+    every_barrier_of_the_wbtree_with_a_bitmap_is_reached_and_needed: WbTreeBitmap,
     every_barrier_of_the_fptree_is_reached_and_needed: FpTree,
     #[ignore = "its barriers are among fptree's: `everleaf explore --engine ptree --suite`"]
     every_barrier_of_the_ptree_is_reached_and_needed: PTree,

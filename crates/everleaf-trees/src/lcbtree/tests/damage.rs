@@ -10,9 +10,10 @@ use everleaf_pool::{Audit, Pool};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
-use super::super::layout::{Commit, LOG, LcbRoot, State, Target};
+use super::super::layout::{Commit, LOG, LcbRoot, State};
 use super::super::open;
 use super::{BOTH, Logging, Parameters, TINY, assert_sound, format_of, opened};
+use crate::support::redo::Target;
 
 const BYTES: u64 = 128 << 10;
 
