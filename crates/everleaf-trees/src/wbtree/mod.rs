@@ -38,7 +38,7 @@
 //! * P2 COMMIT: the other records, then the commit word of their line; flush, fence.
 //! * P3: all of it in place; flushed, fence. Crash: recovery does it again.
 //! * F1: the next operation that changes something forgets the log; flush. Its first fence makes
-//!   that durable, so none is needed for it, but where more lines of the log are to be written.
+//!   that durable, so none is needed for it, but where both have further lines in the log.
 //!   Crash before: recovery does P3 again, and so takes back what that operation has stored. The
 //!   next operation does it since another thread may run it, for whose fence a flush of this one
 //!   would not count.
@@ -172,6 +172,15 @@ impl<K: TreeKey, M: Media> WbTree<K, M> {
             leaf.read_value(nodes.media(), slot, value);
         }
         Ok(found.is_ok())
+    }
+
+    /// The sums of now.
+    fn totals(&self) -> Totals {
+        let found = self.found.get_or_init(|| {
+            let most = self.space.pm_bytes() / self.shape.node_bytes();
+            totals::count(self.nodes(), most).minus(self.changed)
+        });
+        found.plus(self.changed)
     }
 
     /// Ends an operation.

@@ -2,10 +2,10 @@
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, planted, site};
+use everleaf_pool::Pool;
 
-use super::layout::Slots;
+use super::layout::{Shape, Slots};
 use super::node::Node;
-use super::search::Nodes;
 use crate::support::key::TreeKey;
 
 /// An entry for a place that has none.
@@ -85,16 +85,17 @@ fn publish_bitmap<M: Media>(media: &M, leaf: Node<'_>, change: &Change<'_>) {
 /// time: they store the same words.
 #[cold]
 pub(super) fn mend<'p, K: TreeKey, M: Media>(
-    nodes: Nodes<'p, K, M>,
+    pool: &'p Pool<M>,
+    shape: Shape,
     leaf: Node<'p>,
 ) -> Result<Node<'p>, IndexError> {
     if leaf.level() > 0 {
         return Err(leaf.damaged("the slot array of an inner node is not valid"));
     }
-    let (media, shape) = (nodes.media(), nodes.shape);
+    let media = pool.media();
     let bitmap = media.load(leaf.bitmap_cell());
     let places = (0..shape.slots()).filter(|place| bitmap.has(*place));
-    let key_of = |place: usize| K::copy(nodes.pool, media.load(&leaf.entry_cells(place)[0]));
+    let key_of = |place: usize| K::copy(pool, media.load(&leaf.entry_cells(place)[0]));
     let keyed: Result<Vec<_>, IndexError> =
         places.map(|place| Ok((key_of(place)?, place))).collect();
     let mut keyed = keyed?;

@@ -19,8 +19,8 @@ use crate::support::redo::{Record, Target, records_in};
 pub(super) struct Redo {
     edits: Vec<(Target, usize)>,
     words: Vec<u64>,
-    /// The log has a change, which is in place.
-    is_used: bool,
+    /// Words of the records that the log has of a change, which is in place.
+    logged: usize,
 }
 
 impl Redo {
@@ -64,22 +64,23 @@ impl Redo {
         }
     }
 
-    /// F1: forgets the change that the log has, if it has one; whether it had. What comes next is
-    /// stored without a log, and this one would undo it. 1 flush; the caller fences before its
-    /// change counts as done. Crash: recovery does the change of the log again, and with that takes
-    /// back what the caller has stored.
+    /// F1: forgets the change that the log has, if it has one; words of its records. What comes
+    /// next is stored without a log, and this one would undo it. 1 flush; the caller fences before
+    /// its change counts as done. Crash: recovery does the change of the log again, and with that
+    /// takes back what the caller has stored.
     #[inline(always)]
     pub fn forget<K: TreeKey, M: Media>(
         &mut self,
         nodes: Nodes<'_, K, M>,
-    ) -> Result<bool, IndexError> {
-        if !std::mem::take(&mut self.is_used) || planted(363) {
-            return Ok(false);
+    ) -> Result<usize, IndexError> {
+        let logged = std::mem::take(&mut self.logged);
+        if logged == 0 || planted(363) {
+            return Ok(0);
         }
         let commit = &nodes.anchor()?.log[0];
         nodes.media().store(commit, 0);
         nodes.media().flush(site!("wbtree.redo.F1.forget"), commit);
-        Ok(true)
+        Ok(logged)
     }
 
     /// Does what was gathered, durably. `prepared`: something that it leads to was flushed and not
@@ -107,9 +108,9 @@ impl Redo {
         let store = |first: usize, words: &[u64]| {
             log[first..].iter().zip(words).for_each(|(cell, word)| media.store(cell, *word));
         };
-        let forgot = self.forget(nodes)?;
-        if forgot && !behind.is_empty() {
-            // Before there are other records in the lines of those that are forgotten.
+        let forgotten = self.forget(nodes)?;
+        if forgotten >= LINE_WORDS && !behind.is_empty() {
+            // Before there are other records in the further lines of those that are forgotten.
             media.fence(site!("wbtree.redo.F1.fence"));
         }
         // P1: the records, but for those in the line of the commit word. Crash: no record counts,
@@ -118,7 +119,7 @@ impl Redo {
         for line in log[LINE_WORDS..][..behind.len()].chunks(LINE_WORDS) {
             media.flush(site!("wbtree.redo.P1.records"), &line[0]);
         }
-        if prepared || forgot || !behind.is_empty() {
+        if prepared || forgotten > 0 || !behind.is_empty() {
             media.fence(site!("wbtree.redo.P1.fence"));
         }
         planted!(362, media.store(&log[0], records.len() as u64));
@@ -129,7 +130,7 @@ impl Redo {
         media.store(&log[0], records.len() as u64);
         media.flush(site!("wbtree.redo.P2.commit"), &log[0]);
         media.fence(site!("wbtree.redo.P2.fence"));
-        self.is_used = true;
+        self.logged = records.len();
         let edits = self.edits.drain(..);
         let words = &self.words;
         apply(media, edits.map(|(target, first)| (target, &words[first..])))
@@ -168,17 +169,17 @@ pub(super) fn open<K: TreeKey, M: Media>(
 ) -> Result<Redo, IndexError> {
     let media = nodes.media();
     let records = records(nodes, is_target)?;
-    let is_used = !records.is_empty();
     let most = if planted(364) { 1 } else { records.len() };
     let of_record = |record: Record<'_>| {
         let words: Vec<u64> = record.words.iter().map(|word| media.load(word)).collect();
         (record.target, words)
     };
     let edits: Vec<_> = records.into_iter().take(most).map(of_record).collect();
-    if is_used {
+    if !edits.is_empty() {
         apply(media, edits.iter().map(|(target, words)| (*target, &words[..])))?;
     }
-    Ok(Redo { is_used, ..Redo::default() })
+    let logged = media.load(&nodes.anchor()?.log[0]) as usize;
+    Ok(Redo { logged, ..Redo::default() })
 }
 
 /// The records that the log has.

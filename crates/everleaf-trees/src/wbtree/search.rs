@@ -46,7 +46,11 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
     #[inline(always)]
     pub fn node(self, offset: u64) -> Result<Node<'p>, IndexError> {
         let node = Node::at(self.media(), offset, self.shape)?;
-        if node.is_valid(self.media()) { Ok(node) } else { mend(self, node) }
+        if node.is_valid(self.media()) {
+            Ok(node)
+        } else {
+            mend::<K, M>(self.pool, self.shape, node)
+        }
     }
 
     /// The topmost node.

@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use everleaf_pmem::Media;
 
-use super::WbTree;
 use super::search::Nodes;
 use crate::support::key::TreeKey;
 
@@ -34,7 +33,7 @@ impl Totals {
     }
 
     /// Differences.
-    fn minus(self, other: Self) -> Self {
+    pub fn minus(self, other: Self) -> Self {
         Self {
             keys: self.keys - other.keys,
             leaves: self.leaves - other.leaves,
@@ -43,30 +42,20 @@ impl Totals {
     }
 }
 
-impl<K: TreeKey, M: Media> WbTree<K, M> {
-    /// The sums of now.
-    pub(super) fn totals(&self) -> Totals {
-        let found = self.found.get_or_init(|| self.count().minus(self.changed));
-        found.plus(self.changed)
-    }
-
-    /// Counts what the root leads to; in a damaged tree as far as it can be followed.
-    fn count(&self) -> Totals {
-        let nodes: Nodes<'_, K, M> = self.nodes();
-        let mut totals = Totals::default();
-        // More nodes than these there are not.
-        let most = self.space.pm_bytes() / self.shape.node_bytes();
-        let mut to_visit: Vec<_> = nodes.root().into_iter().collect();
-        for _ in 0..most {
-            let Some(node) = to_visit.pop() else { break };
-            if node.level() == 0 {
-                totals.leaves += 1;
-                totals.keys += node.count() as i64;
-                continue;
-            }
-            totals.inner_nodes += 1;
-            to_visit.extend((0..node.count()).filter_map(|slot| nodes.child(node, slot).ok()));
+/// Counts what the root leads to, which are so many nodes at most; in a damaged tree as far as it
+/// can be followed.
+pub(super) fn count<K: TreeKey, M: Media>(nodes: Nodes<'_, K, M>, most: u64) -> Totals {
+    let mut totals = Totals::default();
+    let mut to_visit: Vec<_> = nodes.root().into_iter().collect();
+    for _ in 0..most {
+        let Some(node) = to_visit.pop() else { break };
+        if node.level() == 0 {
+            totals.leaves += 1;
+            totals.keys += node.count() as i64;
+            continue;
         }
-        totals
+        totals.inner_nodes += 1;
+        to_visit.extend((0..node.count()).filter_map(|slot| nodes.child(node, slot).ok()));
     }
+    totals
 }

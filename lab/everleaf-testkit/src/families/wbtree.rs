@@ -107,6 +107,13 @@ fn plain(keys: ScriptKeys) -> Vec<Directed> {
     let script = "insert 10 1\nexplore\nremove 10\ninsert 10 2\nremove 10\ninsert 10 3\ncrash\n\
         remove 10\ninsert 10 4\nupdate 10 5\nupdate 10 6\ncrash\nupdate 10 7\nremove 10\n";
     add("one key put, changed, removed and put again", script);
+    // Two of the second level in a row, whose records take two lines of the log.
+    let script = inserts((1..30).map(far))
+        + &removes([1, 2, 3, 5, 6, 7].map(far))
+        + "explore\n"
+        + &removes([4, 8].map(far))
+        + &inserts([103, 104]);
+    add("inner nodes emptied, one behind the other", &script);
     // The nodes of a leaf and of a root are free, and are taken again.
     let script = two + "remove 10\nexplore\nremove 20\n" + &inserts([60, 70, 80, 15, 16, 17]);
     add("nodes that are taken again", &script);
@@ -137,8 +144,8 @@ fn cut(keys: ScriptKeys, cuts: &[&str]) -> Vec<Directed> {
     let script = format!("{two}remove 20\ncut wbtree.redo.P1.records remove 10\n{then}");
     add("the end of a leaf and of the root cut before P1.records".to_owned(), &script);
     for operation in ["insert 45 1", "remove 30", "update 40 3"] {
-        let split = format!("{two}insert 60 1\ncut wbtree.redo.P3.fence insert 70 1\n");
-        let script = format!("{split}cut wbtree.redo.F1.forget {operation}\n{then}");
+        let script =
+            format!("{two}remove 20\nremove 10\ncut wbtree.redo.F1.forget {operation}\n{then}");
         add(format!("`{operation}` cut before F1.forget"), &script);
     }
     for site in ["split.S1.node", "split.S1.above"] {

@@ -34,8 +34,8 @@ struct Predicted {
     /// Nodes that are left in the last run, and of a run.
     left_in_run: usize,
     of_run: usize,
-    /// The log has a change.
-    is_logged: bool,
+    /// Lines of the change that the log has.
+    logged: usize,
     splits: usize,
 }
 
@@ -46,12 +46,12 @@ impl Predicted {
         let node_bytes = ((if has_bitmap { 10 } else { 2 }) + 2 * slots).div_ceil(8) * 64;
         let of_run = group_bytes / node_bytes - 1;
         let (root, left_in_run) = (Sorted::default(), of_run - 1);
-        Self { root, slots, has_bitmap, left_in_run, of_run, is_logged: true, splits: 0 }
+        Self { root, slots, has_bitmap, left_in_run, of_run, logged: 1, splits: 0 }
     }
 
     /// The first change after one of the structure forgets it.
     fn forgets(&mut self) -> usize {
-        usize::from(std::mem::take(&mut self.is_logged))
+        usize::from(std::mem::take(&mut self.logged) > 0)
     }
 
     /// Lines of a fresh node with so many entries.
@@ -96,12 +96,11 @@ impl Predicted {
             }
         }
         let log_lines = (1 + words).div_ceil(8);
+        // A fence more where both have further lines.
+        let fences = 3 + usize::from(self.logged > 1 && log_lines > 1);
         let forgets = self.forgets();
-        self.is_logged = true;
-        Cost {
-            flushes: runs + fresh + log_lines + placed + forgets,
-            fences: 3 + usize::from(forgets > 0 && log_lines > 1),
-        }
+        self.logged = log_lines;
+        Cost { flushes: runs + fresh + log_lines + placed + forgets, fences }
     }
 
     /// An insertion: what is full on the way is split from the top down.
