@@ -10,14 +10,15 @@
 //!
 //! Map of the files: `options` (what is asked for) · `error` · `key` (kinds of keys) · `keys`
 //! (computed numbers behind them) · `workload` (the keys of each phase) · `subject` (what is
-//! measured, by name) · `target` (what is called, and how) · `stx` (a tree in memory)
-//! · `peers` (other people's stores) · `measure` (the loops and the
+//! measured, by name) · `target` (what is called, and how) · `stx` (a tree in memory) · `columns`
+//! (a database over indexes) · `peers` (other people's stores) · `measure` (the loops and the
 //! clocks) · `place` (where pools live) · `scratch` (that they go again) · `session` (a run) ·
 //! `turns` (runs of several engines, cut into turns) · `micro` `compare` `stores` `recovery`
 //! `growth` `space` `ycsb` `serve` (the commands) · `report`.
 #![deny(unsafe_code)] // `peers::lmdb` has one call.
 #![warn(missing_docs)]
 
+mod columns;
 mod compare;
 mod contention;
 mod error;

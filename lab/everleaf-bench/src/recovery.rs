@@ -128,7 +128,7 @@ pub(crate) fn plan_recovery(options: &RecoveryOptions) -> Result<(Session, Engin
 }
 
 /// A pool file without a name that is not open as a pool.
-struct PoolFile(File);
+pub(crate) struct PoolFile(File);
 
 impl PoolFile {
     /// The path by which the system reaches an open file. Opening it gives a descriptor with a lock
@@ -138,7 +138,7 @@ impl PoolFile {
     }
 
     /// Of a pool that is open; it can be opened again when `region` is gone.
-    fn of(region: &Region) -> Result<Self, BenchError> {
+    pub fn of(region: &Region) -> Result<Self, BenchError> {
         let file = region.file().ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound));
         let opened = file.and_then(|file| File::open(Self::path(file)));
         opened.map(Self).map_err(|source| BenchError::Io {
@@ -188,11 +188,44 @@ impl Leaving {
 type ClosePool = Box<dyn FnOnce(Option<Seal>) -> Result<(), PoolError>>;
 
 /// What opening it gave.
-struct Reopened<K: BenchKey> {
+pub(crate) struct Reopened<K: BenchKey> {
     elapsed: Duration,
-    target: IndexTarget<K>,
+    pub target: IndexTarget<K>,
     shutdown: Shutdown,
     close: ClosePool,
+}
+
+/// Opens an index of a session by so many threads, with the latencies that are to be added.
+pub(crate) fn reopen<K: BenchKey>(
+    session: &Session,
+    file: &PoolFile,
+    threads: u32,
+) -> Result<Reopened<K>, BenchError> {
+    let start = Instant::now();
+    let hardware = session.hardware(file.region()?)?;
+    let reopened = match session.added() {
+        None => open(session, hardware, threads)?,
+        Some(added) => open(session, Instrumented::delaying(hardware, added), threads)?,
+    };
+    Ok(Reopened { elapsed: start.elapsed(), ..reopened })
+}
+
+fn open<K: BenchKey, M: Media>(
+    session: &Session,
+    media: M,
+    threads: u32,
+) -> Result<Reopened<K>, BenchError> {
+    let (pool, opened) = Pool::open(media)?;
+    let transactions = session.plan.options.transactions;
+    let threads = Some(threads as usize);
+    let opening = registry::Opening { threads, transactions, ..(&opened).into() };
+    let target = IndexTarget::new(registry::open_index_with::<K::Kind, _>(&pool, opening)?.0);
+    Ok(Reopened {
+        elapsed: Duration::ZERO,
+        target,
+        shutdown: opened.shutdown,
+        close: Box::new(move |seal| pool.close_with(seal)),
+    })
 }
 
 impl<'s, K: BenchKey> Reopenable<'s, K> {
@@ -229,27 +262,7 @@ impl<'s, K: BenchKey> Reopenable<'s, K> {
 
     /// Opens the index by so many threads.
     fn reopen(&self, threads: u32) -> Result<Reopened<K>, BenchError> {
-        let start = Instant::now();
-        let hardware = self.session.hardware(self.file.region()?)?;
-        let reopened = match self.session.added() {
-            None => self.open(hardware, threads)?,
-            Some(added) => self.open(Instrumented::delaying(hardware, added), threads)?,
-        };
-        Ok(Reopened { elapsed: start.elapsed(), ..reopened })
-    }
-
-    fn open<M: Media>(&self, media: M, threads: u32) -> Result<Reopened<K>, BenchError> {
-        let (pool, opened) = Pool::open(media)?;
-        let transactions = self.session.plan.options.transactions;
-        let threads = Some(threads as usize);
-        let opening = registry::Opening { threads, transactions, ..(&opened).into() };
-        let target = IndexTarget::new(registry::open_index_with::<K::Kind, _>(&pool, opening)?.0);
-        Ok(Reopened {
-            elapsed: Duration::ZERO,
-            target,
-            shutdown: opened.shutdown,
-            close: Box::new(move |seal| pool.close_with(seal)),
-        })
+        reopen(self.session, &self.file, threads)
     }
 
     /// Whether all keys are there, by their number, and some, by their values.

@@ -10,7 +10,7 @@
 //! `claims` (what the papers say) · `single` (figures of a kind of their own) · `clfb`
 //! `clfb_encodings` `clfb_heap` `clfb_writes` (those of the clfB-tree) · `nvtree_flushes` · `ycsb`
 //! (those made of YCSB's workloads) · `rebuild` (of the transient tree) · `served` (those of
-//! servers) · `sizes` (of nodes) · `plot` (SVG and PNG, by the
+//! servers) · `sizes` (of nodes) · `database` (a columnar one) · `plot` (SVG and PNG, by the
 //! feature `plots`; else `plot_missing`) · `table` (text) · `evidence` (all that the papers show,
 //! and what shows it here).
 
@@ -21,6 +21,7 @@ mod clfb;
 mod clfb_encodings;
 mod clfb_heap;
 mod clfb_writes;
+mod database;
 mod evidence;
 mod nvtree;
 mod nvtree_flushes;

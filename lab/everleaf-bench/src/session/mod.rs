@@ -7,7 +7,7 @@ use std::time::Duration;
 use everleaf::EngineParameters;
 use everleaf::internal::registry;
 use everleaf_index::IndexStatistics;
-use everleaf_pmem::{Cpu, Durability, Medium};
+use everleaf_pmem::{Cpu, Durability, Medium, Region};
 
 use crate::contention::Contention;
 use crate::key::{BenchKey, String16};
@@ -197,6 +197,18 @@ impl Session {
             }
             Subject::Peer(_) => Ok(Durability::ProcessCrash),
         }
+    }
+
+    /// The same, at a place with room for so many bytes of persistent memory more.
+    pub fn with_room_for(mut self, pool_bytes: u64) -> Result<Self, BenchError> {
+        self.need = self.need.and(Need { pool_bytes, dram_bytes: 0 });
+        self.place = Place::find(self.need, &self.plan.options.pool)?;
+        Ok(self)
+    }
+
+    /// Persistent memory of so many bytes.
+    pub fn region_of(&self, bytes: u64) -> Result<Region, BenchError> {
+        self.place.create(bytes)
     }
 
     /// A folder where the files lie.

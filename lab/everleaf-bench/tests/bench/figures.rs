@@ -262,6 +262,15 @@ fn the_fastest_sizes_of_nodes_stand_beside_those_of_the_paper() {
 }
 
 #[test]
+fn a_database_and_its_restart_are_set_against_those_with_the_tree_in_memory() {
+    let claims = measured("fptree-12").claims;
+    let of_fptree: Vec<_> = claims.iter().filter(|claim| claim.what.contains(" fptree")).collect();
+    let papers: Vec<f64> = of_fptree.iter().map(|claim| claim.paper).collect();
+    assert_eq!(papers, [8.74, 40.17, 12.80, 21.56]);
+    assert!(of_fptree.iter().all(|claim| claim.ours.is_some()), "{of_fptree:?}");
+}
+
+#[test]
 fn figures_of_engines_that_are_not_there_name_them_and_the_papers_numbers() {
     let figure = measured("clfb-8");
     assert!(figure.left_out.iter().any(|out| out.engine == "cdds"));
