@@ -27,6 +27,8 @@ pub struct Sweep {
     pub warmed: bool,
     /// Operations, where they are not as many as keys.
     pub operations: Option<u64>,
+    /// Threads, or as many as there are processors if these are fewer.
+    pub threads: u32,
     pub flush: Flush,
     /// Latencies beside the axis: added to reads and to flushes.
     pub added: [u64; 2],
@@ -146,6 +148,11 @@ impl Sweep {
         Ok(())
     }
 
+    fn threads(&self) -> u32 {
+        let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        self.threads.min(processors)
+    }
+
     /// Everything that is to be run; what cannot be is left out. Finds everything that is wrong
     /// before any work is done.
     fn points(
@@ -164,6 +171,7 @@ impl Sweep {
                         phases: self.phases.to_vec(),
                         key_type: *key_type,
                         flush: self.flush,
+                        threads: self.threads(),
                         read_ns: self.added[0],
                         flush_ns: self.added[1],
                         seed: options.seed,
@@ -263,8 +271,11 @@ impl Sweep {
     }
 
     fn draw(&self, points: &[Point], found: &Points, drawing: &mut Drawing<'_, '_>) {
+        let threads =
+            if self.threads == 1 { String::new() } else { format!(", {} threads", self.threads()) };
         for key_type in self.key_types {
             for (phase, measure) in self.shown {
+                let keys = keys_name(*key_type);
                 let mut series: Vec<Series> = Vec::new();
                 for point in points.iter().filter(|point| point.key_type == *key_type) {
                     let key = (*key_type as u8, point.engine, point.place, phase.name(), *measure);
@@ -286,9 +297,9 @@ impl Sweep {
                 drawing.figure.panels.push(Panel {
                     title: match measure {
                         Measure::MeanNs | Measure::Throughput => {
-                            format!("{phase}, {}", keys_name(*key_type))
+                            format!("{phase}, {keys}{threads}")
                         }
-                        _ => format!("{phase}, {}: {}", keys_name(*key_type), measure.name()),
+                        _ => format!("{phase}, {keys}{threads}: {}", measure.name()),
                     },
                     x_label: self.axis.label().into(),
                     y_label: measure.label().into(),
