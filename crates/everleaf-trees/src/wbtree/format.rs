@@ -35,7 +35,7 @@ fn node_layout(name: &'static str, shape: Shape) -> Layout {
         let what = "Bit 0: the slot array is valid; bit 1 + p: place p has an entry.";
         fields.push(word("bitmap", shape.level_index() - 1, what));
     }
-    fields.push(word("level", shape.level_index(), "Levels above the leaves; bit 63: free."));
+    fields.push(word("level", shape.level_index(), "Levels above the leaves."));
     for place in [0, 1, shape.slots() - 1] {
         let first = shape.entry_index(0, place);
         fields.push(word(&format!("key {place}"), first, "A key, or where its record is."));

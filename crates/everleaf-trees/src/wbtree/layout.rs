@@ -11,14 +11,17 @@
 //!                         word 8      bitmap: bit 0 = the slot array is valid, bit 1 + p = place p
 //!                         word 9      level
 //!                         word 10..   entries, in places
-//! free node               the word before the level: the next free node | FREE
+//! free node               the last place: FREE, the next free node
 //! ```
 //!
 //! An entry of a leaf is a key word and the words of a value, one of an inner node a key word and
 //! the offset of a child; the key that leads to the first child means nothing. The slot array has
 //! the places by ascending keys, a byte each. What lies in places that it does not name means
-//! nothing. The slot array of a node with a bitmap has a line of its own: it may be durable earlier
-//! or later than the bitmap, so the flag is needed, and so is every flush.
+//! nothing. A node that is taken gets half of its entries at most, and is in the list of free nodes
+//! until that is committed: so the last place keeps what is there.
+//!
+//! The slot array of a node with a bitmap has a line of its own: it may be durable earlier or later
+//! than the bitmap, so the flag is needed, and so is every flush.
 
 use everleaf_pmem::{LINE, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::{Node, NodeKind};
@@ -33,6 +36,8 @@ pub(super) const LOG_WORDS: usize = 128;
 pub(super) const WORD_SLOTS: usize = WORD - 1;
 /// Entries of a node whose slot array is one line.
 pub(super) const LINE_SLOTS: usize = LINE - 1;
+/// The first word of the last place of a free node.
+pub(super) const FREE: u64 = u64::from_le_bytes(*b"freenode");
 /// Words of a value at most.
 pub(super) const MAX_VALUE_WORDS: usize = 14;
 
@@ -94,15 +99,12 @@ impl Word for Level {
 }
 
 impl Level {
-    /// No level: the node is in the list of free nodes.
-    pub const FREE: Self = Self(1 << 63);
-
     /// So many levels above the leaves.
     #[inline(always)]
     pub const fn new(level: u8) -> Self {
         Self(level as u64)
     }
-    /// Levels above the leaves; none of a free node, or if the word is damaged.
+    /// Levels above the leaves; none if the word is damaged.
     #[inline(always)]
     pub const fn get(self) -> Option<u8> {
         if self.0 < MAX_LEVELS as u64 { Some(self.0 as u8) } else { None }
@@ -298,6 +300,11 @@ impl Shape {
     pub const fn entry_index(self, level: u8, place: usize) -> usize {
         self.level_index() + 1 + place * self.entry_words(level)
     }
+    /// Where a free node has what leads on.
+    #[inline(always)]
+    pub const fn free_index(self) -> usize {
+        self.entry_index(0, self.slots - 1)
+    }
     /// Words of a node, whole lines: inner nodes have the size of leaves.
     #[inline(always)]
     pub const fn node_words(self) -> usize {
@@ -368,9 +375,21 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_that_of_a_node_that_is_not_free() {
-        assert_eq!((Level::new(3).get(), Level::FREE.get()), (Some(3), None));
+    fn a_level_is_one_that_a_tree_can_have() {
+        assert_eq!(Level::new(3).get(), Some(3));
         assert_eq!(Level::new(MAX_LEVELS as u8).get(), None);
+    }
+
+    #[test]
+    fn the_entries_of_a_node_that_is_taken_leave_alone_what_a_free_node_has() {
+        for (has_bitmap, slots, value_words) in
+            (4..=LINE_SLOTS).flat_map(|slots| [1, 2, 14].map(|words| (slots > 7, slots, words)))
+        {
+            let shape = Shape::new(has_bitmap, slots as u64, value_words).unwrap();
+            let upper = slots - slots.div_ceil(2);
+            assert!(shape.entry_index(0, upper) <= shape.free_index());
+            assert!(shape.entry_index(1, upper.max(2)) <= shape.free_index());
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PCell, Site, WORD};
 
-use super::layout::{Bitmap, LINE_WORDS, Level, Shape, Slots};
+use super::layout::{Bitmap, FREE, LINE_WORDS, Level, Shape, Slots};
 
 /// A checked view of one node, with the first word of its slot array when it was looked at.
 #[derive(Clone, Copy)]
@@ -42,8 +42,9 @@ impl<'p> Node<'p> {
     /// The node that follows a free one in the list of them.
     pub fn after_free<M: Media>(media: &M, offset: u64, shape: Shape) -> Result<u64, IndexError> {
         let cells = cells(media, offset, shape)?;
-        if media.load(cells[shape.level_index()].view::<Level>()) == Level::FREE {
-            return Ok(media.load(&cells[shape.level_index() - 1]));
+        let [mark, next] = [0, 1].map(|word| media.load(&cells[shape.free_index() + word]));
+        if mark == FREE {
+            return Ok(next);
         }
         Err(IndexError::Corrupt { offset, what: "the list of free nodes leads to another node" })
     }

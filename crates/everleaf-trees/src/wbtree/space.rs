@@ -7,10 +7,10 @@
 //! crash came first, is found by its head. Runs are not given back.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PCell, PPtr, Word, site};
+use everleaf_pmem::{Media, PCell, PPtr, WORD, Word, site};
 use everleaf_pool::{Run, Worker};
 
-use super::layout::{Level, NODES, Shape, WbNode};
+use super::layout::{FREE, NODES, Shape, WbNode};
 use super::node::Node;
 use super::redo::Redo;
 use super::search::Nodes;
@@ -157,8 +157,8 @@ pub(super) fn retire<K: TreeKey, M: Media>(
 ) -> Result<(), IndexError> {
     let mut first = nodes.media().load(&nodes.anchor()?.free).offset();
     for offset in retired {
-        let place = offset + 8 * (nodes.shape.level_index() - 1) as u64;
-        redo.set(place, [first, Level::FREE.into_word()]);
+        let place = offset + (nodes.shape.free_index() * WORD) as u64;
+        redo.set(place, [FREE, first]);
         first = *offset;
     }
     set_free(nodes, redo, first)

@@ -2,10 +2,10 @@
 //! caches.
 //!
 //! Nodes lie in arrays and are told apart by index, so that neither pointers nor unsafe code is
-//! needed. The keys of a node stand together, apart from its values or children: a search reads
-//! the lines of keys, and one more. Short keys of a small node are counted without branches, others
-//! are halved. How many keys a node has is chosen when a tree is made: the paper's Table 1 has 16
-//! and 16 for numbers, 8 and 8 for strings.
+//! needed. The keys of a node stand together, apart from its values or children: a search reads the
+//! lines of keys, and one more. Keys of a small node are compared one by one, numbers without
+//! branches; larger nodes are halved. How many keys a node has is chosen when a tree is made: the
+//! paper's Table 1 has 16 and 16 for numbers, 8 and 8 for strings.
 //!
 //! Invariants: I1 keys ascend in each node; I2 the separator at `i` of an inner node is greater
 //! than all keys below child `i`, and not greater than those below child `i + 1`; I3 nodes other
@@ -22,8 +22,9 @@ use nodes::{NodeIndex, Nodes};
 
 /// Behind the last leaf.
 const NO_LEAF: NodeIndex = NodeIndex::MAX;
-/// Keys of a node that are compared one by one, if a comparison takes one instruction.
-const COUNTED_KEYS: usize = 32;
+/// Keys of a node that are compared one by one, all of them if a comparison takes one instruction.
+/// Of strings the processor fetches the next ones ahead meanwhile, which halving forbids.
+const FEW_KEYS: usize = 32;
 
 /// Keys of a node at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +56,12 @@ pub struct StxTree<K, V> {
 /// How many of the sorted `keys` fulfil `is_before`, which no key does behind one that does not.
 #[inline(always)]
 fn count_before<K>(keys: &[K], is_before: impl Fn(&K) -> bool) -> usize {
-    if size_of::<K>() <= size_of::<u64>() && keys.len() <= COUNTED_KEYS {
+    if keys.len() > FEW_KEYS {
+        keys.partition_point(is_before)
+    } else if size_of::<K>() <= size_of::<u64>() {
         keys.iter().map(|key| usize::from(is_before(key))).sum()
     } else {
-        keys.partition_point(is_before)
+        keys.iter().position(|key| !is_before(key)).unwrap_or(keys.len())
     }
 }
 

@@ -113,8 +113,13 @@ fn barriers_of_plain_operations_are_needed() {
             .filter(|name| operation(name))
             .collect();
         assert_eq!(survivors, Vec::<&str>::new());
-        // `lcbtree` has eight barriers in all.
-        let least = if engine.name() == "lcbtree" { 8 } else { 15 };
+        // `lcbtree` has eight barriers in all; of the 16 of `cdds` two are those of its creation,
+        // and the last one of its recovery needs a longer script.
+        let least = match engine.name() {
+            "lcbtree" => 8,
+            "cdds" => 13,
+            _ => 15,
+        };
         assert!(report.mutants_killed.unwrap_or(0) >= least, "{engine}: {:?}", report.survivors);
     }
 }

@@ -161,6 +161,11 @@ fn no_crash_state_is_lost() {
         [inserts([10, 20, 30, 40, 50, 60]), removes([10, 20, 60, 50, 40, 30])],
         [inserts((1..12).map(far)), [inserts((12..16).map(far)), removes([1000, 2000])].concat()],
         [inserts((1..40).map(far)), removes((1..8).map(far))],
+        // A node that was free is taken again, and is free until that is committed.
+        [
+            [inserts([10, 20, 30, 40, 50, 60, 70]), removes([10, 20, 30, 40])].concat(),
+            inserts([80, 15, 16, 17]),
+        ],
     ];
     for (scenario, variant) in scenarios.iter().flat_map(|one| BOTH.map(|other| (one, other))) {
         is_never_lost(variant, 4, scenario.clone());

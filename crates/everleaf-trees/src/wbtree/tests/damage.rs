@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use everleaf_crash::Traced;
 use everleaf_index::{BytesKeys, Direction, Index, IndexError, U64Keys};
-use everleaf_pmem::{Media, PCell, PPtr, Word};
+use everleaf_pmem::{Media, PCell, PPtr};
 use everleaf_pool::{Audit, Pool};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
-use super::super::layout::{Level, NODES, Shape, Slots, WbAnchor};
+use super::super::layout::{NODES, Shape, Slots, WbAnchor};
 use super::super::open;
 use super::{BOTH, TINY, Variant, assert_sound, format_of, opened};
 use crate::support::key::TreeKey;
@@ -96,7 +96,7 @@ fn a_count_and_a_level_that_cannot_be_are_found() {
         assert!(problems(&*tree).contains("more entries than slots"), "{}", problems(&*tree));
         use_all(&*reopened(&pool, variant).unwrap().1);
         media.store(&child[0], array);
-        for wrong in [right + 1, 24, Level::FREE.into_word(), u64::MAX] {
+        for wrong in [right + 1, 24, u64::MAX] {
             media.store(level, wrong);
             assert!(problems(&*tree).contains("level"), "{}", problems(&*tree));
             use_all(&*reopened(&pool, variant).unwrap().1);
