@@ -305,8 +305,9 @@ impl Database {
         self.changes[hash(row) % self.changes.len()].load(Ordering::Acquire)
     }
 
-    /// Whether a key may hold a collection, for who has its lock: whatever it holds need not be
-    /// looked at where it is overwritten.
+    /// Whether a key may hold a collection, for who has its lock: if not, what it holds need not be
+    /// looked at where it is overwritten. Once there was one it stays so until the pool is closed,
+    /// so whatever copies or moves a collection has nothing to say.
     pub(super) fn has_collections(&self) -> bool {
         self.has_collections.load(Ordering::Relaxed)
     }

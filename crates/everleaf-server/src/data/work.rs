@@ -209,6 +209,7 @@ impl<'d> Work<'d> {
     pub fn put_string(&mut self, row: &[u8], header: &Header, body: &[u8]) -> Result<(), Error> {
         let is_collection =
             |value: &[u8]| Header::read(value).is_some_and(|header| header.kind != Kind::String);
+        self.data.eviction.touch(row);
         if self.data.has_collections() && self.show(row, is_collection)? == Some(true) {
             self.remove_key(row)?;
         }

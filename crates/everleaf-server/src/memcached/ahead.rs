@@ -20,11 +20,12 @@ impl Session {
             let Front::Line(line, line_bytes) = Search::default().front(rest) else { break };
             let mut words = Words::of(line);
             let command = words.next().unwrap_or_default();
+            let mut behind = words;
             let keys = match command {
                 b"get" | b"gets" => KEYS,
+                b"gat" | b"gats" => words.next().map_or(0, |_| KEYS),
                 _ => 1,
             };
-            let mut behind = words;
             let value_bytes = match command {
                 b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => behind.nth(3),
                 b"ms" => behind.nth(1),

@@ -89,6 +89,7 @@ impl Session {
             }
             if consumed >= looked_at && self.authenticated && self.search.is_new() {
                 looked_at = consumed + self.look_ahead(rest);
+                begun = Instant::now();
             }
             match self.take(rest, out) {
                 Taken::Request(bytes) => {

@@ -4,7 +4,7 @@
 use super::parse::{Front, Parser};
 use super::session::Session;
 use super::table::find;
-use crate::data::key_row;
+use crate::data::{MAX_KEY_BYTES, key_row};
 
 /// Requests that are looked at together.
 const REQUESTS: usize = 32;
@@ -20,11 +20,8 @@ impl Session {
         }
         let value_bytes = self.shared.options.limits.value_bytes;
         let (mut parser, mut rows, mut at) = (Parser::default(), Vec::new(), 0);
-        for request in 0..REQUESTS {
+        for _ in 0..REQUESTS {
             let Front::Request(bytes) = parser.front(&input[at..], value_bytes) else { break };
-            if request == 0 && bytes == input.len() {
-                return bytes;
-            }
             if rows.len() >= KEYS {
                 break;
             }
@@ -44,7 +41,10 @@ impl Session {
         let last = if last < 0 { words + last } else { last.min(words - 1) };
         let mut at = first;
         while 0 < at && at <= last && rows.len() < KEYS {
-            rows.push(key_row(self.database, parser.argument(input, at as usize)));
+            let key = parser.argument(input, at as usize);
+            if key.len() <= MAX_KEY_BYTES {
+                rows.push(key_row(self.database, key));
+            }
             at += step;
         }
     }

@@ -69,11 +69,6 @@ impl Parser {
         }
     }
 
-    /// Whether nothing of the request was looked at.
-    pub fn is_new(&self) -> bool {
-        (self.at, self.searched, self.missing) == (0, 0, None)
-    }
-
     /// Number of arguments that have come.
     pub fn len(&self) -> usize {
         self.arguments.len() + self.quoted.len()

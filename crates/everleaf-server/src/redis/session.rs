@@ -212,11 +212,16 @@ impl Session {
                 break Then::Write;
             }
             let rest = &input[consumed..];
-            if consumed >= looked_at && parser.is_new() {
+            let front = parser.front(rest, value_bytes);
+            if let Front::Request(bytes) = front
+                && consumed >= looked_at
+                && bytes < rest.len()
+                && self.is_new()
+            {
                 looked_at = consumed + self.look_ahead(rest);
                 begun = Instant::now();
             }
-            match parser.front(rest, value_bytes) {
+            match front {
                 // Who has subscribed waits for messages as well.
                 Front::Incomplete if self.subscriptions() > 0 => break Then::Wait(None),
                 Front::Incomplete => break Then::Read,
@@ -240,7 +245,10 @@ impl Session {
                         break Then::Wait(waits.deadline);
                     }
                     match self.long.take() {
-                        Some(long) => self.go_on(long, &parser, rest, out),
+                        Some(long) => {
+                            self.go_on(long, &parser, rest, out);
+                            begun = Instant::now();
+                        }
                         None => {
                             let args: SmallVec<[&[u8]; 8]> =
                                 (0..parser.len()).map(|at| parser.argument(rest, at)).collect();
@@ -312,7 +320,7 @@ impl Session {
         let Some(name) = args.first() else { return begun };
         let is_new = self.waits.is_none() && !std::mem::take(&mut self.is_asked_again);
         self.requests += u64::from(is_new);
-        if is(name, "INFO") {
+        if is(name, "INFO") || is(name, "EXEC") {
             self.count_requests();
         }
         let found = find(name);
@@ -325,7 +333,7 @@ impl Session {
         let greeting = || ["AUTH", "HELLO", "QUIT", "RESET"].iter().any(|word| is(name, word));
         if !self.authenticated && !greeting() {
             Reply::to(out, self.three).error("NOAUTH Authentication required.");
-            return begun;
+            return Instant::now();
         }
         let start = out.len();
         let refused =

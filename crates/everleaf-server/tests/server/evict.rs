@@ -44,6 +44,21 @@ fn a_full_pool_refuses_nothing_and_keeps_what_is_used() {
 }
 
 #[test]
+fn to_be_written_is_to_be_used() {
+    let pool = Pool::of(SMALL);
+    pool.shared.data.evict_beyond(u64::MAX);
+    let _sweeper = pool.shared.data.sweep(Duration::from_millis(5));
+    let (mut client, value) = (pool.client(), "v".repeat(1000));
+    (0..6000).for_each(|key| drop(client.ask(&format!("SET old{key} {value}"))));
+    (0..6000).for_each(|key| drop(client.ask(&format!("GET old{key}"))));
+    std::thread::sleep(Duration::from_millis(2100)); // The age is one of seconds.
+    (0..1500).for_each(|key| drop(client.ask(&format!("SET old{key}new {value}"))));
+    let is_there = |key: &i32| client.ask(&format!("EXISTS old{key}new")) == ":1\r\n";
+    let there = (0..1500).filter(is_there).count();
+    assert!(there > 1400, "{there} of 1500 new keys are there");
+}
+
+#[test]
 fn writes_find_room_by_themselves_in_transactions_and_for_collections_too() {
     let pool = Pool::of(SMALL);
     let mut client = pool.client();

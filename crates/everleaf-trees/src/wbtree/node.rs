@@ -12,6 +12,7 @@ pub(super) struct Node<'p> {
     offset: u64,
     shape: Shape,
     level: u8,
+    is_valid: bool,
     first: u64,
 }
 
@@ -26,11 +27,14 @@ impl<'p> Node<'p> {
     #[inline(always)]
     pub fn at<M: Media>(media: &'p M, offset: u64, shape: Shape) -> Result<Self, IndexError> {
         let cells = cells(media, offset, shape)?;
+        // Before the slot array: another reader may mend both in between.
+        let is_valid = !shape.has_bitmap()
+            || media.load(cells[shape.level_index() - 1].view::<Bitmap>()).is_valid();
         let first = media.load(&cells[0]);
         let level = media.load(cells[shape.level_index()].view::<Level>()).get();
         match level {
             Some(level) if usize::from(first as u8) <= shape.slots() => {
-                Ok(Self { cells, offset, shape, level, first })
+                Ok(Self { cells, offset, shape, level, is_valid, first })
             }
             _ => {
                 let what = "a node has more entries than slots, or is of no level";
@@ -101,10 +105,11 @@ impl<'p> Node<'p> {
         self.offset + (index * WORD) as u64
     }
 
-    /// Whether the slot array can be believed. Where it is one word it always can.
+    /// Whether the slot array could be believed when the node was looked at. Where it is one word
+    /// it always can.
     #[inline(always)]
-    pub fn is_valid<M: Media>(&self, media: &M) -> bool {
-        !self.shape.has_bitmap() || media.load(self.bitmap_cell()).is_valid()
+    pub fn is_valid(&self) -> bool {
+        self.is_valid
     }
 
     /// All of the slot array.

@@ -45,12 +45,12 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
     /// not valid: who looks at it first makes it so.
     #[inline(always)]
     pub fn node(self, offset: u64) -> Result<Node<'p>, IndexError> {
-        let node = Node::at(self.media(), offset, self.shape)?;
-        if node.is_valid(self.media()) {
-            Ok(node)
-        } else {
-            mend::<K, M>(self.pool, self.shape, node)
-        }
+        self.mended(Node::at(self.media(), offset, self.shape)?)
+    }
+
+    #[inline(always)]
+    fn mended(self, node: Node<'p>) -> Result<Node<'p>, IndexError> {
+        if node.is_valid() { Ok(node) } else { mend::<K, M>(self.pool, self.shape, node) }
     }
 
     /// The topmost node.
@@ -62,9 +62,9 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
     /// The child of a slot: of the level below, so every way down ends.
     #[inline(always)]
     pub fn child(self, node: Node<'p>, slot: usize) -> Result<Node<'p>, IndexError> {
-        let child = self.node(node.value(self.media(), slot))?;
+        let child = Node::at(self.media(), node.value(self.media(), slot), self.shape)?;
         if child.level() + 1 == node.level() {
-            Ok(child)
+            self.mended(child)
         } else {
             Err(child.damaged("a node is not of the level below the one that leads to it"))
         }
