@@ -31,7 +31,7 @@ use crate::support::path::MAX_LEVELS;
 /// Words in a line.
 pub(super) const LINE_WORDS: usize = LINE / WORD;
 /// Words of the log, its commit word among them.
-pub(super) const LOG_WORDS: usize = 128;
+pub(super) const LOG_WORDS: usize = 168;
 /// Entries of a node whose slot array is one word.
 pub(super) const WORD_SLOTS: usize = WORD - 1;
 /// Entries of a node whose slot array is one line.
@@ -76,9 +76,9 @@ const _: () = {
     // The log begins a line: its first records become durable no later than the commit word.
     assert!(std::mem::offset_of!(WbAnchor, log) == LINE);
     // The removal of a leaf is its longest content: the slot array and the bitmap of a node, the
-    // key that means nothing any more, the root, the first free node, and of each level a node that
-    // becomes free.
-    assert!(1 + (1 + LINE_WORDS) + 2 + 2 + 2 + 2 + MAX_LEVELS * 3 <= LOG_WORDS);
+    // key that means nothing any more, the root, the first free node, and of each level two nodes
+    // that become free: those above the leaf, and those that led to the new root alone.
+    assert!(1 + (1 + LINE_WORDS) + 2 + 2 + 2 + 2 + MAX_LEVELS * 2 * 3 <= LOG_WORDS);
     // A bitmap has a bit for each place, and the flag.
     assert!(LINE_SLOTS < u64::BITS as usize);
 };

@@ -60,7 +60,7 @@
 //! | remove | 1, 1 | 3, 3 |
 //! | update of a value of one word | 1, 1 | 1, 1 |
 //! | update of a longer value | 2, 2, and a line each | 4, 3, and a line each |
-//! | split, before the insertion | h + 1 + l + a, 3 | the same |
+//! | split, before the insertion | h + 1 + l + a, 3 (4 behind another split) | the same |
 //! | the last key of a leaf | l + a, 2 or 3 | the same |
 //! | the first change after one of these two | 1, 0 more | the same |
 //!

@@ -64,6 +64,27 @@ impl Axis {
         }
     }
 
+    /// A place in words.
+    pub fn at(self, place: u64) -> String {
+        match self {
+            Axis::Latency(_) => format!("latency of {place} ns"),
+            Axis::WriteLatency(_) => format!("writes of {place} ns"),
+            Axis::FlushLatency(_) => format!("{place} ns added to a flush"),
+            Axis::FenceLatency(_) => format!("{place} ns added to a fence"),
+            Axis::NodeBytes(_) => format!("nodes of {place} bytes"),
+            Axis::KeysOver(_) | Axis::KeysUpTo(_) => format!("{place} keys"),
+            Axis::ThreadsUpTo(_) if place == 1 => "1 thread".into(),
+            Axis::ThreadsUpTo(_) => format!("{place} threads"),
+            Axis::ValueBytes(_) => format!("values of {place} bytes"),
+            Axis::KeyDeviation(_) => format!("keys with a deviation of {place}"),
+            Axis::Inserts(_) => format!("{place} percent insertions"),
+            Axis::Kinds(_) | Axis::Instructions(_) => self
+                .names()
+                .and_then(|names| names.get(place as usize).cloned())
+                .unwrap_or_default(),
+        }
+    }
+
     /// Whether places grow by factors.
     pub const fn is_logarithmic(self) -> bool {
         matches!(

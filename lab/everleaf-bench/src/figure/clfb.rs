@@ -124,6 +124,36 @@ fn shadowing(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(
     Ok(())
 }
 
+/// What section 5 says of wB-trees: flushes of an insertion without a split, by the sites of a leaf
+/// and of its commit, and those of a split of a node of two lines, log and all.
+fn wbtrees(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
+    const TREES: [(&str, &str, &str, f64); 2] = [
+        ("wbtree-slot", "wbtree.slots.", "wbtree.slots.P2.array", 2.0),
+        ("wbtree-bitmap", "wbtree.bitmap.", "wbtree.bitmap.B3.bitmap", 4.0),
+    ];
+    for (engine, leaf, commit, paper) in TREES {
+        let session = Session::shared(&base(options, engine, &[Phase::Insert]))?;
+        if drawing.only_planned {
+            continue;
+        }
+        drawing.steps.extend(session.operations());
+        let counts = &session.phase_counts(&mut drawing.steps)?[0];
+        let of = |beginning| flushes_of(&counts.flushes, beginning) as f64;
+        let mut claim = |what: &str, paper, ours| {
+            let what = format!("{engine}: flushes of {what}");
+            let ours = Some(ours).filter(|ours: &f64| ours.is_finite());
+            drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
+        };
+        claim("an insertion without a split", paper, of(leaf) / of(commit));
+        if engine == "wbtree-slot" {
+            let splits = counts.event(Counter::LeafSplits) + counts.event(Counter::InnerSplits);
+            let all = of("wbtree.split.") + of("wbtree.redo.") + of("wbtree.space.");
+            claim("a split, 2k + 4 of k = 2 lines", 8.0, all / splits as f64);
+        }
+    }
+    Ok(())
+}
+
 /// Tables 1 and 2: flushes of all insertions by what they are for, and by size of a leaf.
 pub fn tables(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
     for (number, engine, rows) in [(1, "clftree-append", ATOMIC), (2, "clftree-inplace", IN_PLACE)]
@@ -162,7 +192,8 @@ pub fn tables(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<
             series,
         });
     }
-    shadowing(options, drawing)
+    shadowing(options, drawing)?;
+    wbtrees(options, drawing)
 }
 
 /// A figure of the time of an operation in parts. A find is the search; what is left of a change

@@ -4,12 +4,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Claim;
 use crate::Subject;
 
 const LIST: &str = include_str!("../../data/evidence.json");
 
 /// A table, a figure or a number of one of the papers.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
     /// The paper, by the name of its system.
@@ -30,6 +31,89 @@ pub struct Evidence {
     pub command: Option<String>,
     /// Without a command: why nothing shows it here. With one: what the command does not show.
     pub reason: Option<String>,
+    /// What of a figure's claims belongs here: those that have all of these words, or others of the
+    /// list. None: all that no other entry of the figure takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Vec<String>>,
+    /// What counters must come to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub due: Vec<Due>,
+    /// Why ours is another value than the paper's.
+    #[serde(default)]
+    pub differs: Option<Difference>,
+}
+
+/// What a counter must come to, by the algorithm alone; derived before it is measured.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Due {
+    /// Words that the claims have which it is about.
+    pub claims: Vec<String>,
+    /// The least and the greatest value.
+    pub band: [f64; 2],
+    /// Whether they are parts of the paper's value.
+    #[serde(default)]
+    pub of_paper: bool,
+    /// The derivation.
+    pub why: String,
+}
+
+/// Why a value differs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    /// The kind of reason.
+    pub kind: Kind,
+    /// The reason.
+    pub why: String,
+}
+
+/// Kinds of reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Nothing to explain.
+    Agrees,
+    /// Fewer keys, or fewer rounds.
+    Size,
+    /// Processors, latencies and caches.
+    Machine,
+    /// An engine is made in another way than in the paper.
+    Engine,
+    /// The printed value does not follow from the paper's algorithm.
+    Algorithm,
+    /// The paper does not say what was measured.
+    Unsaid,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Agrees, Self::Size, Self::Machine, Self::Engine, Self::Algorithm, Self::Unsaid];
+
+    /// What it means.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Kind::Agrees => "ours is the paper's, or what the algorithm comes to",
+            Kind::Size => "fewer keys than in the paper: more of the tree lies in caches",
+            Kind::Machine => "fewer processors, another cache, or a latency that is emulated",
+            Kind::Engine => "a tree is made in another way than in the paper, mostly a faster one",
+            Kind::Algorithm => "the printed value does not follow from the printed algorithm",
+            Kind::Unsaid => "the paper does not say what it measured",
+        }
+    }
+}
+
+impl Due {
+    /// Whether it is about a claim.
+    pub fn is_about(&self, claim: &Claim) -> bool {
+        self.claims.iter().all(|words| claim.what.contains(words))
+    }
+
+    /// The least and the greatest value of a claim.
+    pub fn of(&self, claim: &Claim) -> [f64; 2] {
+        self.band.map(|end| if self.of_paper { end * claim.paper } else { end })
+    }
 }
 
 /// The whole list, in the order of the papers and of their places.
@@ -56,6 +140,16 @@ pub fn evidence() -> Vec<Evidence> {
 const INDENT: usize = 12;
 
 impl Evidence {
+    /// The name of the figure that shows it, if a figure does.
+    pub fn figure(&self) -> Option<&str> {
+        self.command.as_deref()?.strip_prefix("everleaf-lab bench figure ")?.split(' ').next()
+    }
+
+    /// Whether a claim of the figure belongs here by its words.
+    pub fn takes(&self, claim: &Claim) -> bool {
+        self.claims.iter().any(|words| words.iter().all(|word| claim.what.contains(word)))
+    }
+
     /// The entry for people, in so many columns.
     pub fn text(&self, columns: usize) -> String {
         let published = self.published.as_deref().unwrap_or("prints no number");
@@ -82,7 +176,7 @@ impl Evidence {
 }
 
 /// Words in rows of at most so many columns; a longer word has a row of its own.
-fn wrapped(words: &str, columns: usize) -> Vec<String> {
+pub(super) fn wrapped(words: &str, columns: usize) -> Vec<String> {
     let mut rows: Vec<String> = Vec::new();
     for word in words.split_whitespace() {
         match rows.last_mut() {

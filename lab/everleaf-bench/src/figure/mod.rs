@@ -12,7 +12,7 @@
 //! (those made of YCSB's workloads) · `rebuild` (of the transient tree) · `served` (those of
 //! servers) · `sizes` (of nodes) · `database` (a columnar one) · `plot` (SVG and PNG, by the
 //! feature `plots`; else `plot_missing`) · `table` (text) · `evidence` (all that the papers show,
-//! and what shows it here).
+//! and what shows it here) · `record` (all of it, measured, as one document).
 
 mod axis;
 mod catalogue;
@@ -31,6 +31,7 @@ mod plot;
 #[path = "plot_missing.rs"]
 mod plot;
 mod rebuild;
+mod record;
 mod served;
 mod single;
 mod sizes;
@@ -41,13 +42,16 @@ mod ycsb;
 use std::path::PathBuf;
 
 use everleaf::EngineParameters;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use axis::Axis;
 
 use crate::session::{ProgressTracker, Session};
 use crate::{BenchError, MicroOptions, Progress, Scratch, Subject};
 
 pub use catalogue::{figure_list, figure_names};
-pub use evidence::{Evidence, evidence};
+pub use evidence::{Difference, Due, Evidence, Kind, evidence};
+pub use record::{Shown, record};
 pub(crate) use table::number;
 
 pub use plot::{figure_png, figure_svg, panel_svg};
@@ -74,7 +78,7 @@ pub struct FigureOptions {
 }
 
 /// A figure that was measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Figure {
     /// Its name here.
     pub name: String,
@@ -95,7 +99,7 @@ pub struct Figure {
 }
 
 /// An engine that is not shown, or not everywhere.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct LeftOut {
     /// Its name.
     pub engine: String,
@@ -104,7 +108,7 @@ pub struct LeftOut {
 }
 
 /// Curves over an axis, or bars over names.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Panel {
     /// What it shows.
     pub title: String,
@@ -121,7 +125,7 @@ pub struct Panel {
 }
 
 /// A curve, or the bars of a colour.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Series {
     /// Whose it is.
     pub name: String,
@@ -132,7 +136,7 @@ pub struct Series {
 }
 
 /// A number of the paper, and ours.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Claim {
     /// What it says.
     pub what: String,
@@ -171,12 +175,32 @@ impl Form {
     fn phrase(self, above: &str, below: &str) -> String {
         match self {
             Form::Times => format!("{above} to {below}"),
-            Form::PercentMore => format!("percent more of {above} than of {below}"),
-            Form::PercentLess => format!("percent less of {above} than of {below}"),
+            Form::PercentMore => format!("percent that {above} is above {below}"),
+            Form::PercentLess => format!("percent that {above} is below {below}"),
             Form::Value => above.to_owned(),
         }
     }
+
+    /// What follows the name of what was measured: engines at places of an axis, of which these were
+    /// measured. A place that both have is said once.
+    fn phrase_at(self, axis: Option<Axis>, places: &[u64], above: Place, below: Place) -> String {
+        let at = |place| {
+            let found = place_among(places, place).filter(|found| *found <= LAST - 8);
+            axis.map(|axis| found.map_or("the last place".into(), |found| axis.at(found)))
+        };
+        match (at(above.1), at(below.1)) {
+            (Some(one), Some(other)) if one != other => {
+                let with = |place: Place, at: &str| format!("{} with {at}", place.0);
+                format!(": {}", self.phrase(&with(above, &one), &with(below, &other)))
+            }
+            (Some(one), _) => format!(", {one}: {}", self.phrase(above.0, below.0)),
+            (None, _) => format!(": {}", self.phrase(above.0, below.0)),
+        }
+    }
 }
+
+/// An engine at a place.
+type Place = (&'static str, u64);
 
 /// What of the paper's differs from ours, in brackets.
 fn of_paper(at: &str) -> String {
@@ -213,15 +237,6 @@ fn place_among(places: &[u64], place: u64) -> Option<u64> {
     sorted.dedup();
     let back = usize::try_from(LAST - place).ok().filter(|back| *back < 8);
     back.map_or(Some(place), |back| sorted.iter().rev().nth(back).copied())
-}
-
-/// An engine at a place.
-fn engine_at((engine, place): (&str, u64), label: &str) -> String {
-    match LAST - place {
-        0 => engine.to_owned(),
-        back @ 1..8 => format!("{engine}, {back} before the last of {label}"),
-        _ => format!("{engine} at {place} {label}"),
-    }
 }
 
 /// Whether there is such a figure, whether its options make sense, and whether there is room for
@@ -316,6 +331,22 @@ impl Drawing<'_, '_> {
         if !self.figure.left_out.contains(&left_out) {
             self.figure.left_out.push(left_out);
         }
+    }
+
+    /// Something is not shown at a place. Places with one reason, but for its numbers, are told
+    /// together, with the numbers of the first.
+    pub fn leave_out_at(&mut self, engine: &str, place: &str, reason: &str) {
+        let words = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
+        for out in self.figure.left_out.iter_mut().filter(|out| out.engine == engine) {
+            let Some((places, known)) = out.reason.split_once(": ") else { continue };
+            if words(known) == words(reason) {
+                if !places.split(", ").any(|known| known == place) {
+                    out.reason = format!("{places}, {place}: {known}");
+                }
+                return;
+            }
+        }
+        self.leave_out(engine, &format!("{place}: {reason}"));
     }
 
     /// A session with the first size of nodes that the engine has, which goes into the options;

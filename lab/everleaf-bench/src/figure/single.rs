@@ -29,6 +29,17 @@ fn fptree_probes(m: f64) -> f64 {
     (1.0 + m / (256.0 * (1.0 - (255.0f64 / 256.0).powf(m)))) / 2.0
 }
 
+/// The same, exactly: each other key stands before the present one in half of the cases, and has its
+/// fingerprint in one of 256.
+fn fptree_probes_exactly(m: f64) -> f64 {
+    1.0 + (m - 1.0) / 512.0
+}
+
+/// The least number of entries of which this is so.
+fn least_entries(is_so: fn(f64) -> bool) -> f64 {
+    f64::from((8..1 << 16).find(|m| is_so(f64::from(*m))).unwrap_or(0))
+}
+
 /// Entries of leaves whose trees are measured: those that the engines offer.
 const LEAF_SLOTS: [u32; 6] = [4, 8, 16, 32, 48, 56];
 /// Entries at which the formulas are drawn.
@@ -43,6 +54,7 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
     };
     let mut series = vec![
         formula("FPTree by formula", fptree_probes),
+        formula("FPTree exactly", fptree_probes_exactly),
         formula("wBTree by formula", |m| m.log2()),
         formula("NV-Tree by formula", |m| (m + 1.0) / 2.0),
     ];
@@ -50,13 +62,14 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
     for engine in drawing.available(&["fptree", "ptree", "nvtree", "wbtree-bitmap"]) {
         for slots in LEAF_SLOTS {
             let micro = MicroOptions {
-                node_bytes: Some(slots * 16),
+                leaf_slots: Some(slots),
                 ..base(options, engine, &[Phase::Insert, Phase::Find])
             };
             match Session::shared(&micro) {
                 Ok(session) => sessions.push((engine, slots, session)),
                 Err(error) if error.is_wrong_usage() => {
-                    drawing.leave_out(engine, &format!("with {slots} entries: {error}"))
+                    let place = format!("{slots} entries");
+                    drawing.leave_out_at(engine, &place, &error.to_string())
                 }
                 Err(error) => return Err(error),
             }
@@ -98,6 +111,14 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
         let what = format!("{name}: keys compared with 32 entries in a leaf");
         drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
     }
+    let mut by_formula = |what: &str, paper, ours| {
+        let what = format!("by formula: entries from which {what}");
+        drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours: Some(ours) });
+    };
+    let two = least_entries(|m| fptree_probes(m) >= 2.0);
+    by_formula("an FPTree compares 2 keys", 400.0, two);
+    let fewer = least_entries(|m| m.log2() < fptree_probes(m));
+    by_formula("a wBTree compares fewer", 4096.0, fewer);
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use everleaf_pmem::{Counter, LINE};
 
 use super::axis::{Axis, Measure};
 use super::{
-    Claim, Drawing, FigureOptions, Form, Panel, Series, engine_at, has_buffers, has_paper_order,
-    key_bits, of_paper, place_among,
+    Claim, Drawing, FigureOptions, Form, Panel, Series, has_buffers, has_paper_order, key_bits,
+    of_paper, place_among,
 };
 use crate::compare::Spread;
 use crate::model::Latency;
@@ -195,10 +195,8 @@ impl Sweep {
                             options: micro,
                         }),
                         Err(error) if error.is_wrong_usage() => {
-                            drawing.leave_out(
-                                engine,
-                                &format!("at {place} {}: {error}", self.axis.label()),
-                            );
+                            let (place, reason) = (self.axis.at(place), error.to_string());
+                            drawing.leave_out_at(engine, &place, &reason);
                         }
                         Err(error) => return Err(error),
                     }
@@ -317,13 +315,13 @@ impl Sweep {
                 .copied()
         };
         let claim = |claim: Quotient| {
-            let at = |at| engine_at(at, self.axis.label());
             let (above, below) = (value(&claim, claim.above), value(&claim, claim.below));
-            let phrase =
-                claim.form.phrase(&at(claim.above), &at(claim.below)) + &of_paper(claim.paper_at);
+            let axis = Some(self.axis);
+            let phrase = claim.form.phrase_at(axis, &places, claim.above, claim.below)
+                + &of_paper(claim.paper_at);
             Claim {
                 what: format!(
-                    "{}, {}, {}: {phrase}",
+                    "{}, {}, {}{phrase}",
                     claim.phase,
                     claim.measure.name(),
                     keys_name(claim.key_type)

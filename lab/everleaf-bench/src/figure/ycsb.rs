@@ -3,8 +3,7 @@
 
 use super::axis::Axis;
 use super::{
-    Claim, Drawing, FigureOptions, Form, Panel, Series, engine_at, has_buffers, of_paper,
-    place_among,
+    Claim, Drawing, FigureOptions, Form, Panel, Series, has_buffers, of_paper, place_among,
 };
 use crate::session::Session;
 use crate::ycsb::{
@@ -110,16 +109,13 @@ impl OfYcsb {
                 Shown::P99 => report.load_latency.map(|load| load.p99_ns),
             }
         };
-        let at = |(engine, place)| match self.axis {
-            Some(axis) => engine_at((engine, place), axis.label()),
-            None => engine.to_owned(),
-        };
         let shown =
             if said.shown == Shown::P99 { "99th percentile of loading" } else { "throughput" };
-        let phrase = said.form.phrase(&at(said.above), &at(said.below)) + &of_paper(said.paper_at);
+        let phrase = said.form.phrase_at(self.axis, &places, said.above, said.below)
+            + &of_paper(said.paper_at);
         Claim {
             what: format!(
-                "{}, {}, {shown}: {phrase}",
+                "{}, {}, {shown}{phrase}",
                 said.workload.name().to_uppercase(),
                 said.distribution.name()
             ),

@@ -8,6 +8,8 @@ mod html;
 mod machine;
 mod sections;
 
+pub use machine::facts;
+
 use std::path::PathBuf;
 use std::time::Instant;
 

@@ -164,3 +164,19 @@ fn no_crash_state_is_lost() {
         is_never_lost(Parameters { slots: 8, ..TINY }, scenario);
     }
 }
+
+/// A split puts two entries into the node above, one move after the other. The first may go over an
+/// entry that has ended, in a line that is not durable yet when the second one's is: then the ended
+/// entry stands behind one that is greater.
+#[test]
+fn an_ended_entry_between_two_moves_is_no_damage() {
+    let top = |below: u64| u64::MAX - below;
+    let prepare = [
+        inserts([156, top(119), 10, top(164), 188, 3, 162, 128, 141, 173, top(44)]),
+        removes([162]),
+        inserts([top(99)]),
+        removes([156]),
+        inserts([160, 183, 198]),
+    ];
+    is_never_lost(TINY, [prepare.concat(), inserts([top(169)])]);
+}
