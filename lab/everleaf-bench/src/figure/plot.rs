@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 
 use super::table::number;
-use super::{Figure, Panel};
+use super::{Figure, Panel, Series};
 use crate::BenchError;
 
 /// Pixels of a panel.
@@ -16,21 +16,27 @@ const PANEL: (u32, u32) = (480, 320);
 const COLUMNS: usize = 2;
 /// The font of all plots. Where a viewer has no such font, any sans-serif does.
 const FONT: &str = "sans-serif";
-/// Colours that can be told apart, also by most who see few of them (those of Okabe and Ito).
+/// Colours that can be told apart, also by most who see few of them, on white and on black: those
+/// of Okabe and Ito, the light ones darker. Further series have them again, paler.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(60, 60, 60),
-    RGBColor(160, 130, 0),
+    RGBColor(184, 122, 0),
+    RGBColor(50, 145, 205),
+    RGBColor(120, 120, 120),
+    RGBColor(145, 95, 205),
 ];
+/// Lines that help the eye, on white and on black.
+const GRID: RGBAColor = RGBAColor(128, 128, 128, 0.3);
+/// Pixels of a row of names below a plot.
+const LEGEND_ROW: i32 = 18;
 
 type Outcome<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 
-/// A panel by itself, as SVG.
+/// A panel by itself, as SVG: on what lies behind it, with axes and words in the colour of the text
+/// around it.
 ///
 /// # Errors
 /// [`BenchError::NoPlots`] in a build without the feature `plots`.
@@ -42,7 +48,7 @@ pub fn panel_svg(panel: &Panel) -> Result<String, BenchError> {
         let drawn = draw(&root, panel).and_then(|()| root.present());
         drawn.map_err(|_| BenchError::Plot)?;
     }
-    Ok(svg)
+    Ok(svg.replace("\"#000000\"", "\"currentColor\""))
 }
 
 /// All panels of a figure, as SVG.
@@ -161,7 +167,6 @@ fn ends(values: impl Iterator<Item = f64>, from_zero: bool) -> (f64, f64) {
 }
 
 fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, panel: &Panel) -> Outcome<DB> {
-    area.fill(&WHITE)?;
     let scales = [Scale::of(panel, 0), Scale::of(panel, 1)];
     let drawn = |point: [f64; 2]| (scales[0].drawn(point[0]), scales[1].drawn(point[1]));
     let points =
@@ -174,19 +179,13 @@ fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, panel: &Panel) -> Out
         ))?;
         return Ok(());
     }
+    let area = &below_legend(area, &panel.series)?;
     let bars = panel.places.is_some();
     let (left, right) = match &panel.places {
         Some(places) => (-0.5, places.len() as f64 - 0.5),
         None => ends(points().map(|point| point.0), false),
     };
     let (low, high) = ends(points().map(|point| point.1), !panel.logarithmic[1]);
-    let high = high + (high - low) * 0.07 * panel.series.len() as f64; // Room for the names.
-    let mut chart = ChartBuilder::on(area)
-        .caption(&panel.title, (FONT, 16))
-        .margin(10)
-        .x_label_area_size(44)
-        .y_label_area_size(64)
-        .build_cartesian_2d(left..right, low..high)?;
     let below = |value: &f64| match &panel.places {
         Some(places) if (value - value.round()).abs() < 0.01 => {
             places.get(value.round() as usize).cloned().unwrap_or_default()
@@ -195,10 +194,17 @@ fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, panel: &Panel) -> Out
         None => scales[0].label(*value),
     };
     let beside = |value: &f64| scales[1].label(*value);
+    let longest = [low, high].map(|value| beside(&value.round()).len().max(beside(&value).len()));
+    let mut chart = ChartBuilder::on(area)
+        .caption(&panel.title, (FONT, 16))
+        .margin(10)
+        .x_label_area_size(if panel.x_label.is_empty() { 26 } else { 44 })
+        .y_label_area_size(32 + 7 * longest[0].max(longest[1]) as u32)
+        .build_cartesian_2d(left..right, low..high)?;
     chart
         .configure_mesh()
-        .light_line_style(WHITE)
-        .bold_line_style(RGBColor(225, 225, 225))
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
         .x_desc(&panel.x_label)
         .y_desc(&panel.y_label)
         .x_labels(if bars {
@@ -214,41 +220,62 @@ fn draw<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, panel: &Panel) -> Out
         .draw()?;
     let width = 0.8 / panel.series.len().max(1) as f64;
     for (place, series) in panel.series.iter().enumerate() {
-        let colour = COLOURS[place % COLOURS.len()];
-        let all: Vec<(f64, f64)> = series.points.iter().map(|point| drawn(*point)).collect();
-        let label = |annotation: &mut plotters::chart::SeriesAnno<'_, DB>| {
-            annotation.label(&series.name).legend(move |(x, y)| {
-                Rectangle::new([(x, y - 4), (x + 12, y + 4)], colour.filled())
-            });
-        };
+        let style = style(place, series);
+        let all = series.points.iter().map(|point| drawn(*point));
         if bars {
             let bar = |(x, y): (f64, f64)| {
                 let start = x - 0.4 + width * place as f64;
-                Rectangle::new([(start, low.max(0.0)), (start + width * 0.92, y)], colour.filled())
+                Rectangle::new([(start, low.max(0.0)), (start + width * 0.92, y)], style)
             };
-            label(chart.draw_series(all.into_iter().map(bar))?);
+            chart.draw_series(all.map(bar))?;
         } else {
-            let stroke = colour.stroke_width(if series.from_paper { 1 } else { 2 });
-            label(chart.draw_series(LineSeries::new(all.clone(), stroke))?);
+            let stroke = style.stroke_width(if series.from_paper { 1 } else { 2 });
+            chart.draw_series(LineSeries::new(all.clone(), stroke))?;
             if !series.from_paper {
-                chart.draw_series(
-                    all.into_iter().map(|point| Circle::new(point, 3, colour.filled())),
-                )?;
+                chart.draw_series(all.map(|point| Circle::new(point, 3, style)))?;
             }
         }
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.8))
-        .border_style(RGBColor(210, 210, 210))
-        .label_font((FONT, 12))
-        .draw()
+    Ok(())
+}
+
+/// How the series at a place is drawn: what the paper says is hollow.
+fn style(place: usize, series: &Series) -> ShapeStyle {
+    let strength = if place < COLOURS.len() { 1.0 } else { 0.55 };
+    let colour = COLOURS[place % COLOURS.len()].mix(strength);
+    ShapeStyle { color: colour, filled: !series.from_paper, stroke_width: 1 }
+}
+
+/// Writes the names of all series into the last rows of an area, as many as they need, and gives
+/// what is left of it.
+fn below_legend<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    all: &[Series],
+) -> Result<DrawingArea<DB, Shift>, DrawingAreaErrorKind<DB::ErrorType>> {
+    const LEFT: i32 = 16;
+    let (width, height) = area.dim_in_pixel();
+    let font = (FONT, 12).into_text_style(area);
+    let (mut places, mut x, mut row) = (Vec::new(), LEFT, 0);
+    for series in all {
+        let needed = 32 + area.estimate_text_size(&series.name, &font)?.0 as i32;
+        if x > LEFT && x + needed > width as i32 {
+            (x, row) = (LEFT, row + 1);
+        }
+        places.push((x, row));
+        x += needed;
+    }
+    let top = height as i32 - (row + 1) * LEGEND_ROW - 4;
+    let (left, legend) = area.split_vertically(top);
+    for (place, (series, (x, row))) in all.iter().zip(places).enumerate() {
+        let y = row * LEGEND_ROW;
+        legend.draw(&Rectangle::new([(x, y + 3), (x + 12, y + 11)], style(place, series)))?;
+        legend.draw(&Text::new(series.name.clone(), (x + 16, y + 1), font.clone()))?;
+    }
+    Ok(left)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Series;
     use super::*;
 
     fn panel(places: Option<Vec<String>>, logarithmic: [bool; 2]) -> Panel {
@@ -298,7 +325,9 @@ mod tests {
                 "{svg}"
             );
         }
-        assert!(panel_svg(&panels[2]).unwrap().contains("insert"));
+        let bars = panel_svg(&panels[2]).unwrap();
+        assert!(bars.contains("insert") && bars.contains("currentColor"));
+        assert!(!bars.contains("#000000") && !bars.contains("#FFFFFF"), "it lies on any colour");
         let svg = figure_svg(&figure(panels)).unwrap();
         assert!(svg.contains("width=\"960\" height=\"640\""), "{}", &svg[..200]);
     }
@@ -312,6 +341,24 @@ mod tests {
             ..empty
         };
         assert!(panel_svg(&one).unwrap().contains("circle"), "a single point is drawn too");
+    }
+
+    /// Of WCAG.
+    fn luminance(colour: RGBColor) -> f64 {
+        let part = |part: u8| match f64::from(part) / 255.0 {
+            dark if dark <= 0.04045 => dark / 12.92,
+            light => ((light + 0.055) / 1.055).powf(2.4),
+        };
+        0.2126 * part(colour.0) + 0.7152 * part(colour.1) + 0.0722 * part(colour.2)
+    }
+
+    #[test]
+    fn colours_are_seen_on_white_and_on_dark() {
+        let dark = luminance(RGBColor(0x16, 0x1a, 0x1e));
+        for colour in COLOURS {
+            let seen = luminance(colour) + 0.05;
+            assert!(1.05 / seen >= 3.0 && seen / (dark + 0.05) >= 3.0, "{colour:?}");
+        }
     }
 
     #[test]

@@ -88,12 +88,41 @@ impl Panel {
     }
 }
 
-/// Three significant digits, and no fraction of large or whole numbers.
+/// Three significant digits, and no fraction of large or whole numbers, which are grouped.
 pub fn number(value: f64) -> String {
     match value.abs() {
+        size if size >= 999.5 => grouped(&format!("{value:.0}")),
         size if size >= 100.0 || value.fract() == 0.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
         size if size >= 0.1 => format!("{value:.2}"),
         _ => format!("{value:.4}"),
+    }
+}
+
+/// `9386677` as `9,386,677`.
+fn grouped(digits: &str) -> String {
+    let mut text = String::new();
+    for (place, digit) in digits.char_indices() {
+        if text.ends_with(|last: char| last.is_ascii_digit())
+            && (digits.len() - place).is_multiple_of(3)
+        {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_or_groups_of_them() {
+        let texts = [9_386_677.4, 1000.0, -123_456.0, 999.6, 12.34, 0.5, 0.01, 7.0].map(number);
+        assert_eq!(
+            texts,
+            ["9,386,677", "1,000", "-123,456", "1,000", "12.3", "0.50", "0.0100", "7"]
+        );
     }
 }

@@ -2,48 +2,104 @@
 
 use std::time::Duration;
 
-use super::{ReportOptions, Section};
+use super::verdict::{left_out, of_papers, seen, sentence};
+use super::{Group, ReportOptions, Section, Table};
 use crate::BenchError;
-use crate::figure::{HAS_PLOTS, panel_svg};
+use crate::figure::{Claim, HAS_PLOTS, Panel, panel_svg};
 
 /// Everything that the page looks like. Nothing is fetched from anywhere.
 const STYLE: &str = "
-:root { color-scheme: light; }
+:root { color-scheme: light dark; --text: #1c2126; --soft: #56616b; --page: #f4f6f7; }
+:root { --card: #fff; --line: #dde2e6; --code: #eff2f4; --link: #0058a3; }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #dfe4e8; --soft: #9aa5af; --page: #0e1114; --card: #161a1e; }
+  :root { --line: #30373d; --code: #20262b; --link: #7db8f0; }
+}
 * { box-sizing: border-box; }
-body { margin: 0; font: 16px/1.5 system-ui, sans-serif; color: #1c2126; background: #f6f7f8; }
+body { margin: 0; font: 16px/1.5 system-ui, sans-serif; }
+body { color: var(--text); background: var(--page); }
 main { max-width: 1320px; margin: 0 auto; padding: 16px; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 12px 0; }
-h2 { font-size: 1.25rem; margin: 0 0 8px; }
-section, header { background: #fff; border: 1px solid #dfe3e6; border-radius: 8px; }
-section, header { padding: 16px; margin: 0 0 16px; }
-p { margin: 0 0 8px; max-width: 80ch; }
+h2, h3 { display: inline; margin: 0; }
+h2 { font-size: 1.3rem; } h3 { font-size: 1.05rem; }
+a { color: var(--link); }
+summary { cursor: pointer; }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; }
+.card { padding: 16px; margin: 0 0 16px; }
+.card > details { border-top: 1px solid var(--line); padding: 10px 0; }
+.card > summary ~ p:first-of-type { margin-top: 8px; }
+p, li { margin: 0 0 8px; max-width: 80ch; overflow-wrap: anywhere; }
+details > p:first-of-type { margin-top: 8px; }
 code { font: 0.85rem ui-monospace, monospace; overflow-wrap: anywhere; }
-pre { background: #f0f2f4; border-radius: 6px; padding: 8px 10px; margin: 0 0 12px; }
-pre { overflow-x: auto; white-space: pre-wrap; }
-.wide { overflow-x: auto; margin: 0 0 12px; }
+pre { background: var(--code); border-radius: 6px; padding: 8px 10px; margin: 0 0 12px; }
+pre { white-space: pre-wrap; }
+.wide { overflow-x: auto; margin: 4px 0 14px; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
-th, td { padding: 3px 10px; text-align: right; white-space: nowrap; }
-th, td { border-bottom: 1px solid #e8ebed; }
-th { border-bottom: 2px solid #c9ced3; }
-th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: #fff; }
+caption { text-align: left; font-weight: 600; padding: 2px 0; }
+caption span { position: sticky; left: 0; display: inline-block; max-width: calc(100vw - 60px); }
+caption a { font-weight: 400; margin-left: 8px; }
+th, td { padding: 3px 10px; text-align: right; border-bottom: 1px solid var(--line); }
+td { white-space: nowrap; }
+#verdict th, #verdict td { text-align: left; white-space: normal; min-width: 7.5rem; }
+#verdict th:first-child { max-width: 15rem; }
+td.words { white-space: normal; text-align: left; min-width: 15rem; max-width: 34rem; }
+thead th { font-weight: 600; vertical-align: bottom; min-width: 3rem; }
+th:first-child { text-align: left; position: sticky; left: 0; background: var(--card); }
+th:first-child { font-weight: 400; max-width: 9.5rem; min-width: 5rem; overflow-wrap: break-word; }
+thead th:first-child { font-weight: 600; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); }
-.plots { gap: 12px; margin: 0 0 12px; }
-.plots figure { margin: 0; max-width: 640px; }
-.plots svg { width: 100%; height: auto; display: block; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; margin: 0; }
-dt { color: #5a6570; } dd { margin: 0; overflow-wrap: anywhere; }
-nav a { display: inline-block; margin: 0 12px 4px 0; color: #0058a3; }
+.plots { gap: 16px; margin: 0 0 12px; }
+figure { margin: 0; max-width: 640px; min-width: 0; }
+figcaption { color: var(--soft); font-size: 0.9rem; margin: 2px 0 6px; }
+svg { width: 100%; height: auto; display: block; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; margin: 8px 0 0; }
+dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
+nav a { display: inline-block; margin: 0 14px 0 0; }
 @media (max-width: 600px) {
   main { padding: 8px; }
-  section, header { padding: 12px; }
+  .card { padding: 12px; }
+  th, td { padding: 3px 6px; }
+  th:first-child, #verdict th:first-child { max-width: 7rem; }
   dl { grid-template-columns: 1fr; }
   dd { margin-bottom: 6px; }
 }
 ";
 
+/// Rows of a table that is shown at once.
+const SHORT: usize = 26;
+/// Letters of a cell that is not wrapped.
+const LINE: usize = 24;
+
+impl Group {
+    const ALL: [Group; 4] = [Group::Engines, Group::Stores, Group::Costs, Group::Papers];
+
+    const fn title(self) -> &'static str {
+        match self {
+            Group::Engines => "Engines",
+            Group::Stores => "Stores",
+            Group::Costs => "What operations cost (counted)",
+            Group::Papers => "The papers",
+        }
+    }
+
+    /// Whether it is shown at once.
+    const fn is_open(self) -> bool {
+        matches!(self, Group::Engines | Group::Stores)
+    }
+}
+
 /// Text as HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn paragraph(text: &str) -> String {
+    format!("<p>{}</p>\n", escaped(&sentence(text)))
+}
+
+/// Something that can be folded away.
+fn folded(attributes: &str, heading: &str, content: &str) -> String {
+    format!("<details{attributes}><summary>{heading}</summary>\n{content}</details>\n")
 }
 
 /// The whole page.
@@ -56,66 +112,210 @@ pub fn page(
     let fact = |(name, value): &(&str, String)| {
         format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(value))
     };
-    let link = |(i, section): (usize, &Section)| {
-        format!("<a href=\"#s{i}\">{}</a>\n", escaped(&section.title))
+    let quick = if options.quick {
+        "Small sizes and one round: good for a look, not for a comparison."
+    } else {
+        ""
     };
-    let body = sections.iter().enumerate().map(|(i, section)| of_section(i, section));
-    let body = body.collect::<Result<String, BenchError>>()?;
+    let groups = Group::ALL.map(|group| of_group(group, sections));
+    let groups = groups.into_iter().collect::<Result<String, BenchError>>()?;
+    let link = |group: Group| format!("<a href=\"#{group:?}\">{}</a>\n", group.title());
+    let facts = format!(
+        "<dl>\n{}<dt>measured within</dt><dd>{} s</dd>\n</dl>\n",
+        facts.iter().map(fact).collect::<String>(),
+        took.as_secs()
+    );
     Ok(format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>Everleaf, measured</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n\
          <h1>Everleaf, measured</h1>\n\
-         <header>\n<dl>\n{}<dt>measured within</dt><dd>{} s{}</dd>\n</dl>\n\
-         <pre><code>{}</code></pre>\n<nav>\n{}</nav>\n</header>\n\
-         {body}</main>\n</body>\n</html>\n",
-        facts.iter().map(fact).collect::<String>(),
-        took.as_secs(),
-        if options.quick {
-            ", small sizes and one round: good for a look, not for a comparison"
-        } else {
-            ""
-        },
+         <header class=\"card\">\n{}<pre><code>{}</code></pre>\n\
+         <nav>\n{}<a href=\"#left-out\">Left out</a>\n<a href=\"#machine\">The machine</a>\n\
+         </nav>\n</header>\n{groups}{}{}</main>\n</body>\n</html>\n",
+        first(sections, quick),
         escaped(&options.command()),
-        sections.iter().enumerate().map(link).collect::<String>(),
+        Group::ALL.map(link).concat(),
+        of_left_out(sections),
+        folded(" open class=\"card\" id=\"machine\"", "<h2>The machine</h2>", &facts)
     ))
 }
 
-fn of_section(number: usize, section: &Section) -> Result<String, BenchError> {
-    let mut html = format!("<section id=\"s{number}\">\n<h2>{}</h2>\n", escaped(&section.title));
-    section.text.iter().for_each(|text| html += &format!("<p>{}</p>\n", escaped(text)));
+/// What everybody wants to know: what is best for what.
+fn first(sections: &[Section], quick: &str) -> String {
+    let sentences = sections.iter().flat_map(|section| &section.sentences);
+    let mut html: String = sentences.map(|text| paragraph(text)).collect();
+    let heading = ["use", "best engine", "is", "beside", "measured with"].map(str::to_owned);
+    let mut rows = vec![heading.to_vec()];
+    rows.extend(
+        sections.iter().flat_map(|section| &section.uses).map(|of| {
+            [&of.what, &of.ours, &of.ratio, &of.other, &of.at].map(String::clone).to_vec()
+        }),
+    );
+    if rows.len() > 1 {
+        let caption = "The best engine for each use, beside what people use now".into();
+        let table = of_table("verdict", &Table { caption, rows });
+        html += &format!("<div id=\"verdict\">{table}</div>");
+    }
+    if !quick.is_empty() {
+        html += &paragraph(quick);
+    }
+    html
+}
+
+fn of_group(group: Group, sections: &[Section]) -> Result<String, BenchError> {
+    let within = || sections.iter().filter(move |section| section.group == group);
+    if within().next().is_none() {
+        return Ok(String::new());
+    }
+    let claims = within().flat_map(|section| &section.claims);
+    let mut html = of_papers(claims).map_or(String::new(), |told| paragraph(&told));
+    for section in within().filter(|section| section.shows_something()) {
+        html += &of_section(section)?;
+    }
+    let open = if group.is_open() { " open" } else { "" };
+    let heading = format!("<h2>{}</h2>", group.title());
+    Ok(folded(&format!("{open} class=\"card\" id=\"{group:?}\""), &heading, &html))
+}
+
+impl Section {
+    fn shows_something(&self) -> bool {
+        !self.tables.is_empty()
+            || !self.panels.is_empty()
+            || self.claims.iter().any(|claim| claim.ours.is_some())
+    }
+
+    /// A name of files.
+    fn slug(&self) -> String {
+        let name = self.title.split(':').next().unwrap_or_default().to_lowercase();
+        name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-")
+    }
+}
+
+fn of_section(section: &Section) -> Result<String, BenchError> {
+    let mut html: String = section.text.iter().map(|text| paragraph(text)).collect();
+    if !section.left_out.is_empty() {
+        html += "<p>Something is <a href=\"#left-out\">left out</a>.</p>\n";
+    }
     html += &format!("<pre><code>{}</code></pre>\n", escaped(&section.command));
-    section.tables.iter().for_each(|table| html += &of_table(table));
-    if HAS_PLOTS && !section.panels.is_empty() {
+    if !section.panels.is_empty() {
         html += "<div class=\"plots\">\n";
-        for panel in &section.panels {
-            html += &format!("<figure>{}</figure>\n", scalable(&panel_svg(panel)?));
+        for (place, panel) in section.panels.iter().enumerate() {
+            html += &of_panel(&format!("{}-plot-{}", section.slug(), place + 1), panel)?;
         }
         html += "</div>\n";
     }
-    if !section.claims.is_empty() {
-        let heading = ["what the paper says", "paper", "here"].map(str::to_owned).to_vec();
-        let row = |claim: &crate::figure::Claim| {
-            vec![claim.what.clone(), claim.paper_text(), claim.ours_text()]
-        };
-        html += &of_table(
-            &std::iter::once(heading).chain(section.claims.iter().map(row)).collect::<Vec<_>>(),
-        );
+    for (place, table) in section.tables.iter().enumerate() {
+        html += &of_table(&format!("{}-{}", section.slug(), place + 1), table);
     }
-    Ok(html + "</section>\n")
+    html += &of_claims(section);
+    let open = if section.group == Group::Papers { "" } else { " open" };
+    Ok(folded(open, &format!("<h3>{}</h3>", escaped(&section.title)), &html))
 }
 
-fn of_table(rows: &[Vec<String>]) -> String {
-    let row = |(i, cells): (usize, &Vec<String>)| {
-        let tag = if i == 0 { "th" } else { "td" };
-        let cells: String =
-            cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
-        format!("<tr>{cells}</tr>\n")
+/// A plot, what there is to see in it, and its values.
+fn of_panel(name: &str, panel: &Panel) -> Result<String, BenchError> {
+    let by = if panel.x_label.is_empty() { "" } else { ", by " };
+    let caption = format!("{} ({}){by}{}", panel.title, panel.y_label, panel.x_label);
+    let table = of_table(name, &Table { caption, rows: panel.rows() });
+    let seen = format!("<figcaption>{}</figcaption>", escaped(&seen(panel)));
+    Ok(if HAS_PLOTS {
+        let values = folded("", "Values", &table);
+        format!("<figure>{}{seen}{values}</figure>\n", scalable(&panel_svg(panel)?))
+    } else {
+        format!("<figure>{table}{seen}</figure>\n")
+    })
+}
+
+/// What the paper prints beside what was measured, and what it prints besides.
+fn of_claims(section: &Section) -> String {
+    let table = |caption: &str, claims: Vec<&Claim>| {
+        let heading = ["what the paper says", "paper", "here"].map(str::to_owned).to_vec();
+        let row =
+            |claim: &Claim| vec![sentence(&claim.what), claim.paper_text(), claim.ours_text()];
+        let rows = std::iter::once(heading).chain(claims.into_iter().map(row)).collect();
+        of_table(&format!("{}-paper", section.slug()), &Table { caption: caption.into(), rows })
     };
-    format!(
-        "<div class=\"wide\"><table>\n{}</table></div>\n",
-        rows.iter().enumerate().map(row).collect::<String>()
+    let (measured, missing): (Vec<_>, Vec<_>) =
+        section.claims.iter().partition(|claim| claim.ours.is_some());
+    let mut html = String::new();
+    if !measured.is_empty() {
+        html += &table("The paper's numbers, and those of this run", measured);
+    }
+    if !missing.is_empty() {
+        let heading =
+            format!("Numbers of the paper that this run has nothing for: {}", missing.len());
+        html += &folded("", &heading, &table("Not measured here", missing));
+    }
+    html
+}
+
+fn of_left_out(sections: &[Section]) -> String {
+    let row = |(what, why): (String, String)| {
+        format!(
+            "<li>{}: {}</li>\n",
+            escaped(&what),
+            escaped(&format!("{}.", why.trim_end_matches('.')))
+        )
+    };
+    let rows: String = left_out(sections).into_iter().map(row).collect();
+    let list = format!("<ul>\n{rows}</ul>\n");
+    folded(
+        " class=\"card\" id=\"left-out\"",
+        "<h2>Left out, everywhere or at some places</h2>",
+        &list,
     )
+}
+
+/// A table, with its values for download.
+fn of_table(name: &str, table: &Table) -> String {
+    let (heading, rows) = table.rows.split_first().expect("a table has a heading");
+    let heading: String =
+        heading.iter().map(|cell| format!("<th scope=\"col\">{}</th>", escaped(cell))).collect();
+    let cell = |(i, cell): (usize, &String)| match i {
+        0 => format!("<th scope=\"row\">{}</th>", escaped(cell)),
+        _ if cell.len() > LINE => format!("<td class=\"words\">{}</td>", escaped(cell)),
+        _ => format!("<td>{}</td>", escaped(cell)),
+    };
+    let row = |cells: &Vec<String>| {
+        format!("<tr>{}</tr>\n", cells.iter().enumerate().map(cell).collect::<String>())
+    };
+    let html = format!(
+        "<div class=\"wide\"><table>\n<caption><span>{} <a download=\"{name}.csv\" \
+         href=\"data:text/csv;charset=utf-8,{}\">CSV</a></span></caption>\n\
+         <thead>\n<tr>{heading}</tr>\n</thead>\n<tbody>\n{}</tbody>\n</table></div>\n",
+        escaped(&table.caption),
+        in_address(&csv(&table.rows)),
+        rows.iter().map(row).collect::<String>()
+    );
+    if rows.len() <= SHORT {
+        return html;
+    }
+    folded("", &format!("{} ({} rows)", escaped(&table.caption), rows.len()), &html)
+}
+
+/// Rows as CSV, numbers without their groups.
+fn csv(rows: &[Vec<String>]) -> String {
+    let cell = |cell: &String| {
+        let digits = cell.replace(',', "");
+        if digits.parse::<f64>().is_ok() {
+            digits
+        } else if cell.contains([',', '"', '\n']) {
+            format!("\"{}\"", cell.replace('"', "\"\""))
+        } else {
+            cell.clone()
+        }
+    };
+    rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n").collect()
+}
+
+/// Text within an address.
+fn in_address(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b if b.is_ascii_alphanumeric() || b"-._".contains(&b) => char::from(b).to_string(),
+        b => format!("%{b:02X}"),
+    };
+    text.bytes().map(byte).collect()
 }
 
 /// A drawing whose size is that of its place: without the width and height that it was drawn with.
@@ -145,16 +345,18 @@ mod tests {
                 points: vec![[1.0, 2.0], [2.0, 3.0]],
             }],
         };
+        let rows = [["engine", "ops/s"], ["lmdb", "7,000"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec()).to_vec();
         let section = Section {
             title: "A < B".into(),
             text: vec!["words & more".into()],
             command: "everleaf-lab bench \"x\"".into(),
-            tables: vec![vec![
-                vec!["engine".into(), "ops/s".into()],
-                vec!["lmdb".into(), "7".into()],
-            ]],
+            tables: vec![Table { caption: "a > b".into(), rows }],
             panels: vec![panel],
             claims: vec![Claim { what: "twice".into(), paper: 2.0, paper_to: None, ours: None }],
+            left_out: vec![crate::figure::LeftOut { engine: "x".into(), reason: "why".into() }],
+            sentences: vec!["first of all".into()],
+            ..Section::default()
         };
         let options = ReportOptions {
             quick: true,
@@ -172,9 +374,16 @@ mod tests {
         .unwrap();
         for words in [
             "A &lt; B",
-            "words &amp; more",
-            "<td>lmdb</td><td>7</td>",
-            "<td>twice</td><td>2</td><td>-</td>",
+            "<p>Words &amp; more.</p>",
+            "<caption><span>a &gt; b <a download=\"a---b-1.csv\" \
+            href=\"data:text/csv;charset=utf-8,engine%2Cops%2Fs%0Almdb%2C7000%0A\">CSV</a>",
+            "<th scope=\"col\">engine</th><th scope=\"col\">ops/s</th></tr>\n</thead>",
+            "<th scope=\"row\">lmdb</th><td>7,000</td>",
+            "<th scope=\"row\">Twice.</th><td>2</td><td>-</td>",
+            "<figcaption>At x 2: s 3.</figcaption>",
+            "<p>First of all.</p>",
+            "<li>A &lt; B, x: why.</li>",
+            "prefers-color-scheme: dark",
         ] {
             assert!(page.contains(words), "{words} is not in {page}");
         }

@@ -1,19 +1,23 @@
-//! `bench report`: one page of HTML with everything in it: tables, plots, the machine, the commit,
-//! the commands.
+//! `bench report`: one page of HTML with everything in it: what is best for what, tables, plots,
+//! the machine, the commit, the commands.
 //!
-//! Map of the files: `sections` (what is measured) · `html` (how it is written) · `machine` (where
-//! it ran).
+//! Map of the files: `sections` (what is measured) · `engines` `restart` `stores` (parts of it) ·
+//! `verdict` (what follows from it) · `html` (how it is written) · `machine` (where it ran).
 
+mod engines;
 mod html;
 mod machine;
+mod restart;
 mod sections;
+mod stores;
+mod verdict;
 
 pub use machine::facts;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::figure::{Claim, Panel};
+use crate::figure::{Claim, LeftOut, Panel};
 use crate::session::ProgressTracker;
 use crate::{BenchError, Progress, Scratch};
 
@@ -75,17 +79,38 @@ impl ReportOptions {
     }
 }
 
+/// Where a section stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Group {
+    #[default]
+    Engines,
+    Stores,
+    Costs,
+    Papers,
+}
+
 /// A part of the page.
+#[derive(Default)]
 pub(crate) struct Section {
+    group: Group,
     title: String,
     /// Paragraphs.
     text: Vec<String>,
     /// What measures it again.
     command: String,
-    /// The first row is the heading.
-    tables: Vec<Vec<Vec<String>>>,
+    tables: Vec<Table>,
     panels: Vec<Panel>,
     claims: Vec<Claim>,
+    left_out: Vec<LeftOut>,
+    /// What a user wants to know of it first.
+    sentences: Vec<String>,
+    uses: Vec<verdict::Use>,
+}
+
+pub(crate) struct Table {
+    caption: String,
+    /// The first row is the heading.
+    rows: Vec<Vec<String>>,
 }
 
 /// Measures everything and gives the page.
@@ -133,7 +158,10 @@ pub fn run_report_with_progress(
                 doing: inner.doing,
             });
         };
-        sections.push((job.run)(options, scale, &mut ProgressTracker::new(&mut tell, 0))?);
+        let steps = &mut ProgressTracker::new(&mut tell, 0);
+        sections.push(job(&mut sections::Run { options, scale, steps })?);
     }
+    // What is measured first, while the heap is fresh, is read after the other engines.
+    sections[..sections::OF_ENGINES].rotate_left(1);
     html::page(options, &sections, &machine::facts(), start.elapsed())
 }
