@@ -22,9 +22,10 @@
 //!   first, to make room for new ones that begin with the next version. Each line is flushed when
 //!   the next one is to be written, and fenced. Crash: each entry is there, some of them twice, and
 //!   at most one slot between them is empty; recovery moves them back, and makes live what has
-//!   ended. The moves of the two new entries of a split have no fence between them: where the
-//!   second one's lines are durable and the first one's last line is not, an entry that has ended
-//!   before may stand behind a greater one, which recovery leaves out.
+//!   ended. The moves of the two new entries of a split have no fence between them: the first
+//!   line of the second move may be durable without the last line of the first. Then an entry that
+//!   has ended before, and that both go over, stands between two copies of a greater one; recovery
+//!   leaves it out.
 //! * P2 COMMIT: a fence; another root if there is one, then the current version, in one line;
 //!   flush; fence. Crash before: as P1. Crash after: the operation is done.
 //! * What has left the tree is free from here on: entries whose end is not after the current

@@ -6,7 +6,7 @@
 //! | creation, before its commit | no root, and no version or the first one | an empty leaf becomes it |
 //! | S1; P2 before the version | nothing leads there | none |
 //! | P1, in the middle of a move | entries twice, an empty slot before others | R1: they move back |
-//! | P1, between the moves of two new entries | one that has ended behind a greater one | R1: it goes |
+//! | P1, between the moves of two new entries | one that has ended between two copies of a greater one | R1: it is left out |
 //! | P1, new entries | they begin with the version to come | R1: the ones behind them move back |
 //! | P1, an entry has ended | its end is the version to come | R1: it is live again |
 //! | nodes outside the tree | the root does not lead to them | none: they are free |
@@ -196,7 +196,8 @@ impl<'r, 'p> Survey<'r, 'p> {
         let to_come = self.version + 1;
         let mut entries: Vec<Entry> = Vec::new();
         let found = (0..node.slots()).map(|slot| node.entry(media, slot));
-        for mut entry in found.filter(|entry| entry.start != EMPTY) {
+        let mut found = found.filter(|entry| entry.start != EMPTY).peekable();
+        while let Some(mut entry) = found.next() {
             if entry.end == to_come && !planted(268) {
                 entry.end = LIVE;
             }
@@ -208,9 +209,11 @@ impl<'r, 'p> Survey<'r, 'p> {
                 continue;
             }
             match entries.last() {
-                // An entry that has ended is free, and stays where it is while others move past it.
                 Some(last) if last.place() >= entry.place() => {
-                    if !is_past && !entries.contains(&entry) {
+                    // What has ended is free. One that stood before `last` moved past it, and is
+                    // behind it still.
+                    let moved_past = found.peek().is_some_and(|next| next.place() == last.place());
+                    if !(is_past && moved_past) && !entries.contains(&entry) {
                         return Err(node.damaged("the entries of a node do not ascend"));
                     }
                 }

@@ -89,7 +89,7 @@ pub enum Kind {
 impl Kind {
     /// All of them.
     pub const ALL: [Self; 6] =
-        [Self::Agrees, Self::Size, Self::Machine, Self::Engine, Self::Algorithm, Self::Unsaid];
+        [Self::Size, Self::Machine, Self::Engine, Self::Algorithm, Self::Unsaid, Self::Agrees];
 
     /// What it means.
     pub const fn meaning(self) -> &'static str {

@@ -77,6 +77,14 @@ pub struct FigureOptions {
     pub program: Option<PathBuf>,
 }
 
+impl FigureOptions {
+    /// The command that measures it.
+    pub fn command(&self) -> String {
+        let Self { name, keys, rounds, seed, .. } = self;
+        format!("everleaf-lab bench figure {name} --keys {keys} --rounds {rounds} --seed {seed}")
+    }
+}
+
 /// A figure that was measured.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Figure {
@@ -181,8 +189,8 @@ impl Form {
         }
     }
 
-    /// What follows the name of what was measured: engines at places of an axis, of which these were
-    /// measured. A place that both have is said once.
+    /// What follows the name of what was measured: engines at places of an axis, of which these
+    /// were measured. A place that both have is said once.
     fn phrase_at(self, axis: Option<Axis>, places: &[u64], above: Place, below: Place) -> String {
         let at = |place| {
             let found = place_among(places, place).filter(|found| *found <= LAST - 8);
@@ -304,10 +312,7 @@ impl Figure {
             name: entry.name.into(),
             title: entry.title.into(),
             source: entry.source.into(),
-            command: format!(
-                "everleaf-lab bench figure {} --keys {} --rounds {} --seed {}",
-                entry.name, options.keys, options.rounds, options.seed
-            ),
+            command: options.command(),
             left_out: Vec::new(),
             panels: Vec::new(),
             claims: Vec::new(),

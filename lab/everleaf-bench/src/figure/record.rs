@@ -23,7 +23,8 @@ const INTRODUCTION: &str = "\
 five papers, the value that the paper prints, ours, why they differ, and the command. Times and
 ratios are those of one machine (below); counters are exact, and the same seed gives the same ones
 anywhere. Where the algorithm decides a counter, *due* is the band that it must lie in, with its
-derivation, which was written down before it was measured.
+derivation. Bands are derived from the algorithm and written down before measuring; where a first
+derivation was wrong and a measurement has shown it, the derivation says so.
 ";
 
 /// The document, of what the commands of [`evidence`] gave, by command; `facts` are those of the
@@ -32,7 +33,7 @@ pub fn record(shown: &BTreeMap<String, Shown>, facts: &[(&str, String)]) -> Stri
     let list = evidence();
     let mut text = INTRODUCTION.to_owned() + "\n## Where it was measured\n\n";
     facts.iter().for_each(|(name, value)| text += &format!("* {name}: {value}\n"));
-    text += &summary(&list);
+    text += &summary(&list, shown);
     let mut paper = "";
     for one in &list {
         if one.paper != paper {
@@ -45,7 +46,7 @@ pub fn record(shown: &BTreeMap<String, Shown>, facts: &[(&str, String)]) -> Stri
 }
 
 /// How many results differ for which kind of reason, and which.
-fn summary(list: &[Evidence]) -> String {
+fn summary(list: &[Evidence], shown: &BTreeMap<String, Shown>) -> String {
     let mut text =
         "\n## What differs, by kind of reason\n\n| kind | results | which |\n|---|---|---|\n"
             .to_owned();
@@ -57,11 +58,30 @@ fn summary(list: &[Evidence]) -> String {
     for kind in Kind::ALL {
         row(kind.meaning(), &|one| one.differs.as_ref().is_some_and(|why| why.kind == kind));
     }
+    row("a counter outside the band that is due", &|one| is_outside(one, shown));
     row("curves alone: the paper prints no number", &|one| {
         one.command.is_some() && one.differs.is_none()
     });
     row("not shown", &|one| one.command.is_none());
     text
+}
+
+/// Whether a counter of a result lies outside its band.
+fn is_outside(one: &Evidence, shown: &BTreeMap<String, Shown>) -> bool {
+    let Some(Shown::Figure(figure)) = one.command.as_ref().and_then(|at| shown.get(at)) else {
+        return false;
+    };
+    let is_in = |claim: &Claim, due: &Due| {
+        let [least, greatest] = due.of(claim);
+        claim.ours.is_none_or(|ours| (least..=greatest).contains(&ours))
+    };
+    let with_due =
+        |claim: &Claim| one.due.iter().find(|due| due.is_about(claim)).map(|due| is_in(claim, due));
+    figure
+        .claims
+        .iter()
+        .filter(|claim| one.takes(claim))
+        .any(|claim| with_due(claim) == Some(false))
 }
 
 /// One result.
@@ -90,6 +110,10 @@ fn entry(one: &Evidence, list: &[Evidence], shown: &BTreeMap<String, Shown>) -> 
     }
     let due = one.due.iter().map(|due| format!("\n{}\n", wrapped(&format!("Due: {}", due.why))));
     text += &due.collect::<String>();
+    let command = match shown.get(command) {
+        Some(Shown::Figure(figure)) => &figure.command,
+        _ => command,
+    };
     text + &format!("\n```sh\n{}\n```\n", continued(command))
 }
 
@@ -103,7 +127,7 @@ fn of_figure(one: &Evidence, list: &[Evidence], figure: &Figure) -> String {
     };
     let claims: Vec<&Claim> = figure.claims.iter().filter(is_ours).collect();
     let mut text = String::new();
-    if one.published.is_some() && !claims.is_empty() {
+    if !claims.is_empty() && (one.published.is_some() || !one.due.is_empty()) {
         text += &of_claims(one, &claims);
     } else {
         figure
@@ -118,6 +142,9 @@ fn of_figure(one: &Evidence, list: &[Evidence], figure: &Figure) -> String {
     if is_first && !left_out.is_empty() {
         text += &format!("\n{}\n", wrapped(&format!("Left out: {}.", left_out.join("; "))));
     }
+    if is_first && !figure.notes.is_empty() {
+        text += &format!("\n{}\n", wrapped(&format!("Notes: {}.", figure.notes.join("; "))));
+    }
     text
 }
 
@@ -129,7 +156,9 @@ fn of_claims(one: &Evidence, claims: &[&Claim]) -> String {
         if with_due { "---|" } else { "" }
     );
     for claim in claims {
-        text += &format!("| {} | {} | {} |", claim.what, claim.paper_text(), claim.ours_text());
+        // Without a printed number the claim's is what the algorithm comes to: it is the band's.
+        let paper = one.published.as_ref().map_or("-".into(), |_| claim.paper_text());
+        text += &format!("| {} | {paper} | {} |", claim.what, claim.ours_text());
         if with_due {
             let due = one.due.iter().find(|due| due.is_about(claim));
             text += &due.map_or(" |".into(), |due| format!(" {} |", band(due, claim)));
@@ -166,9 +195,14 @@ fn folded(title: &str, unit: &str, rows: &[Vec<String>]) -> String {
     text + "\n</details>\n"
 }
 
-/// In rows of at most 100 columns.
+/// In rows of at most 100 columns, none of which begins as an item of a list does.
 fn wrapped(words: &str) -> String {
-    super::evidence::wrapped(words, 100).join("\n")
+    let rows = super::evidence::wrapped(words, 99).into_iter();
+    let rows =
+        rows.map(
+            |row| if row.starts_with(['+', '-', '*', '#', '>']) { format!("\\{row}") } else { row },
+        );
+    rows.collect::<Vec<_>>().join("\n")
 }
 
 /// A command in such rows, as a shell takes it.

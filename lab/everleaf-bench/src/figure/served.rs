@@ -64,7 +64,10 @@ pub fn fptree_13(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resu
             let what = format!("{mix}: {} (paper: 85 ns)", form.phrase(engine, "memcached"));
             let ours = name.and_then(of).zip(of(Served::Memcached));
             let ours = ours.map(|(engine, memcached)| form.of(engine, memcached));
-            drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
+            let is_bound = engine.ends_with("-c");
+            let paper_to = is_bound.then_some(paper);
+            let paper = if is_bound { 0.0 } else { paper };
+            drawing.figure.claims.push(Claim { what, paper, paper_to, ours });
         }
     }
     Ok(())

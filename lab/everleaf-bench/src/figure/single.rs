@@ -29,8 +29,8 @@ fn fptree_probes(m: f64) -> f64 {
     (1.0 + m / (256.0 * (1.0 - (255.0f64 / 256.0).powf(m)))) / 2.0
 }
 
-/// The same, exactly: each other key stands before the present one in half of the cases, and has its
-/// fingerprint in one of 256.
+/// The same, exactly: each other key stands before the present one in half of the cases, and has
+/// its fingerprint in one of 256.
 fn fptree_probes_exactly(m: f64) -> f64 {
     1.0 + (m - 1.0) / 512.0
 }

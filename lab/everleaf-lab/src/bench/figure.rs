@@ -43,7 +43,8 @@ pub struct Args {
     /// With --all: the document, which is replaced.
     #[arg(long, value_name = "FILE", default_value = "docs/evidence.md", requires = "all")]
     record: PathBuf,
-    /// With --all: take what is in --folder already, as it is after a run that was interrupted.
+    /// With --all: take the figures that are in --folder already and were measured by the same
+    /// command, as they are after a run that was interrupted.
     #[arg(long, requires = "all")]
     resume: bool,
     /// Keys of the largest index.
@@ -129,8 +130,9 @@ fn measure(args: &Args, options: &FigureOptions) -> Result<Figure, Failure> {
 /// there, and does not keep the others from it.
 fn run_all(args: &Args) -> Outcome {
     let place = args.basics.place()?;
+    let folders = place.folders_at(&args.folder).map_err(failure)?;
     let output = Output::open(&place, &args.record)?;
-    let mut shown = BTreeMap::new();
+    let (mut shown, mut failed) = (BTreeMap::new(), 0);
     for one in evidence() {
         let Some(command) = &one.command else { continue };
         if shown.contains_key(command) {
@@ -147,26 +149,35 @@ fn run_all(args: &Args) -> Outcome {
         };
         if let Shown::Failed(why) = &what {
             complain(&format!("everleaf: {command}: {why}"));
+            failed += 1;
         }
         say(&format!("{:>6.1} s  {command}", start.elapsed().as_secs_f64()))?;
         shown.insert(command.clone(), what);
     }
-    output.write(record(&shown, &page::facts()).as_bytes())
+    if failed == shown.len() {
+        return Err(Failure::failed("no command of the list succeeded; the record is as it was"));
+    }
+    output.write(record(&shown, &page::facts()).as_bytes())?;
+    folders.into_iter().for_each(Made::leave);
+    match failed {
+        0 => Ok(()),
+        _ => Err(Failure::failed(format!("{failed} commands failed; the record says which"))),
+    }
 }
 
-/// The figure of a command: measured, or taken from the folder.
+/// The figure of a command: measured, or taken from the folder if it was measured in the same way.
 fn figure_of(args: &Args, name: &str, command: &str) -> Result<Shown, Failure> {
     let words: Vec<&str> = command.split(' ').collect();
     let options = options(args, name, &words)?;
-    let figure = match measured(&args.folder, name).filter(|_| args.resume) {
-        Some(figure) => figure,
-        None => measure(args, &options)?,
-    };
+    let known = if args.resume { measured(&args.folder, &options) } else { None };
+    let figure = known.map_or_else(|| measure(args, &options), Ok)?;
     Ok(Shown::Figure(Box::new(figure)))
 }
 
-fn measured(folder: &Path, name: &str) -> Option<Figure> {
-    serde_json::from_slice(&std::fs::read(folder.join(format!("{name}.json"))).ok()?).ok()
+fn measured(folder: &Path, options: &FigureOptions) -> Option<Figure> {
+    let file = std::fs::read(folder.join(format!("{}.json", options.name))).ok()?;
+    let figure: Figure = serde_json::from_slice(&file).ok()?;
+    (figure.command == options.command()).then_some(figure)
 }
 
 /// What another command of this program prints.

@@ -152,6 +152,14 @@ fn entries_out_of_order_are_found() {
     media.store(&entries[1][0], keys[1]);
     media.store(&entries[1][1], start);
     assert_eq!(problems(&*tree), "");
+    // One that has ended, out of order, and not between two copies of the one before it.
+    let end = media.load(&entries[1][2]);
+    media.store(&entries[1][2], start + 1);
+    media.store(&entries[1][0], keys[0] - 1);
+    refused(&pool, "do not ascend");
+    media.store(&entries[1][0], keys[1]);
+    media.store(&entries[1][2], end);
+    assert_eq!(problems(&*tree), "");
     // An empty slot before an entry is what a crash leaves, too; not at rest.
     media.store(&node(&pool, leaf)[1], 0);
     assert!(problems(&*tree).contains("I1: an entry is behind an empty slot"));
