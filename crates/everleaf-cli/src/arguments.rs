@@ -35,10 +35,10 @@ pub struct EngineParameters {
     /// Bytes of a group of leaves, which are allocated together.
     #[arg(long, value_name = "S", value_parser = parse_size)]
     group_bytes: Option<u64>,
-    /// A redo log has the ranges of a node that change, and not the whole node (lcbtree).
+    /// Log the ranges of a node that change, not the whole node (lcbtree).
     #[arg(long)]
     log_ranges: bool,
-    /// Each value of the index stands in a buffer of the tree's own memory, as in the paper, for
+    /// Keep each value of the index in a buffer of the tree's own memory, as in the paper, for
     /// comparisons with it (masstree, masstree-logging).
     #[arg(long)]
     buffers: bool,

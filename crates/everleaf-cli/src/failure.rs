@@ -15,7 +15,7 @@ pub enum Failure {
     Usage(String),
     /// It could not be done: exit code 1.
     Failed(String),
-    /// Who read our output has seen enough, which is no failure: exit code 0, without a word.
+    /// The reader closed the pipe: exit 0 silently.
     OutputClosed,
 }
 

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// Transactions of inner nodes (engine fptree-c).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Rtm {
-    /// Those of the processor; refused where it has none.
+    /// Those of the processor; refused if it has none.
     On,
     /// None: version locks.
     Off,

@@ -47,8 +47,8 @@ pub enum IndexError {
     Thread(std::io::Error),
     /// The index is damaged.
     #[error(
-        "the index is damaged at offset {offset:#x}: {what}; a check shows what else is, \
-        a backup replaces it"
+        "the index is damaged at offset {offset:#x}: {what}; run a check to see \
+        what else is damaged, or restore a backup"
     )]
     Corrupt {
         /// Bytes from the pool's base.

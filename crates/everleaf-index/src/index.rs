@@ -66,7 +66,7 @@ pub enum Links {
 }
 
 impl Links {
-    /// Whether an entry that there is or not is made one that there is or not.
+    /// Whether such an engine links a change from `was_present` to `will_be_present`.
     pub const fn include(self, was_present: bool, will_be_present: bool) -> bool {
         match self {
             Links::None => false,

@@ -16,17 +16,14 @@ pub enum LogError {
     Missing,
     /// The log is open already, by another process or by this one.
     #[error(
-        "the log is in use already, by another pool that shares its folder: a pool has its own"
+        "the log is already in use by another pool that shares its folder: each pool needs its own"
     )]
     Locked,
     /// The log is another pool's.
     #[error("the log beside the pool belongs to another pool: put the pool's own in its place")]
     Foreign,
     /// The pool's file holds what this log does not know of, or lacks what it takes for given.
-    #[error(
-        "the pool and its log are not of the same time: bring back the two that were copied \
-        together"
-    )]
+    #[error("the log does not match the pool: restore both from the same copy")]
     OtherTime,
     /// A log of a later release.
     #[error("the log has format {found} and this release knows {supported}: use a newer release")]
@@ -79,7 +76,7 @@ pub enum Damage {
     #[error("its control file cannot be read")]
     Control,
     /// A group that was durable is not valid, or a later one knows of it.
-    #[error("what was durable there cannot be read")]
+    #[error("a group that was durable cannot be read")]
     Group,
     /// A segment is shorter than it was made.
     #[error("the segment is truncated")]

@@ -3,9 +3,9 @@
 //! An engine's flushes and fences say which line must be durable before which. [`Logged`] keeps the
 //! working image of a pool in private memory; a flush copies what is new in its line into the open
 //! *group*, and a fence only orders. A group is written and synced as a whole, all or nothing, so a
-//! prefix of the log is an image that persistent memory could have held. Who promises durability
-//! waits once, for the group that holds its last flush, and everybody who waits meanwhile is served
-//! by one sync.
+//! prefix of the log is an image that persistent memory could have held. A caller that promises
+//! durability waits once, for the group that holds its last flush, and everybody who waits
+//! meanwhile is served by one sync.
 //!
 //! The crate stands above everleaf-pmem and beside everleaf-pool. It needs nothing of either but
 //! the trait [`Media`](everleaf_pmem::Media) and cells of a region, so it has no unsafe code; and

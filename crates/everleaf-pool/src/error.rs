@@ -67,7 +67,7 @@ pub enum PoolError {
     },
     /// The DAX device to make a pool on holds one.
     #[error(
-        "{path} holds a pool already; to give that up, wipe its header with `daxio --zero --len \
+        "{path} holds a pool already; to discard it, wipe its header with `daxio --zero --len \
         4096 \
         --output {path}`",
         path = .path.display()
@@ -179,7 +179,10 @@ pub enum PoolError {
         min_bytes: u64,
     },
     /// There is no root of this name.
-    #[error("the pool has no root `{name}`: it was made for another structure, or not to its end")]
+    #[error(
+        "the pool has no root `{name}`: it was made for another structure, or its creation was \
+        cut off"
+    )]
     NoRoot {
         /// The name.
         name: RootName,
@@ -233,8 +236,8 @@ pub enum PoolError {
     },
     /// Something in the pool is damaged.
     #[error(
-        "the pool is damaged at offset {offset:#x}: {what}; a check shows what else is, a \
-        backup replaces it"
+        "the pool is damaged at offset {offset:#x}: {what}; run a check to see what \
+        else is damaged, or restore a backup"
     )]
     Corrupt {
         /// Bytes from the pool's base.

@@ -27,8 +27,8 @@ pub enum Error {
     Index(IndexError),
     /// A key of the other kind.
     #[error(
-        "the keys of this tree are {expected}, and {other} are wanted or given; use keys of the \
-        tree's kind",
+        "this tree has {expected} as keys, but {other} were given or requested; use \
+        keys of the tree's kind",
         expected = kind(*.expected),
         other = kind(other_kind(*.expected))
     )]
@@ -182,7 +182,7 @@ pub enum Error {
     #[error("another thread has written what this transaction had read; run it again")]
     Conflict,
     /// The tree of a handle was dropped.
-    #[error("the tree was dropped; ask the store for it by its name again")]
+    #[error("the tree was dropped; open it by its name again")]
     TreeDropped,
     /// A tree of one store, where one of another is wanted.
     #[error("the tree belongs to another store; use one of this store")]
@@ -208,8 +208,8 @@ pub enum Error {
     /// A closure to which a store shows a value or an entry calls this store, from no closure of
     /// another store.
     #[error(
-        "a closure that is shown what lies in the store must not call the store; do so when \
-        `get_with` or `scan_with` has returned"
+        "the closure of `get_with` or `scan_with` must not call its store; call the store when \
+        these have returned"
     )]
     WithinClosure,
     /// Long work was ended by the callback that watched it. What it was making is not there, but
@@ -217,7 +217,7 @@ pub enum Error {
     #[error("it was stopped on request")]
     Aborted,
     /// A dump cannot be read as one.
-    #[error("this is no dump that can be restored: {what}")]
+    #[error("this is not a valid dump: {what}")]
     Dump {
         /// What is wrong with it.
         what: String,
@@ -235,7 +235,8 @@ pub enum Error {
     },
     /// A key or a value of a typed tree is not of its type.
     #[error(
-        "what is stored is no {expected}; open the tree with the types that it was written with"
+        "the stored data is not of type {expected}; open the tree with the types that it \
+        was written with"
     )]
     WrongType {
         /// The type that was expected.

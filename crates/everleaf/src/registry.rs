@@ -171,7 +171,7 @@ pub(crate) fn check_format(format: &Format) -> Result<Engine, Error> {
     sizes.map(|_| engine).map_err(|error| of_pool(error, format))
 }
 
-/// What is wrong with the parameters of a pool is no mistake of the caller, who has given none.
+/// Bad parameters in a pool's header are not the caller's error.
 fn of_pool(error: EngineError, format: &Format) -> Error {
     match error {
         EngineError::Index(IndexError::Parameter { parameter, value, offered }) => {

@@ -234,7 +234,7 @@ impl Tree {
         batch.commit().map(drop)
     }
 
-    /// Removes the entry with the least key and gives it. See
+    /// Removes and returns the entry with the smallest key. See
     /// [`Store::pop_first`](crate::Store::pop_first).
     ///
     /// # Errors
@@ -243,7 +243,7 @@ impl Tree {
         self.handle.pop(Direction::Forward)
     }
 
-    /// Removes the entry with the greatest key and gives it. See
+    /// Removes and returns the entry with the greatest key. See
     /// [`Store::pop_first`](crate::Store::pop_first).
     ///
     /// # Errors
@@ -252,7 +252,7 @@ impl Tree {
         self.handle.pop(Direction::Backward)
     }
 
-    /// Removes the entries that `keep` does not want; how many. See
+    /// Removes each entry for which `keep` returns false. Returns how many were removed. See
     /// [`Store::retain`](crate::Store::retain).
     ///
     /// # Errors

@@ -8,8 +8,8 @@ use everleaf::Store;
 use crate::failure::{Failure, Outcome};
 use crate::target::Target;
 
-/// Replace the value of a key if it is OLD (compare and swap); else nothing is changed, and it
-/// exits 1. A key that must be absent is for `put --if-absent`.
+/// Replace the value of a key if it is OLD (compare and swap); otherwise change nothing and exit 1.
+/// To put a value only if the key is absent, use `put --if-absent`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -20,10 +20,10 @@ pub struct Args {
     /// The key: any bytes, or a decimal number for a tree with u64 keys.
     #[arg(allow_negative_numbers = true)]
     key: OsString,
-    /// What the value must be.
+    /// The value that is expected.
     #[arg(allow_negative_numbers = true)]
     old: OsString,
-    /// What it becomes.
+    /// The new value.
     #[arg(allow_negative_numbers = true)]
     new: OsString,
     #[command(flatten)]

@@ -15,9 +15,9 @@ use crate::size::display_counted;
 /// Check every invariant of a pool, every value, and that no block is lost or used twice. Exits 1
 /// if anything is wrong.
 ///
-/// The pool is not written: if it was not closed, recovery happens in private memory, and what is
-/// checked is what recovery makes of it. A check cannot see damage that leaves every checksum and
-/// invariant right.
+/// The pool is not written: if it was not closed, it is recovered in private memory, and the
+/// recovered content is checked. A check cannot see damage that leaves every checksum and invariant
+/// intact.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,7 +26,7 @@ Examples:
 pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
-    /// Copy everything that can be read to a new pool, and tell what could not be; exits 0 if
+    /// Copy everything that can be read to a new pool, and list what cannot be; exits 0 if
     /// nothing is missing.
     #[arg(long, value_name = "NEW")]
     salvage: Option<PathBuf>,

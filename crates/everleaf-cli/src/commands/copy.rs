@@ -7,8 +7,8 @@ use everleaf::Store;
 use crate::failure::{Outcome, complain};
 use crate::signals::Ending;
 
-/// Copy a pool to a new one with the same engine and sizes. The copy is compact: what was
-/// fragmented is not, and what has expired is left out.
+/// Copy a pool to a new one with the same engine and sizes. The copy is compact, and expired values
+/// are left out.
 ///
 /// The pool must not be open to write elsewhere. A program that has it open copies it itself, while
 /// it goes on writing (`Store::copy`).

@@ -8,7 +8,7 @@ use everleaf::Store;
 use crate::failure::{Failure, Outcome};
 use crate::target::{KeyRangeArguments, Target};
 
-/// Print how many keys there are: in a tree, or within bounds.
+/// Print the number of keys in a tree, or within bounds.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -31,24 +31,24 @@ pub struct Args {
     /// Size of the file: bytes, or with a unit.
     #[arg(long, value_name = "S", default_value = "256MiB", value_parser = parse_size)]
     size: u64,
-    /// The size up to which it may grow [default: what the address reservation allows].
+    /// The size up to which the pool may grow [default: as far as its address reservation allows].
     #[arg(long, value_name = "S", value_parser = parse_size)]
     max_size: Option<u64>,
     /// Kind of keys.
     #[arg(long, value_name = "KIND", default_value = "bytes")]
     keys: Keys,
-    /// When a write that has returned is durable: immediate (at once), buffered or buffered=MS
-    /// (after a crash a state at most so old), process (it survives the death of the process only).
-    /// On an ordinary disk the first two make a log beside the pool, the folder POOL.log; engines
-    /// of epochs (masstree) offer buffered only [default: immediate; on tmpfs process; with engines
-    /// of epochs buffered=64].
+    /// When a write that has returned is durable: immediate (at once), buffered or buffered=MS (a
+    /// crash loses at most about the last MS milliseconds), process (a write survives only the
+    /// death of the process). On an ordinary disk the first two make a log beside the pool, the
+    /// folder POOL.log; engines of epochs (masstree) offer buffered only [default: immediate; on
+    /// tmpfs process; with engines of epochs buffered=64].
     #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
     durability: Option<DurabilityMode>,
     /// Make the log in this folder, which must not exist, and a link to it beside the pool.
     #[arg(long, value_name = "FOLDER")]
     log: Option<PathBuf>,
-    /// What the pool relies on beyond 8-byte stores: that a line which is written at once is there
-    /// whole or not at all after a power failure. No processor documents it (clftree-append).
+    /// An assumption beyond 8-byte stores: after a power failure a line that was written at once is
+    /// there whole or not at all. No processor documents this (clftree-append).
     #[arg(long, value_name = "ASSUMPTION", help_heading = "Engine parameters")]
     assume: Option<Assumption>,
     #[command(flatten)]

@@ -11,8 +11,8 @@ use crate::target::{KeyRangeArguments, Target};
 
 /// Delete a key, or all keys within bounds.
 ///
-/// A missing key exits 1. Of a range it says on stderr how many keys were deleted; a crash on the
-/// way leaves the rest of them.
+/// A missing key exits 1. For a range, a line on stderr says how many keys were deleted; after a
+/// crash in the middle the remaining keys are still there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -9,7 +9,7 @@ use everleaf::Store;
 use crate::failure::{Failure, Outcome};
 use crate::keys::readable;
 
-/// Remove a named tree with all that is in it. A missing tree exits 1.
+/// Remove a named tree with all its entries. A missing tree exits 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:

@@ -13,7 +13,7 @@ use crate::signals::Ending;
 /// Write everything in a pool to a file: a backup that any engine can be restored from.
 ///
 /// The format is binary-safe, versioned and checksummed (docs/format.md); named trees and expiries
-/// are kept, what has expired is left out.
+/// are kept, expired values are left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,8 +22,8 @@ Examples:
 pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
-    /// The file to make; one that exists is refused. It has its name when it is complete. Without
-    /// it, or as `-`: standard output.
+    /// The file to make; an existing file is refused. It gets its name when it is complete. Without
+    /// it, or with `-`: standard output.
     file: Option<PathBuf>,
 }
 

@@ -24,7 +24,7 @@ pub struct Args {
     key: OsString,
     #[command(flatten)]
     target: Target,
-    /// Print the bytes of the value alone.
+    /// Print only the bytes of the value, without a newline.
     #[arg(short, long)]
     no_newline: bool,
 }

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::keys::{KeyArgument, readable};
 use crate::target::Target;
 
-/// Add to a value that is a decimal number, and print what it became.
+/// Add to a value that is a decimal number, and print the result.
 ///
 /// Numbers are whole, from -9223372036854775808 to 9223372036854775807. An absent key counts as 0.
 /// The value does not expire afterwards. A named tree that does not exist is made.
@@ -25,7 +25,7 @@ pub struct Args {
     /// The key: any bytes, or a decimal number for a tree with u64 keys.
     #[arg(allow_negative_numbers = true)]
     key: OsString,
-    /// What is added.
+    /// The number to add.
     #[arg(default_value = "1", allow_negative_numbers = true)]
     by: i64,
     #[command(flatten)]

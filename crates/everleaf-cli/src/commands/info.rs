@@ -11,7 +11,7 @@ use crate::failure::{Failure, Outcome};
 use crate::rtm::Rtm;
 use crate::size::{display_count, display_size};
 
-/// Show what a pool is, how full it is, and what it can promise.
+/// Show the kind of a pool, how full it is, and what it promises.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:

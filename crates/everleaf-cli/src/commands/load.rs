@@ -18,15 +18,15 @@ use crate::{input, progress};
 
 /// Put the records of a file, in file order.
 ///
-/// At every moment, after a crash too, the pool holds the records of a beginning of the file; when
-/// loading ends, by a signal too, it says on stderr how many records are acknowledged. A key that
-/// is there already is replaced. A named tree that does not exist is made.
+/// At any moment, even after a crash, the pool holds a prefix of the file. When loading ends, also
+/// by a signal, a line on stderr says how many records are acknowledged. The value of an existing
+/// key is replaced. A named tree that does not exist is made.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Formats:
-  lines  a key a line; its value is the line's number, from 1; empty lines are skipped
-  tsv    key TAB value, one a line, as `scan` prints them: \\t, \\n, \\r, \\\\ and \\xHH stand for \
-bytes; empty lines are skipped
+  lines  one key per line; its value is the line's number, from 1; empty lines are skipped
+  tsv    key TAB value, one per line, as `scan` prints them: \\t, \\n, \\r, \\\\ and \\xHH \
+stand for bytes; empty lines are skipped
   csv    with a header, RFC 4180; the value is the row as a JSON object of strings
 
 Examples:
@@ -39,14 +39,14 @@ pub struct Args {
     pool: PathBuf,
     /// The file; `-` is standard input.
     file: PathBuf,
-    /// What the file holds [default: by its extension .tsv or .csv, else lines].
+    /// Format of the file [default: by its extension .tsv or .csv, else lines].
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// The csv column that is the key, by name or by number from 1; several, with commas between,
     /// are joined by `/`.
     #[arg(long, value_name = "NAME[,NAME..]|N")]
     key_column: Option<String>,
-    /// In tsv files a backslash stands for itself.
+    /// Treat backslashes in tsv files as ordinary characters.
     #[arg(long)]
     raw: bool,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     acknowledge_every: Option<u64>,
     /// Memory that changed pages of a pool with a log may take, before they are written to its file
-    /// [default: half of what there is].
+    /// [default: half of the memory that the process may use].
     #[arg(long, value_name = "S", value_parser = parse_size)]
     memory: Option<u64>,
 }

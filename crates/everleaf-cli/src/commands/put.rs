@@ -10,7 +10,7 @@ use everleaf::{Error, MAX_VALUE_BYTES, Store};
 use crate::failure::{Failure, Outcome};
 use crate::target::{Target, life};
 
-/// Put a value under a key; a value that is there already is replaced.
+/// Put a value under a key; an existing value is replaced.
 ///
 /// A named tree that does not exist is made, with the pool's kind of keys.
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ pub struct Args {
     /// The value expires so many seconds from now; 0.5 is half a second.
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<String>,
-    /// Only if there is no such key; else nothing is changed, and it exits 1.
+    /// Put the value only if the key is absent; otherwise change nothing and exit 1.
     #[arg(long, conflicts_with = "ttl")]
     if_absent: bool,
 }
@@ -47,7 +47,7 @@ pub fn run(args: Args) -> Outcome {
     let value = match (&args.value, &args.value_from) {
         (Some(value), _) => target.bytes(value)?,
         (None, Some(file)) => target.content(value_from(file)?)?,
-        (None, None) => return Err(Failure::usage("a value is wanted")),
+        (None, None) => return Err(Failure::usage("give a value, or --value-from FILE")),
     };
     let life = args.ttl.as_deref().map(life).transpose().map_err(Failure::Usage)?;
     let store = Store::open(&args.pool)?;

@@ -13,7 +13,7 @@ use crate::signals::Ending;
 /// that was dumped; its kind of keys must be the same.
 ///
 /// A pool of the same sizes is filled beside it, as POOL.PID.unfinished, and takes its place when
-/// it is complete: whatever goes wrong, the pool is as empty as it was. The disk must have room for
+/// it is complete: if anything goes wrong, the pool is still empty. The disk must have room for
 /// both. (A DAX device is filled in place.)
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -23,7 +23,7 @@ Examples:
 pub struct Args {
     /// The pool, which must be empty.
     pool: PathBuf,
-    /// The dump. Without it, or as `-`: standard input.
+    /// The dump. Without it, or with `-`: standard input.
     file: Option<PathBuf>,
 }
 
@@ -35,7 +35,7 @@ pub fn run(args: Args) -> Outcome {
     let restored = ending.during(|watch| everleaf::restore_with(&args.pool, &mut input, watch));
     let restored = restored.map_err(|error| match error {
         Error::Dump { what } => Failure::failed(format!(
-            "{name} is no dump that can be restored: \
+            "{name} is not a valid dump: \
             {what}"
         )),
         Error::WrongKeyType { expected } => {

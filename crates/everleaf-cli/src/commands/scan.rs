@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::failure::{Failure, Outcome};
 use crate::target::{KeyRangeArguments, Target, hex};
 
-/// Print entries in key order: key TAB value, one a line.
+/// Print entries in key order: key TAB value, one per line.
 ///
 /// A TAB, newline, carriage return or backslash is shown as \t, \n, \r, \\, and a byte that is not
 /// valid UTF-8 as \xHH; `load --format tsv` reads all of them back. Keys that are u64 are in
@@ -28,20 +28,20 @@ pub struct Args {
     range: KeyRangeArguments,
     #[command(flatten)]
     target: Target,
-    /// From the greatest key downwards; the bounds mean the same.
+    /// Start at the greatest key; the bounds mean the same.
     #[arg(long)]
     reverse: bool,
     /// At most N entries.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Print keys alone; values are not read.
+    /// Print only keys; values are not read.
     #[arg(long)]
     keys_only: bool,
-    /// Print one JSON object a line, `{\"key\":..,\"value\":..}`; bytes that are not valid UTF-8,
+    /// Print one JSON object per line, `{"key":..,"value":..}`; bytes that are not valid UTF-8,
     /// and with --hex all of them, are digits under `key_hex` and `value_hex`.
     #[arg(long)]
     json: bool,
-    /// Print how many entries there are, and nothing else.
+    /// Print only the number of entries.
     #[arg(long, conflicts_with_all = ["keys_only", "json", "reverse", "hex"])]
     count: bool,
 }

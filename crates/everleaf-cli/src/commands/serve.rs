@@ -19,10 +19,10 @@ use crate::size::parse_size;
 /// Serve a pool to memcached and Redis clients, over the network or a socket of the file system.
 ///
 /// `everleaf create` makes the pool, with byte-string keys; its --max-size limits what clients can
-/// store, and a full pool answers with an error. What was acknowledged is there again after the
-/// server was killed. SIGTERM and SIGINT end it: what came is answered, then the pool is closed.
-/// Addresses are HOST:PORT, PORT (of this machine alone) or unix:PATH, and may be given several
-/// times.
+/// store, and a full pool answers with an error. Acknowledged writes survive when the server is
+/// killed. SIGTERM and SIGINT end it: it answers the requests that it has received, then closes the
+/// pool. Addresses are HOST:PORT, PORT (on this machine only) or unix:PATH, and may be given
+/// several times.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Limits: keys of 250 bytes (Redis: 65,472), lines of 2 KiB (of memcached's retrievals 1 MiB, of Redis
@@ -50,23 +50,23 @@ pub struct Args {
     /// Speak Redis' protocol here, by TLS.
     #[arg(long, value_name = "ADDR", requires = "tls_cert")]
     tls_redis: Vec<Address>,
-    /// The certificate for TLS, in PEM's form, with those that lead to the one that clients know.
+    /// The TLS certificate in PEM format, followed by the intermediate certificates.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The key of the certificate, in PEM's form.
+    /// The key of the certificate, in PEM format.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Tell metrics for Prometheus and the health here, by HTTP: /metrics and /health.
+    /// Serve metrics for Prometheus and the health at this address, by HTTP: /metrics and /health.
     #[arg(long, value_name = "ADDR")]
     metrics: Vec<Address>,
     /// Threads that answer [default: the number of processors].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Ask memcached clients for a name and a password: a file with a line name:password for each
-    /// user.
+    /// Require a name and a password from memcached clients: a file with a line name:password for
+    /// each user.
     #[arg(long, value_name = "FILE")]
     memcached_auth_file: Option<PathBuf>,
-    /// Ask Redis clients for a password (AUTH): a file with the password in its first line.
+    /// Require a password from Redis clients (AUTH): a file with the password in its first line.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// The longest value.
@@ -75,8 +75,8 @@ pub struct Args {
     /// Connections at a time.
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
     max_connections: usize,
-    /// Evict the keys that were not used for longest, about, where the pool has more than S bytes
-    /// or is full, instead of refusing what is written.
+    /// Evict approximately the least recently used keys if the pool has more than S bytes or is
+    /// full, instead of refusing writes.
     #[arg(
         long,
         value_name = "S",
@@ -86,14 +86,14 @@ pub struct Args {
         value_parser = parse_size
     )]
     evict: Option<u64>,
-    /// Close a connection whose client sends nothing for so long, also in the middle of a request;
-    /// one that is slow in reading is not idle. 0: never.
+    /// Close a connection whose client sends nothing for this many seconds, also in the middle of a
+    /// request; a client that reads slowly is not idle. 0: never.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     timeout: u64,
     /// How events are written to the standard error stream.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
-    /// The least that is written.
+    /// The lowest level that is written.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level())]
     log_level: LevelFilter,
     /// When an acknowledged write is durable: no stronger than the pool was created with

@@ -8,9 +8,9 @@ use everleaf::{Store, key_type_name};
 use crate::escape::write_escaped;
 use crate::failure::{Failure, Outcome};
 
-/// List the named trees: name TAB kind of keys TAB number of keys, one a line.
+/// List the named trees: name TAB kind of keys TAB number of keys, one per line.
 ///
-/// The pool's own tree has no name and is not listed: `count` and `info` tell about it.
+/// The pool's own tree has no name and is not listed; see `count` and `info`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -19,7 +19,7 @@ Examples:
 pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
-    /// Print one JSON object a line; the name is written as `scan` writes keys.
+    /// Print one JSON object per line; the name is written as `scan` writes keys.
     #[arg(long)]
     json: bool,
 }

@@ -10,7 +10,7 @@ use everleaf::Store;
 use crate::failure::{Failure, Outcome};
 use crate::target::Target;
 
-/// Print in how many seconds a value expires, or `never`. A missing key exits 1.
+/// Print the seconds until a value expires, or `never`. A missing key exits 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:

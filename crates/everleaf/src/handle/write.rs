@@ -71,8 +71,8 @@ impl Handle {
         Ok(self.write(key, Condition::If(&mut |value| value == expected), new)?.done)
     }
 
-    /// Makes what `change` makes of it of a value, and gives that. Where another thread has written
-    /// the key in between, it begins again.
+    /// Replaces the value by the result of `change` and returns it. Where another thread has
+    /// written the key in between, it begins again.
     pub(crate) fn update(&self, key: Key<'_>, change: &mut Change<'_>) -> Result<Option<Vec<u8>>> {
         loop {
             let old = self.get(key)?;
@@ -87,7 +87,7 @@ impl Handle {
         Ok(self.write(key, Condition::Always, None)?.was_present)
     }
 
-    /// Removes the entry with the least key, or with the greatest one, and gives it.
+    /// Removes and returns the entry with the smallest key, or with the greatest one.
     pub(crate) fn pop(&self, end: Direction) -> Result<Option<Entry>> {
         loop {
             let Some((key, _)) = self.outermost(end)? else { return Ok(None) };
@@ -97,8 +97,8 @@ impl Handle {
         }
     }
 
-    /// Removes the entries that `keep` does not want; how many. One that is written after `keep`
-    /// has seen it stays.
+    /// Removes each entry for which `keep` returns false. Returns how many were removed. One that
+    /// is written after `keep` has seen it stays.
     pub(crate) fn retain(
         &self,
         keep: &mut dyn FnMut(Key<'_>, &[u8]) -> Result<bool>,
@@ -113,7 +113,7 @@ impl Handle {
         Ok(removed)
     }
 
-    /// Removes the entries that `scan` describes, expired ones too; how many.
+    /// Removes the entries that `scan` describes, expired ones too. Returns how many were removed.
     pub(crate) fn delete_in(&self, scan: Scan) -> Result<u64> {
         let direction = scan.direction;
         let mut cursor = self.cursor(scan)?.with_expired();

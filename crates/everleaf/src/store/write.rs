@@ -342,8 +342,8 @@ impl Store {
         self.default_tree().put_many(entries)
     }
 
-    /// Removes the entry with the least key and gives it. Of several threads each gets another one.
-    /// Beside writers the entry was the least at some moment of the call.
+    /// Removes and returns the entry with the smallest key. Concurrent callers never receive the
+    /// same entry. While others write, the entry was the smallest at some moment of the call.
     ///
     /// # Errors
     /// As [`delete`](Store::delete).
@@ -363,7 +363,7 @@ impl Store {
         self.default_tree().pop_first()
     }
 
-    /// Removes the entry with the greatest key and gives it; as [`pop_first`](Store::pop_first).
+    /// Removes and returns the entry with the greatest key; as [`pop_first`](Store::pop_first).
     ///
     /// # Errors
     /// As [`delete`](Store::delete).
@@ -371,8 +371,8 @@ impl Store {
         self.default_tree().pop_last()
     }
 
-    /// Removes the entries that `keep` does not want, one by one; how many. An entry that another
-    /// thread writes after `keep` has seen it stays.
+    /// Removes each entry for which `keep` returns false, one by one. Returns how many were
+    /// removed. An entry that another thread writes after `keep` has seen it stays.
     ///
     /// # Errors
     /// As [`delete`](Store::delete).

@@ -257,7 +257,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         batch.commit().map(drop)
     }
 
-    /// Removes the entry with the least key and gives it.
+    /// Removes and returns the entry with the smallest key.
     ///
     /// # Errors
     /// As [`Store::pop_first`](crate::Store::pop_first).
@@ -265,7 +265,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         self.handle().pop(Direction::Forward)?.map(decode_entry).transpose()
     }
 
-    /// Removes the entry with the greatest key and gives it.
+    /// Removes and returns the entry with the greatest key.
     ///
     /// # Errors
     /// As [`Store::pop_first`](crate::Store::pop_first).
@@ -273,7 +273,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         self.handle().pop(Direction::Backward)?.map(decode_entry).transpose()
     }
 
-    /// Removes the entries that `keep` does not want; how many.
+    /// Removes each entry for which `keep` returns false. Returns how many were removed.
     ///
     /// # Errors
     /// As [`Store::retain`](crate::Store::retain).

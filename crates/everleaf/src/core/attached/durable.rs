@@ -25,7 +25,7 @@ use crate::{DurabilityMode, Error, StoreKey};
 /// Keys share one of so many notes: few reads wait for another key's write.
 const STRIPES: usize = 1 << 16;
 
-/// Of keys the points that hold their last writes, by a hash.
+/// The durable point of the last write, by hash of the key.
 pub(super) struct Stripes(Box<[AtomicU64]>);
 
 impl Stripes {
