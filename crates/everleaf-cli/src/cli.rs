@@ -92,8 +92,8 @@ pub fn run() -> Outcome {
     match Cli::try_parse() {
         Ok(cli) => cli.run(),
         Err(error) if asks_among_keys(&error) => Err(Failure::usage(
-            "help and version are asked for directly behind the command; write `--` before keys \
-            and values that begin with `-`",
+            "put --help or --version directly after the command; write `--` before keys and values \
+            that begin with `-`",
         )),
         Err(error) => error.exit(),
     }

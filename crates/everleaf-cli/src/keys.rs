@@ -51,7 +51,7 @@ pub fn parse_u64(text: &[u8]) -> Result<u64, String> {
         str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
         format!(
-            "the pool has u64 keys, and `{}` is no whole number from 0 to {}",
+            "the pool has u64 keys, and `{}` is not a whole number from 0 to {}",
             readable(text),
             u64::MAX
         )

@@ -23,7 +23,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 
 fn not_a_size(text: &str) -> String {
     format!(
-        "`{text}` is no size; write a whole number of bytes, or with a unit, like 64KiB, 256MiB or \
+        "`{text}` is not a size; write a whole number of bytes, or with a unit, like 64KiB, 256MiB or \
         1GB"
     )
 }

@@ -165,7 +165,7 @@ impl KeyRangeArguments {
 /// A number of seconds, for a value that expires.
 pub fn life(seconds: &str) -> Result<Duration, String> {
     let life = seconds.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    life.ok_or_else(|| format!("`{seconds}` is no number of seconds"))
+    life.ok_or_else(|| format!("`{seconds}` is not a number of seconds"))
 }
 
 fn unhex(digits: &[u8]) -> Result<Vec<u8>, Failure> {

@@ -9,7 +9,7 @@ use crate::Address;
 #[non_exhaustive]
 pub enum ServeError {
     /// No thread would answer.
-    #[error("0 threads answer no client; use at least 1")]
+    #[error("a server needs at least 1 thread")]
     NoThreads,
     /// No address would be listened at.
     #[error("no address to listen at; name one")]

@@ -51,7 +51,7 @@ impl FromStr for Address {
             return Ok(Self::Tcp(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), port)));
         }
         let mut found = text.to_socket_addrs().map_err(|error| {
-            format!("{text} is no address ({error}); use HOST:PORT, PORT or unix:PATH")
+            format!("{text} is not an address ({error}); use HOST:PORT, PORT or unix:PATH")
         })?;
         found.next().map(Self::Tcp).ok_or_else(|| format!("{text} names no address"))
     }

@@ -441,7 +441,7 @@ fn scenario(args: &Args) -> Result<Scenario, Failure> {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|e| match e.kind() {
             ErrorKind::InvalidData => {
-                Failure::usage(format!("{} is no text (UTF-8)", path.display()))
+                Failure::usage(format!("{} is not text (UTF-8)", path.display()))
             }
             _ => Failure::failed(format!("{} cannot be read: {e}", path.display())),
         })?;

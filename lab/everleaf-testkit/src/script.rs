@@ -26,7 +26,7 @@ pub enum ScriptError {
         form: &'static str,
     },
     /// A key or value is not of the type that is wanted.
-    #[error("line {line}: `{word}` is no number of 64 bits")]
+    #[error("line {line}: `{word}` is not a number of 64 bits")]
     NotANumber {
         /// Its number, from 1.
         line: usize,

@@ -32,7 +32,7 @@ pub fn run(args: Args) -> Outcome {
     let store = Store::open_read_only(&args.pool)?;
     let dumped = match args.file.filter(|file| file.as_os_str() != "-") {
         None if stdout().is_terminal() => {
-            Err(Failure::usage("a dump is no text for a terminal; give a file, or a pipe"))
+            Err(Failure::usage("a dump is not text for a terminal; give a file, or use a pipe"))
         }
         None => to_output(&store),
         Some(path) => to_file(&store, &path),

@@ -57,7 +57,10 @@ fn sum(old: Option<&[u8]>, by: i64) -> Result<i64, String> {
     let Some(old) = old else { return Ok(by) };
     let number: Option<i64> = str::from_utf8(old).ok().and_then(|text| text.parse().ok());
     let number = number.ok_or_else(|| {
-        format!("the value `{}` is no whole number of 64 bits; it was not changed", readable(old))
+        format!(
+            "the value `{}` is not a whole number of 64 bits; it was not changed",
+            readable(old)
+        )
     })?;
     number.checked_add(by).ok_or_else(|| {
         format!("{number} and {by} are more than 64 bits hold; the value was not changed")

@@ -187,13 +187,13 @@ fn the_shell_does_line_after_line() {
     assert_eq!(shell(lines).ok(), expected);
     assert_eq!(shell("insert leaf x\n").failed(), "everleaf: a line failed");
     for (line, sentence) in [
-        ("frobnicate", "is no command; `help` lists them"),
+        ("frobnicate", "is not a command; `help` lists them"),
         ("put leaf", "usage: put KEY VALUE [SECONDS]"),
         ("get nosuch", "there is no such key"),
         ("ttl nosuch", "there is no such key"),
         ("cas nosuch a b", "there is no such key"),
         ("cas leaf a b", "the value is another one"),
-        ("incr leaf", "is no whole number"),
+        ("incr leaf", "is not a whole number"),
         ("scan a --limit x", "`x` is not a number of entries"),
         ("read nosuch", "nosuch cannot be read"),
         ("get 'leaf", "a quote is not closed"),

@@ -146,7 +146,7 @@ fn a_pool_that_is_larger_than_the_disk_is_refused_before_anything_is_taken() {
     for bench in [Some(Bench::new()), Bench::on("/dev/shm")].into_iter().flatten() {
         let sentence = bench.fails(["create", "p", "--size", "4096TiB"]);
         assert!(
-            sentence.contains("is to have 4503599627370496 bytes, and ")
+            sentence.contains("needs 4503599627370496 bytes, and ")
                 && sentence.contains(" are free"),
             "{sentence}"
         );

@@ -76,7 +76,7 @@ fn values_that_expire_and_values_that_must_be_absent() {
     assert!(bench.fails(["ttl", "p", "nosuch"]).contains("no key"));
     assert!(bench.fails(["cas", "p", "new", "x", "y"]).contains("another one"));
     assert!(bench.fails(["cas", "p", "nosuch", "x", "y"]).contains("no key"));
-    assert!(bench.fails(["incr", "p", "new"]).contains("is no whole number"));
+    assert!(bench.fails(["incr", "p", "new"]).contains("is not a whole number"));
     bench.refused(["incr", "p", "new", "much"]);
     assert_eq!(bench.ok(["get", "p", "new"]), "w\n");
 }

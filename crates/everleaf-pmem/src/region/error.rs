@@ -18,7 +18,7 @@ pub enum MapError {
     /// The file system has less room than a new file is to have: known before anything of it is
     /// taken.
     #[error(
-        "the disk is full: the pool is to have {requested_bytes} bytes, and {free_bytes} are free; \
+        "the disk is full: the pool needs {requested_bytes} bytes, and {free_bytes} are free; \
         free some space or choose another size or place"
     )]
     NoRoom {

@@ -155,7 +155,7 @@ fn ends(request: &[u8]) -> bool {
 }
 
 fn bad() -> String {
-    plain("400 Bad Request", "this is no request of HTTP/1.1")
+    plain("400 Bad Request", "this is not a request of HTTP/1.1")
 }
 
 fn too_long() -> String {

@@ -51,7 +51,7 @@ impl Tls {
             .and_then(|config| config.with_no_client_auth().with_single_cert(chain, own));
         let config = config.map_err(|error| {
             let (certificate, key) = (certificate.display(), key.display());
-            format!("{certificate} and {key} are no certificate with its key: {error}")
+            format!("{certificate} and {key} are not a certificate and its key: {error}")
         })?;
         Ok(Self(Arc::new(config)))
     }

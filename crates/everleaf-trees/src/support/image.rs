@@ -254,7 +254,7 @@ pub(crate) fn write<K: TreeKey, M: Media, I: Iterator<Item = (K::Owned, u64)>>(
 }
 
 /// What is wrong with an entry that leads to something else than a leaf of its own.
-pub(crate) const NO_LEAF: &str = "it leads to what is no leaf, or to one twice";
+pub(crate) const NO_LEAF: &str = "it leads to something that is not a leaf, or to a leaf twice";
 const NO_MEMORY: &str = "the memory of the image is outside the pool";
 
 /// Where an image goes.

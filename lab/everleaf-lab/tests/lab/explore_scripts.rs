@@ -101,7 +101,7 @@ fn what_says_nothing_is_refused_and_never_passes() {
     for (script, sentence) in [
         ("insert 1 1\nfrobnicate 2\n", "line 2: `frobnicate` is no operation"),
         ("insert 1\n", "line 1: write `insert KEY VALUE`"),
-        ("insert 1 one\n", "line 1: `one` is no number"),
+        ("insert 1 one\n", "line 1: `one` is not a number"),
         ("insert 1 1\nexplore\n", "no operation to explore"),
         ("cut fptree.split.S3.fence\n", "line 1: write `cut SITE OPERATION`"),
         ("refused\n", "line 1: write `refused OPERATION"),
@@ -120,7 +120,7 @@ fn what_says_nothing_is_refused_and_never_passes() {
     assert!(
         bench
             .refused(["explore", "--script", "s", "--keys", "u64"])
-            .contains("`apple` is no number")
+            .contains("`apple` is not a number")
     );
     bench.write("s", "insert 1 1\n");
     assert!(

@@ -30,8 +30,8 @@ Examples:
   printf 'put leaf \"a blade of a plant\"\\nget leaf\\n' | everleaf shell words.pool
 
 `help` in the shell lists its commands. Words are separated by blanks; quote as in a POSIX shell, \
-and write `--` before keys and values that begin with `-`. A line that fails says so on stderr, \
-and the shell goes on; Ctrl-C ends a command, and not the shell; \
+and write `--` before keys and values that begin with `-`. An error in a line is printed on \
+stderr, and the shell goes on; Ctrl-C ends a command, not the shell; \
 it exits 1 if the lines came from a file or pipe and one failed.")]
 pub struct Args {
     /// The pool.

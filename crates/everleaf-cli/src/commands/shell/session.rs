@@ -145,7 +145,7 @@ impl<'s> Session<'s> {
             }
             ["incr", _] | ["incr", _, _] => {
                 let by = words.get(2).unwrap_or(&"1");
-                let by = by.parse().map_err(|_| format!("`{by}` is no whole number"))?;
+                let by = by.parse().map_err(|_| format!("`{by}` is not a whole number"))?;
                 line(output, &add(tree, &key, by).map_err(sentence)?.to_string());
                 (Ok(true), "")
             }

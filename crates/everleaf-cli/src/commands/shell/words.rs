@@ -5,13 +5,13 @@ use everleaf::Scan;
 /// Commands: name, what follows, what it does.
 pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("get", "KEY", "print a value"),
-    ("put", "KEY VALUE [SECONDS]", "store a value; with SECONDS it expires so long after"),
+    ("put", "KEY VALUE [SECONDS]", "store a value; it expires after SECONDS, if given"),
     ("insert", "KEY VALUE", "store a value if the key is absent"),
     ("update", "KEY VALUE", "store a value if the key is present"),
     ("cas", "KEY OLD NEW", "replace the value if it is OLD"),
     ("del", "KEY", "remove a key"),
     ("incr", "KEY [BY]", "add to a number, and print the sum"),
-    ("ttl", "KEY", "print in how many seconds the value expires, or `never`"),
+    ("ttl", "KEY", "print the seconds until the value expires, or `never`"),
     (
         "scan",
         "[FROM [TO]] [--reverse] [--limit N]",
@@ -20,19 +20,19 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("prefix", "P [--reverse] [--limit N]", "print entries whose keys begin with P"),
     ("first", "", "print the entry with the least key"),
     ("last", "", "print the entry with the greatest key"),
-    ("count", "", "print how many keys there are"),
+    ("count", "", "print the number of keys"),
     ("use", "[TREE]", "go to a named tree (made if missing), or back"),
     ("trees", "", "list the named trees"),
-    ("drop", "TREE", "remove a named tree with all that is in it"),
+    ("drop", "TREE", "remove a named tree with all its entries"),
     ("begin", "", "gather the writes that follow"),
     ("commit", "", "do all of them, or none"),
-    ("abort", "", "forget them"),
-    ("sweep", "", "remove what has expired"),
+    ("abort", "", "discard them"),
+    ("sweep", "", "remove expired values"),
     ("copy", "FILE", "copy everything to a new pool"),
     ("info", "", "show how full the pool is"),
     ("check", "", "check everything"),
     ("read", "FILE", "do the lines of a file"),
-    ("timer", "on|off", "say on stderr how long each line takes"),
+    ("timer", "on|off", "print on stderr how long each line takes"),
     ("help", "", "this list; `--` stands before words that begin with `-`"),
     ("quit", "", "leave"),
 ];
@@ -81,7 +81,7 @@ const SHOWN: usize = 100;
 pub fn usage(word: &str) -> String {
     match COMMANDS.iter().find(|(name, ..)| *name == word) {
         Some((name, follows, _)) => format!("usage: {}", format!("{name} {follows}").trim_end()),
-        None => format!("`{word}` is no command; `help` lists them"),
+        None => format!("`{word}` is not a command; `help` lists them"),
     }
 }
 
