@@ -23,8 +23,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 
 fn not_a_size(text: &str) -> String {
     format!(
-        "`{text}` is not a size; write a whole number of bytes, or with a unit, like 64KiB, 256MiB or \
-        1GB"
+        "`{text}` is not a size; write a whole number of bytes, or with a unit, like 64KiB, \
+        256MiB or 1GB"
     )
 }
 

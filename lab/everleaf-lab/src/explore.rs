@@ -56,7 +56,7 @@ Examples:
   everleaf-lab explore --engine fptree --suite
   everleaf-lab explore --engine fptree-c --disk --ops 40 --seeds 10
 
-A script has one operation a line: get KEY, insert KEY VALUE, update KEY VALUE, upsert KEY VALUE,
+A script has one operation per line: get KEY, insert KEY VALUE, update KEY VALUE, upsert KEY VALUE,
 remove KEY, scan, sync, epoch, crash (crash here, recover, go on), reopen, close, open, create (a
 new, empty pool over what is there), refused OPERATION (the pool has no room for it), cut SITE
 OPERATION (the power fails before this barrier; what follows is explored, the recovery first),
@@ -79,7 +79,7 @@ pub struct Args {
         value_parser = names::engines()
     )]
     pub engine: String,
-    /// A script, one operation a line.
+    /// A script, one operation per line.
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,
     /// Draw N operations at random.
@@ -101,7 +101,7 @@ pub struct Args {
         ]
     )]
     pub suite: bool,
-    /// Of the suite, the directed scenarios alone, each briefly: a minute.
+    /// Only the directed scenarios of the suite, each briefly: a minute.
     #[arg(long, requires = "suite")]
     pub directed: bool,
     /// Explore whole stores over a log on a simulated disk, whose power fails before each of its
@@ -117,7 +117,7 @@ pub struct Args {
         ]
     )]
     pub disk: bool,
-    /// The seed of all that is drawn.
+    /// The seed of all random choices.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
     /// Explore programs of the seeds 1 to N.

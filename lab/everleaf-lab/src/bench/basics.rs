@@ -10,7 +10,7 @@ use everleaf_cli::failure::Failure;
 /// Its randomness and its place.
 #[derive(Debug, clap::Args)]
 pub struct Basics {
-    /// Decides all that is random.
+    /// The seed of all random choices.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
     /// Make pools and files at this path, which must not exist, instead of on /dev/shm or in the

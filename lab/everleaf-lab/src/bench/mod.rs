@@ -66,8 +66,7 @@ enum What {
     Report(report::Args),
 }
 
-/// Measure each phase of one engine: throughput, latencies, and counters, which come from a run of
-/// their own.
+/// Measure each phase of one engine: throughput, latencies and counters, in separate runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -96,7 +95,7 @@ struct CompareArgs {
     /// operations.
     #[arg(long, value_name = "A,B,..", value_delimiter = ',', required = true)]
     engines: Vec<String>,
-    /// How often all of them are filled and measured anew.
+    /// How often all of them are filled and measured.
     #[arg(long, value_name = "R", default_value_t = 5)]
     rounds: u32,
     /// Operations of a turn, of all threads together; scans are a tenth as many [default: 48000, or

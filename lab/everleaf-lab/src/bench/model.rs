@@ -6,7 +6,7 @@ use super::{Load, show, with_bar};
 use everleaf_cli::failure::Outcome;
 
 /// Count what operations cost in lines of persistent memory, flushes, fences and allocations, and
-/// the time of it at given latencies.
+/// their time at given latencies.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The same seed gives the same counts to the last digit, on every machine. Times are what the

@@ -6,8 +6,8 @@ use everleaf_bench::serve::{Mix, Protocol, ServeOptions, ServeRow, Served};
 use super::{Basics, Durability, show, with_bar};
 use everleaf_cli::failure::{Failure, Outcome, complain};
 
-/// Servers of memcached's and of Redis' protocol in turn, driven by one client: requests a second,
-/// processor time of the server a request, and how long a pipeline takes.
+/// Servers of memcached's and of Redis' protocol in turn, driven by one client: requests per
+/// second, processor time of the server per request, and latency of a pipeline.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Servers: ours (ours:E over engine E), memcached, redis (redis:no, redis:everysec or redis:always:
@@ -40,7 +40,7 @@ pub struct Args {
     /// Bytes of a value, with commas between.
     #[arg(long, value_name = "B,..", value_delimiter = ',', default_value = "32")]
     value_bytes: Vec<u32>,
-    /// Which requests, with commas between.
+    /// The kinds of requests, with commas between.
     #[arg(long, value_name = "MIX,..", value_delimiter = ',', value_parser = str::parse::<Mix>)]
     #[arg(default_value = "set,get")]
     mix: Vec<Mix>,
@@ -65,7 +65,7 @@ pub struct Args {
     durability: Durability,
     #[command(flatten)]
     basics: Basics,
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }

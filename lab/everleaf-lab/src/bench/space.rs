@@ -7,7 +7,7 @@ use super::{Basics, show, with_bar};
 use everleaf_cli::failure::Outcome;
 use everleaf_cli::names;
 
-/// Fill and empty stores, and show how many bytes of the pool a byte of data takes.
+/// Fill and empty stores, and show the pool bytes per byte of data.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -34,7 +34,7 @@ pub struct Args {
     cycles: u32,
     #[command(flatten)]
     basics: Basics,
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }

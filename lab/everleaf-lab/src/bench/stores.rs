@@ -8,8 +8,8 @@ use super::subject::{FlushKind, Scheme};
 use super::{Basics, Durability, show, with_bar};
 use everleaf_cli::failure::Outcome;
 
-/// Put, get, replace and scan in the store and in its peers, in turn: the same keys, the same
-/// medium, and beside the numbers what a write survives.
+/// Put, get, replace and scan in the store and in its peers, in turn: the same keys and medium, and
+/// with each number what a write survives.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Each store has the settings by which an acknowledged write survives what --durability says: see
@@ -59,7 +59,7 @@ pub struct Args {
     scheme: Scheme,
     #[command(flatten)]
     basics: Basics,
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }

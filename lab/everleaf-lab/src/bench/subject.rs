@@ -26,7 +26,7 @@ pub struct Subject {
     /// leaves, each step of an inner node by the log; leaves of NV-Trees have no hashes.
     #[arg(long)]
     paper_order: bool,
-    /// A redo log has the ranges of a node that change, and not the whole node (lcbtree).
+    /// Log the ranges of a node that change, not the whole node (lcbtree).
     #[arg(long)]
     log_ranges: bool,
     #[command(flatten)]
@@ -47,10 +47,10 @@ pub struct Subject {
     /// Kind of keys.
     #[arg(long, default_value = "u64")]
     key_type: KeyKind,
-    /// Keys are numbers of so many bits, 1 to 64.
+    /// Bits of the keys, which are numbers, 1 to 64.
     #[arg(long, value_name = "B", default_value_t = 64)]
     key_bits: u32,
-    /// Keys are of a normal distribution with this standard deviation [default: all numbers alike].
+    /// Keys have a normal distribution with this standard deviation [default: uniform].
     #[arg(long, value_name = "D")]
     key_deviation: Option<u64>,
     /// The flush instruction.
@@ -60,7 +60,7 @@ pub struct Subject {
     scheme: Scheme,
     #[command(flatten)]
     basics: Basics,
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     pub json: bool,
 }
@@ -68,11 +68,11 @@ pub struct Subject {
 /// What engines with epochs are measured by.
 #[derive(Debug, clap::Args)]
 pub struct EpochOptions {
-    /// Each value stands in a buffer of 32 bytes of the tree's own memory, which an update
-    /// replaces, as in the paper (masstree, masstree-logging, masstree-transient).
+    /// Keep each value in a buffer of 32 bytes of the tree's own memory, which an update replaces,
+    /// as in the paper (masstree, masstree-logging, masstree-transient).
     #[arg(long)]
     pub buffers: bool,
-    /// An epoch ends after exactly so many writes (masstree, masstree-logging) [default: every 64
+    /// End an epoch after exactly this many writes (masstree, masstree-logging) [default: every 64
     /// ms].
     #[arg(long, value_name = "N")]
     pub epoch_ops: Option<u64>,

@@ -11,7 +11,7 @@ use crate::failure::failure;
 use everleaf_cli::failure::{Failure, Outcome};
 
 /// Run a core workload of YCSB on the store, its peers and indexes: throughput, its course,
-/// latencies, bytes a record.
+/// latencies, bytes per record.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Workloads: a half reads, half updates; b 95 percent reads; c reads; d reads of the latest and 5
@@ -35,14 +35,15 @@ pub struct Args {
     /// Operations.
     #[arg(long, value_name = "M")]
     operations: u64,
-    /// Which records are wanted: uniform, zipfian, latest or normal [default: the workload's].
+    /// The distribution of the requested records: uniform, zipfian, latest or normal [default: the
+    /// workload's].
     #[arg(long, value_name = "NAME")]
     distribution: Option<String>,
-    /// Standard deviation of --distribution normal, as a part of all records [default: 0.1].
+    /// Standard deviation of --distribution normal, as a fraction of all records [default: 0.1].
     #[arg(long, value_name = "D")]
     deviation: Option<f64>,
-    /// The keys themselves are of a normal distribution with this standard deviation [default: all
-    /// numbers alike].
+    /// The keys themselves have a normal distribution with this standard deviation [default:
+    /// uniform].
     #[arg(long, value_name = "D")]
     key_deviation: Option<u64>,
     /// Shape of a record: fields (ten of 100 bytes under a key of 24), 8/B or 16/B (bytes of the
@@ -64,7 +65,7 @@ pub struct Args {
     scheme: Scheme,
     #[command(flatten)]
     basics: Basics,
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
