@@ -269,7 +269,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// [`get_words`](Index::get_words) for values of one word.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`get_words`](Index::get_words).
     #[inline]
     fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
         let mut value = [0];
@@ -279,7 +279,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// [`insert_words`](Index::insert_words) for values of one word.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`insert_words`](Index::insert_words).
     #[inline]
     fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
         self.insert_words(key, &[value])
@@ -288,7 +288,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// [`update_words`](Index::update_words) for values of one word; the old value.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`update_words`](Index::update_words).
     #[inline]
     fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
         let mut old = [0];
@@ -298,7 +298,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// [`upsert_words`](Index::upsert_words) for values of one word; the old value.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`upsert_words`](Index::upsert_words).
     #[inline]
     fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
         let mut old = [0];
@@ -308,7 +308,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// [`remove_words`](Index::remove_words) for values of one word; the old value.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`remove_words`](Index::remove_words).
     #[inline]
     fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
         let mut old = [0];

@@ -117,7 +117,7 @@ impl<M: Media> Pool<M> {
     /// As [`create`](Pool::create), with an identity that was chosen by the caller.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`create`](Pool::create).
     pub fn create_as(media: M, format: &Format, uuid: u128) -> Result<Arc<Self>, PoolError> {
         let bytes = media.region().len();
         if bytes < MIN_POOL_BYTES {
@@ -393,7 +393,7 @@ impl<M: Media> Pool<M> {
     /// As [`close_with`](Pool::close_with), without a seal.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`close_with`](Pool::close_with).
     pub fn close(&self) -> Result<(), PoolError> {
         self.close_with(None)
     }

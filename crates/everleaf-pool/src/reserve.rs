@@ -175,7 +175,7 @@ impl<M: Media> Worker<M> {
     /// [left](Place::is_left).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`begin_link`](Worker::begin_link).
     pub fn begin_return(
         &mut self,
         old: PPtr<Record>,
@@ -192,7 +192,7 @@ impl<M: Media> Worker<M> {
     /// given back soon; and whether it was drawn from there.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`alloc_run`](Worker::alloc_run).
     pub fn alloc_run_or_draw(
         &mut self,
         kind: NodeKind,
@@ -213,7 +213,7 @@ impl<M: Media> EpochWorker<M> {
     /// As [`alloc_record`](EpochWorker::alloc_record), in a place that is [left](Place::is_left).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`alloc_record`](EpochWorker::alloc_record).
     pub fn alloc_record_at(
         &mut self,
         parts: &[&[u8]],

@@ -112,7 +112,7 @@ impl<M: Media> Worker<M> {
     /// with a `T`. A whole chunk and more is a run.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`alloc_node_into`](Worker::alloc_node_into).
     pub fn alloc_sized_node_into<T: Node>(
         &mut self,
         destination: &PCell<PPtr<T>>,

@@ -505,7 +505,7 @@ impl Engine {
     /// these have the keys.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`pack`](Self::pack).
     pub fn pack_for_store(
         self,
         chosen: &EngineParameters,

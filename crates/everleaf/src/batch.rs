@@ -235,7 +235,7 @@ impl BatchOn<'_> {
     /// As [`Batch::put`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Batch::put`].
     pub fn put(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
         self.add(key.as_key(), Kind::Put, value.as_ref(), None)?;
         Ok(self)
@@ -244,7 +244,7 @@ impl BatchOn<'_> {
     /// As [`Batch::put_until`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Batch::put_until`].
     pub fn put_until(
         &mut self,
         key: impl AsKey,
@@ -258,7 +258,7 @@ impl BatchOn<'_> {
     /// As [`Batch::put_for`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Batch::put_for`].
     pub fn put_for(
         &mut self,
         key: impl AsKey,
@@ -273,7 +273,7 @@ impl BatchOn<'_> {
     /// As [`Batch::put_if_absent`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Batch::put_if_absent`].
     pub fn put_if_absent(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
         self.add(key.as_key(), Kind::Insert, value.as_ref(), None)?;
         Ok(self)
@@ -282,7 +282,7 @@ impl BatchOn<'_> {
     /// As [`Batch::replace`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Batch::replace`].
     pub fn replace(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
         self.add(key.as_key(), Kind::Update, value.as_ref(), None)?;
         Ok(self)
@@ -291,7 +291,7 @@ impl BatchOn<'_> {
     /// As [`Batch::delete`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Batch::delete`].
     pub fn delete(&mut self, key: impl AsKey) -> Result<&mut Self> {
         self.add(key.as_key(), Kind::Delete, &[], None)?;
         Ok(self)

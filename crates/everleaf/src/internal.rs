@@ -40,7 +40,7 @@ pub fn open_on<M: Media>(options: &OpenOptions, media: M) -> Result<(Store, Arc<
 /// wait for so long at most the first time.
 ///
 /// # Errors
-/// As there.
+/// Those of [`Store::transaction`].
 pub fn transaction_alone<R, E: From<Error>>(
     store: &Store,
     beside: u32,

@@ -117,7 +117,7 @@ impl Tree {
     /// [`Store::put`](crate::Store::put).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::put`](crate::Store::put).
     pub fn put(&self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<bool> {
         self.handle.put(key.as_key(), value.as_ref(), None)
     }
@@ -125,7 +125,7 @@ impl Tree {
     /// As [`put`](Tree::put), until a moment. See [`Store::put_until`](crate::Store::put_until).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::put_until`](crate::Store::put_until).
     pub fn put_until(
         &self,
         key: impl AsKey,
@@ -139,7 +139,7 @@ impl Tree {
     /// [`Store::put_for`](crate::Store::put_for).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::put_for`](crate::Store::put_for).
     pub fn put_for(
         &self,
         key: impl AsKey,
@@ -154,7 +154,7 @@ impl Tree {
     /// [`Store::insert`](crate::Store::insert).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::insert`](crate::Store::insert).
     pub fn insert(&self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.handle.exchange(key.as_key(), Some(value.as_ref()))
     }
@@ -163,7 +163,7 @@ impl Tree {
     /// [`Store::put_if_absent`](crate::Store::put_if_absent).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::put_if_absent`](crate::Store::put_if_absent).
     pub fn put_if_absent(&self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<bool> {
         self.handle.put_if(key.as_key(), value.as_ref(), false)
     }
@@ -172,7 +172,7 @@ impl Tree {
     /// [`Store::replace`](crate::Store::replace).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::replace`](crate::Store::replace).
     pub fn replace(&self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<bool> {
         self.handle.put_if(key.as_key(), value.as_ref(), true)
     }
@@ -181,7 +181,7 @@ impl Tree {
     /// [`Store::compare_and_swap`](crate::Store::compare_and_swap).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::compare_and_swap`](crate::Store::compare_and_swap).
     pub fn compare_and_swap(
         &self,
         key: impl AsKey,
@@ -194,7 +194,7 @@ impl Tree {
     /// Changes the value of `key` in place. See [`Store::update`](crate::Store::update).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::update`](crate::Store::update).
     pub fn update<N: Into<Vec<u8>>>(
         &self,
         key: impl AsKey,
@@ -206,7 +206,7 @@ impl Tree {
     /// Removes `key` and gives its value. See [`Store::remove`](crate::Store::remove).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::remove`](crate::Store::remove).
     pub fn remove(&self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
         self.handle.exchange(key.as_key(), None)
     }
@@ -214,7 +214,7 @@ impl Tree {
     /// Removes `key`; whether it was present. See [`Store::delete`](crate::Store::delete).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::delete`](crate::Store::delete).
     pub fn delete(&self, key: impl AsKey) -> Result<bool> {
         self.handle.delete(key.as_key())
     }
@@ -222,7 +222,7 @@ impl Tree {
     /// Stores many values, all or none. See [`Store::put_many`](crate::Store::put_many).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::put_many`](crate::Store::put_many).
     pub fn put_many<K: AsKey, V: AsRef<[u8]>>(
         &self,
         entries: impl IntoIterator<Item = (K, V)>,
@@ -238,7 +238,7 @@ impl Tree {
     /// [`Store::pop_first`](crate::Store::pop_first).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::pop_first`](crate::Store::pop_first).
     pub fn pop_first(&self) -> Result<Option<Entry>> {
         self.handle.pop(Direction::Forward)
     }
@@ -247,7 +247,7 @@ impl Tree {
     /// [`Store::pop_first`](crate::Store::pop_first).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::pop_first`](crate::Store::pop_first).
     pub fn pop_last(&self) -> Result<Option<Entry>> {
         self.handle.pop(Direction::Backward)
     }
@@ -256,7 +256,7 @@ impl Tree {
     /// [`Store::retain`](crate::Store::retain).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::retain`](crate::Store::retain).
     pub fn retain(&self, mut keep: impl FnMut(Key<'_>, &[u8]) -> bool) -> Result<u64> {
         self.handle.retain(&mut |key, value| Ok(keep(key, value)))
     }
@@ -265,7 +265,7 @@ impl Tree {
     /// [`Store::delete_range`](crate::Store::delete_range).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::delete_range`](crate::Store::delete_range).
     pub fn delete_range(&self, range: impl KeyRange) -> Result<u64> {
         self.delete_in(Scan::of(range))
     }

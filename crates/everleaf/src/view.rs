@@ -22,7 +22,7 @@ macro_rules! reads {
         /// A copy of the value of `key`; see [`Store::get`](crate::Store::get).
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`Store::get`](crate::Store::get).
         pub fn get(&self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
             self.handle().get(key.as_key())
         }
@@ -31,7 +31,7 @@ macro_rules! reads {
         /// [`Store::get_with`](crate::Store::get_with).
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`Store::get_with`](crate::Store::get_with).
         pub fn get_with<R>(
             &self,
             key: impl AsKey,
@@ -43,7 +43,7 @@ macro_rules! reads {
         /// Copies of the values of many keys; see [`Store::get_many`](crate::Store::get_many).
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`Store::get_many`](crate::Store::get_many).
         pub fn get_many<K: AsKey>(
             &self,
             keys: impl IntoIterator<Item = K>,
@@ -57,7 +57,7 @@ macro_rules! reads {
         /// [`Store::prefetch`](crate::Store::prefetch).
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`Store::prefetch`](crate::Store::prefetch).
         pub fn prefetch<K: AsKey>(&self, keys: impl IntoIterator<Item = K>) -> Result<()> {
             let keys: Vec<K> = keys.into_iter().collect();
             let keys: Vec<Key<'_>> = keys.iter().map(AsKey::as_key).collect();
@@ -67,7 +67,7 @@ macro_rules! reads {
         /// Whether `key` is present; see [`Store::contains_key`](crate::Store::contains_key).
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`Store::contains_key`](crate::Store::contains_key).
         pub fn contains_key(&self, key: impl AsKey) -> Result<bool> {
             self.handle().contains_key(key.as_key())
         }
@@ -75,7 +75,7 @@ macro_rules! reads {
         /// When the value of `key` expires; see [`Store::expiry`](crate::Store::expiry).
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`Store::expiry`](crate::Store::expiry).
         pub fn expiry(&self, key: impl AsKey) -> Result<Option<Option<SystemTime>>> {
             self.handle().expiry(key.as_key())
         }
@@ -83,7 +83,7 @@ macro_rules! reads {
         /// The entry with the least key; see [`Store::first`](crate::Store::first).
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`Store::first`](crate::Store::first).
         pub fn first(&self) -> Result<Option<Entry>> {
             self.handle().outermost(Direction::Forward)
         }
@@ -91,7 +91,7 @@ macro_rules! reads {
         /// The entry with the greatest key; see [`Store::first`](crate::Store::first).
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`Store::first`](crate::Store::first).
         pub fn last(&self) -> Result<Option<Entry>> {
             self.handle().outermost(Direction::Backward)
         }
@@ -99,7 +99,7 @@ macro_rules! reads {
         /// Number of keys; see [`Store::len`](crate::Store::len).
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`Store::len`](crate::Store::len).
         pub fn len(&self) -> Result<u64> {
             self.handle().len()
         }
@@ -116,7 +116,7 @@ macro_rules! reads {
         /// [`Store::count_in`](crate::Store::count_in).
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`Store::count_in`](crate::Store::count_in).
         pub fn count_in(&self, scan: Scan) -> Result<u64> {
             self.handle().count_in(scan)
         }
@@ -155,7 +155,7 @@ macro_rules! reads {
         /// [`Store::scan_with`](crate::Store::scan_with).
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`Store::scan_with`](crate::Store::scan_with).
         pub fn scan_with(
             &self,
             scan: Scan,

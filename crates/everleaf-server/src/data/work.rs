@@ -261,7 +261,7 @@ impl<'d> Work<'d> {
     /// The same without eviction.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`commit`](Self::commit).
     pub(super) fn commit_once(&mut self) -> Result<(), Error> {
         self.commit_with(Self::write_or_mark)
     }
@@ -279,7 +279,7 @@ impl<'d> Work<'d> {
     /// The same for the sweep, which has its own way where there is no room.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`commit`](Self::commit).
     pub(super) fn commit_sweep(&mut self) -> Result<(), Error> {
         self.commit_with(Self::write)
     }

@@ -27,7 +27,7 @@ impl<K: TreeKey, M: Media> CddsTree<K, M> {
     /// As [`commit`](Self::commit), of an operation that has flushed nothing. 1 flush, 1 fence.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`commit`](Self::commit).
     pub(super) fn commit_alone(&mut self, root: Option<Child>) -> Result<(), IndexError> {
         let (media, anchor) = (self.pool.media(), self.pool.index_root::<CddsRoot>()?);
         let next = self.current.next(root.is_some());

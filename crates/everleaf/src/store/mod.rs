@@ -199,11 +199,11 @@ impl Store {
         self.snapshot_with_limit(DEFAULT_SNAPSHOT_BYTES)
     }
 
-    /// The same with another limit of what writers copy to DRAM for it; beyond it the snapshot is
-    /// lost.
+    /// As [`snapshot`](Store::snapshot), with another limit for the values that writers copy to
+    /// DRAM for it; beyond the limit the snapshot is lost.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`snapshot`](Store::snapshot).
     ///
     /// # Examples
     /// ```

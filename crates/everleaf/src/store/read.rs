@@ -200,7 +200,7 @@ impl Store {
     /// Number of keys in the store's own tree and in all named ones, as [`len`](Store::len).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`len`](Store::len).
     ///
     /// # Examples
     /// ```

@@ -415,7 +415,7 @@ impl Store {
     /// As [`delete_range`](Store::delete_range), for the entries that `scan` describes.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`delete_range`](Store::delete_range).
     ///
     /// # Examples
     /// ```

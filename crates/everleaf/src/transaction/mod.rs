@@ -186,7 +186,7 @@ impl Transaction {
     /// As [`TransactionOn::get`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`TransactionOn::get`].
     pub fn get(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
         self.here().get(key)
     }
@@ -194,7 +194,7 @@ impl Transaction {
     /// As [`TransactionOn::contains_key`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`TransactionOn::contains_key`].
     pub fn contains_key(&mut self, key: impl AsKey) -> Result<bool> {
         self.here().contains_key(key)
     }
@@ -202,7 +202,7 @@ impl Transaction {
     /// As [`TransactionOn::range`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`TransactionOn::range`].
     pub fn range(&mut self, range: impl KeyRange) -> Result<Vec<Entry>> {
         self.here().range(range)
     }
@@ -210,7 +210,7 @@ impl Transaction {
     /// As [`TransactionOn::prefix`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`TransactionOn::prefix`].
     pub fn prefix(&mut self, prefix: impl AsRef<[u8]>) -> Result<Vec<Entry>> {
         self.here().prefix(prefix)
     }
@@ -218,7 +218,7 @@ impl Transaction {
     /// As [`TransactionOn::scan`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`TransactionOn::scan`].
     pub fn scan(&mut self, scan: Scan, limit: usize) -> Result<Vec<Entry>> {
         self.here().scan(scan, limit)
     }
@@ -226,7 +226,7 @@ impl Transaction {
     /// As [`TransactionOn::put`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`TransactionOn::put`].
     pub fn put(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<()> {
         self.here().put(key, value)
     }
@@ -234,7 +234,7 @@ impl Transaction {
     /// As [`TransactionOn::put_until`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`TransactionOn::put_until`].
     pub fn put_until(
         &mut self,
         key: impl AsKey,
@@ -247,7 +247,7 @@ impl Transaction {
     /// As [`TransactionOn::put_for`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`TransactionOn::put_for`].
     pub fn put_for(
         &mut self,
         key: impl AsKey,
@@ -260,7 +260,7 @@ impl Transaction {
     /// As [`TransactionOn::put_if_absent`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`TransactionOn::put_if_absent`].
     pub fn put_if_absent(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<bool> {
         self.here().put_if_absent(key, value)
     }
@@ -268,7 +268,7 @@ impl Transaction {
     /// As [`TransactionOn::delete`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`TransactionOn::delete`].
     pub fn delete(&mut self, key: impl AsKey) -> Result<()> {
         self.here().delete(key)
     }
@@ -276,7 +276,7 @@ impl Transaction {
     /// As [`TransactionOn::remove`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`TransactionOn::remove`].
     pub fn remove(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
         self.here().remove(key)
     }

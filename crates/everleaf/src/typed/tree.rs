@@ -18,7 +18,7 @@ macro_rules! typed_reads {
         /// The value of `key`.
         ///
         /// # Errors
-        /// [`Error::WrongType`](crate::Error::WrongType) if what is stored is no `V`; as
+        /// [`Error::WrongType`](crate::Error::WrongType) if the stored value is not a `V`; as
         /// [`Store::get`](crate::Store::get).
         pub fn get(&self, key: impl KeyFor<K>) -> Result<Option<V>> {
             let key = encode::<K>(&key);
@@ -51,7 +51,7 @@ macro_rules! typed_reads {
         /// When the value of `key` expires; see [`Store::expiry`](crate::Store::expiry).
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`Store::expiry`](crate::Store::expiry).
         pub fn expiry(&self, key: impl KeyFor<K>) -> Result<Option<Option<SystemTime>>> {
             self.handle().expiry(encode::<K>(&key).as_ref())
         }
@@ -75,7 +75,7 @@ macro_rules! typed_reads {
         /// Number of keys; see [`Store::len`](crate::Store::len).
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`Store::len`](crate::Store::len).
         pub fn len(&self) -> Result<u64> {
             self.handle().len()
         }
@@ -200,7 +200,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// Changes the value of `key` in place; see [`Store::update`](crate::Store::update).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::update`](crate::Store::update).
     ///
     /// # Examples
     /// ```
@@ -315,7 +315,7 @@ impl<K: OrderedKey, V: StoredValue> BatchOn<'_, K, V> {
     /// As [`Batch::put`](crate::Batch::put).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Batch::put`](crate::Batch::put).
     pub fn put(&mut self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<&mut Self> {
         self.encode_and_add(&key, Kind::Put, &value, None)
     }
@@ -323,7 +323,7 @@ impl<K: OrderedKey, V: StoredValue> BatchOn<'_, K, V> {
     /// As [`Batch::put_until`](crate::Batch::put_until).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Batch::put_until`](crate::Batch::put_until).
     pub fn put_until(
         &mut self,
         key: impl KeyFor<K>,
@@ -336,7 +336,7 @@ impl<K: OrderedKey, V: StoredValue> BatchOn<'_, K, V> {
     /// As [`Batch::put_for`](crate::Batch::put_for).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Batch::put_for`](crate::Batch::put_for).
     pub fn put_for(
         &mut self,
         key: impl KeyFor<K>,
@@ -350,7 +350,7 @@ impl<K: OrderedKey, V: StoredValue> BatchOn<'_, K, V> {
     /// As [`Batch::put_if_absent`](crate::Batch::put_if_absent).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Batch::put_if_absent`](crate::Batch::put_if_absent).
     pub fn put_if_absent(
         &mut self,
         key: impl KeyFor<K>,
@@ -362,7 +362,7 @@ impl<K: OrderedKey, V: StoredValue> BatchOn<'_, K, V> {
     /// As [`Batch::replace`](crate::Batch::replace).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Batch::replace`](crate::Batch::replace).
     pub fn replace(&mut self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<&mut Self> {
         self.encode_and_add(&key, Kind::Update, &value, None)
     }
@@ -370,7 +370,7 @@ impl<K: OrderedKey, V: StoredValue> BatchOn<'_, K, V> {
     /// As [`Batch::delete`](crate::Batch::delete).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Batch::delete`](crate::Batch::delete).
     pub fn delete(&mut self, key: impl KeyFor<K>) -> Result<&mut Self> {
         self.add(encode::<K>(&key).as_ref(), Kind::Delete, &[], None)?;
         Ok(self)
@@ -382,7 +382,8 @@ impl<K: OrderedKey, V: StoredValue> TransactionOn<'_, K, V> {
     /// The value of a key, or nothing; as [`Transaction::get`](crate::Transaction::get).
     ///
     /// # Errors
-    /// [`Error::WrongType`](crate::Error::WrongType) if what is stored is no `V`; as there.
+    /// [`Error::WrongType`](crate::Error::WrongType) if the stored value is not a `V`; those of
+    /// [`Transaction::get`](crate::Transaction::get).
     pub fn get(&mut self, key: impl KeyFor<K>) -> Result<Option<V>> {
         self.find(encode::<K>(&key).as_ref())?.map(decode_value).transpose()
     }
@@ -390,7 +391,7 @@ impl<K: OrderedKey, V: StoredValue> TransactionOn<'_, K, V> {
     /// As [`Transaction::contains_key`](crate::Transaction::contains_key).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Transaction::contains_key`](crate::Transaction::contains_key).
     pub fn contains_key(&mut self, key: impl KeyFor<K>) -> Result<bool> {
         Ok(self.find(encode::<K>(&key).as_ref())?.is_some())
     }
@@ -407,7 +408,7 @@ impl<K: OrderedKey, V: StoredValue> TransactionOn<'_, K, V> {
     /// As [`Transaction::put`](crate::Transaction::put).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Transaction::put`](crate::Transaction::put).
     pub fn put(&mut self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<()> {
         self.set(encode::<K>(&key).as_ref(), Some((&value.encode()?, None)))
     }
@@ -415,7 +416,7 @@ impl<K: OrderedKey, V: StoredValue> TransactionOn<'_, K, V> {
     /// As [`Transaction::put_for`](crate::Transaction::put_for).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Transaction::put_for`](crate::Transaction::put_for).
     pub fn put_for(
         &mut self,
         key: impl KeyFor<K>,
@@ -429,7 +430,7 @@ impl<K: OrderedKey, V: StoredValue> TransactionOn<'_, K, V> {
     /// As [`Transaction::put_if_absent`](crate::Transaction::put_if_absent).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Transaction::put_if_absent`](crate::Transaction::put_if_absent).
     pub fn put_if_absent(&mut self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<bool> {
         let key = encode::<K>(&key);
         let absent = self.find(key.as_ref())?.is_none();
@@ -442,7 +443,7 @@ impl<K: OrderedKey, V: StoredValue> TransactionOn<'_, K, V> {
     /// As [`Transaction::delete`](crate::Transaction::delete).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Transaction::delete`](crate::Transaction::delete).
     pub fn delete(&mut self, key: impl KeyFor<K>) -> Result<()> {
         self.set(encode::<K>(&key).as_ref(), None)
     }
