@@ -36,7 +36,7 @@ pub trait Media: Send + Sync + 'static {
     /// across an access: the thread that waits says so by [`relax`](Media::relax).
     const SCHEDULED: bool = false;
 
-    /// Whether a fence only orders here, so that who promises durability must wait for it
+    /// Whether a fence only orders here, so that a caller that promises durability must wait for it
     /// ([`wait_durable`](Media::wait_durable)). Elsewhere what was fenced is durable.
     const DURABLE_LATER: bool = false;
 

@@ -17,9 +17,9 @@ use crate::{AsKey, Error, Key, OwnedKey, Result, Tree};
 /// trees of a store.
 ///
 /// The writes count in their order: a later one sees what an earlier one did, and only the last
-/// state of each key is ever stored. Who reads a key of the batch meanwhile sees all of the batch
-/// or nothing of it, and an iterator takes each of its steps (some hundred entries) before the
-/// batch or after it.
+/// state of each key is ever stored. A reader of a key of the batch sees all of the batch or
+/// nothing of it, and an iterator takes each of its steps (some hundred entries) before the batch
+/// or after it.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

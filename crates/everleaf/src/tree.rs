@@ -96,8 +96,8 @@ impl<K, V> Tree<K, V> {
         Batch::new(self.handle.clone())
     }
 
-    /// Removes every entry; how many there were. As [`delete_range`](Tree::delete_range): a crash
-    /// on the way leaves the rest.
+    /// Removes every entry. Returns how many there were. As [`delete_range`](Tree::delete_range): a
+    /// crash on the way leaves the rest.
     ///
     /// # Errors
     /// As [`delete`](Tree::delete).
@@ -135,7 +135,7 @@ impl Tree {
         self.handle.put(key.as_key(), value.as_ref(), Some(to_ms(expires)))
     }
 
-    /// As [`put`](Tree::put), for so long from now on. See
+    /// As [`put`](Tree::put), for this long from now on. See
     /// [`Store::put_for`](crate::Store::put_for).
     ///
     /// # Errors
@@ -150,7 +150,7 @@ impl Tree {
         self.handle.put(key.as_key(), value.as_ref(), Some(expires_ms))
     }
 
-    /// As [`put`](Tree::put), and gives the value that was replaced. See
+    /// As [`put`](Tree::put), and returns the value that was replaced. See
     /// [`Store::insert`](crate::Store::insert).
     ///
     /// # Errors
@@ -203,7 +203,7 @@ impl Tree {
         self.handle.update(key.as_key(), &mut |old| Ok(change(old).map(N::into)))
     }
 
-    /// Removes `key` and gives its value. See [`Store::remove`](crate::Store::remove).
+    /// Removes `key` and returns its value. See [`Store::remove`](crate::Store::remove).
     ///
     /// # Errors
     /// Those of [`Store::remove`](crate::Store::remove).
@@ -261,7 +261,7 @@ impl Tree {
         self.handle.retain(&mut |key, value| Ok(keep(key, value)))
     }
 
-    /// Removes every entry whose key lies in a range; how many there were. See
+    /// Removes every entry whose key lies in a range. Returns how many there were. See
     /// [`Store::delete_range`](crate::Store::delete_range).
     ///
     /// # Errors
@@ -270,7 +270,7 @@ impl Tree {
         self.delete_in(Scan::of(range))
     }
 
-    /// Removes every entry that `scan` describes; how many there were.
+    /// Removes every entry that `scan` describes. Returns how many there were.
     ///
     /// # Errors
     /// As [`delete_range`](Tree::delete_range).

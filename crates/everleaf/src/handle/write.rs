@@ -49,7 +49,7 @@ impl Handle {
         Ok(self.write(key, condition, Some(NewValue { value, expires_ms: None }))?.done)
     }
 
-    /// Stores a value, or removes the key, and gives the value that was there.
+    /// Stores a value, or removes the key, and returns the value that was there.
     pub(crate) fn exchange(&self, key: Key<'_>, new: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
         let mut old = None;
         let condition = &mut |value: Option<&[u8]>| {

@@ -258,7 +258,8 @@ impl Store {
 
     /// Does [`remove_expired`](Store::remove_expired) again and again on a thread of its own, with
     /// a pause after each time, until the store is closed or this is called with another pause.
-    /// None: no more. It does not wait for what is not known yet, but comes back soon.
+    /// With `None` the thread ends. While not all expiries are known yet, it sweeps those that are,
+    /// and again soon.
     ///
     /// # Errors
     /// [`Error::ReadOnly`].

@@ -62,7 +62,7 @@ impl Store {
         self.default_tree().put_until(key, value, expires)
     }
 
-    /// As [`put_until`](Store::put_until), for so long from now on.
+    /// As [`put_until`](Store::put_until), for this long from now on.
     ///
     /// # Errors
     /// As [`put`](Store::put).
@@ -89,7 +89,7 @@ impl Store {
         self.default_tree().put_for(key, value, life)
     }
 
-    /// As [`put`](Store::put), and gives a copy of the value that was replaced.
+    /// As [`put`](Store::put), and returns a copy of the value that was replaced.
     ///
     /// # Errors
     /// As [`put`](Store::put).
@@ -174,12 +174,12 @@ impl Store {
         self.default_tree().compare_and_swap(key, expected, new)
     }
 
-    /// Changes the value of `key` in place: `change` is given the value, none where the key is
-    /// absent, and gives the new one, none to remove the key. Returns what it gave. The new value
-    /// does not expire.
+    /// Changes the value of `key` in place: `change` is given the value, or none if the key is
+    /// absent, and returns the new one, or none to remove the key. Returns the result of `change`.
+    /// The new value does not expire.
     ///
-    /// No other write comes in between: where one did, `change` runs again, with what is there
-    /// then. It holds no lock, so it may call the store.
+    /// No other write comes in between: if one did, `change` runs again with the value that is then
+    /// there. It holds no lock, so it may call the store.
     ///
     /// # Errors
     /// As [`put`](Store::put).
@@ -206,7 +206,7 @@ impl Store {
         self.default_tree().update(key, change)
     }
 
-    /// Removes `key` and gives its value.
+    /// Removes `key` and returns its value.
     ///
     /// # Errors
     /// As [`delete`](Store::delete).
@@ -391,10 +391,10 @@ impl Store {
         self.default_tree().retain(keep)
     }
 
-    /// Removes every entry whose key lies in a range; how many there were. It goes from the least
-    /// key to the greatest, up to 128 entries at a time, each time all or none (one at a time where
-    /// the pool is too full for the log of a batch): a crash leaves the rest. Entries that others
-    /// add meanwhile stay or go.
+    /// Removes every entry whose key lies in a range. Returns how many there were. It goes from the
+    /// least key to the greatest, up to 128 entries at a time, each time all or none (one at a time
+    /// where the pool is too full for the log of a batch): a crash leaves the rest. Entries that
+    /// others add meanwhile stay or go.
     ///
     /// # Errors
     /// As [`delete`](Store::delete).
@@ -432,8 +432,8 @@ impl Store {
         self.default_tree().delete_in(scan)
     }
 
-    /// Removes every entry of the store's own tree, and of no other; how many there were. As
-    /// [`delete_range`](Store::delete_range): a crash on the way leaves the rest.
+    /// Removes every entry of the store's own tree, and of no other. Returns how many there were.
+    /// As [`delete_range`](Store::delete_range): a crash on the way leaves the rest.
     ///
     /// # Errors
     /// As [`delete`](Store::delete).

@@ -478,7 +478,7 @@ impl TransactionOn<'_> {
         self.set(key.as_key(), None)
     }
 
-    /// Removes a key and gives its value.
+    /// Removes a key and returns its value.
     ///
     /// # Errors
     /// As [`get`](Self::get).

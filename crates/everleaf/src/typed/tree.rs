@@ -140,7 +140,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         self.handle().put(encode::<K>(&key).as_ref(), &value.encode()?, Some(to_ms(expires)))
     }
 
-    /// As [`put`](Tree::put), for so long from now on.
+    /// As [`put`](Tree::put), for this long from now on.
     ///
     /// # Errors
     /// As [`Store::put_for`](crate::Store::put_for).
@@ -154,7 +154,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         self.handle().put(encode::<K>(&key).as_ref(), &value.encode()?, Some(expires_ms))
     }
 
-    /// As [`put`](Tree::put), and gives the value that was replaced.
+    /// As [`put`](Tree::put), and returns the value that was replaced.
     ///
     /// # Errors
     /// As [`Store::insert`](crate::Store::insert). Where what was replaced is no `V`, the new value
@@ -225,7 +225,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         Ok(made)
     }
 
-    /// Removes `key` and gives its value.
+    /// Removes `key` and returns its value.
     ///
     /// # Errors
     /// As [`Store::remove`](crate::Store::remove). What is no `V` is removed all the same.
@@ -281,7 +281,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         self.handle().retain(&mut |key, value| Ok(keep(decode_key(key)?, decode_value(value)?)))
     }
 
-    /// Removes every entry whose key lies in a range; how many there were.
+    /// Removes every entry whose key lies in a range. Returns how many there were.
     ///
     /// # Errors
     /// As [`Store::delete_range`](crate::Store::delete_range).
