@@ -1,6 +1,6 @@
-//! A server for memcached and Redis clients on an [Everleaf](everleaf) store: what it has
-//! acknowledged is there after the process was killed, and on persistent memory after a power
-//! failure, and it is back in milliseconds.
+//! A server for memcached and Redis clients on an [Everleaf](everleaf) store. What it has
+//! acknowledged survives the death of the process, and on persistent memory and on a disk a power
+//! failure.
 //!
 //! ```
 //! use std::io::{Read, Write};
