@@ -72,17 +72,18 @@ fn compared(rows: &[Comparison], compare: &CompareOptions) -> (Vec<Table>, Panel
         by_engine_and(rows, &format!("Times the speed of {first}{half}"), key, ratio),
     ];
     let mut shown: Vec<&String> = compare.engines[1..].iter().collect();
-    let mean = |engine: &String| verdict::overall(rows, engine);
+    let mean = |engine: &String| verdict::overall(rows, engine).unwrap_or(0.0);
     shown.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
     shown.truncate(MOST_SHOWN);
     let mut series = Vec::new();
     for engine in shown {
         let of_engine = rows.iter().filter(|row| row.engine == *engine).enumerate();
+        let of_engine = of_engine.filter(|(_, row)| verdict::is_ratio(row.ratio));
         of_engine.for_each(|(i, row)| add_point(&mut series, engine, [i as f64, row.ratio]));
     }
     let panel = Panel {
         title: format!("times the speed of {first}"),
-        x_label: String::new(),
+        x_label: "phase".into(),
         y_label: "times as fast".into(),
         places: Some(compare.micro.phases.iter().map(Phase::to_string).collect()),
         logarithmic: [false, false],
@@ -174,7 +175,9 @@ pub fn by_size(run: &mut Run<'_, '_>) -> Outcome {
     for keys in sizes {
         let compare = of_size(run.options, keys);
         let rows = run_compare_with_progress(&compare, &mut |at| run.steps.pass_on(at))?;
-        for row in rows.iter().filter(|row| row.engine != compare.engines[0]) {
+        let shown =
+            |row: &&Comparison| row.engine != compare.engines[0] && verdict::is_ratio(row.ratio);
+        for row in rows.iter().filter(shown) {
             let name = format!("{} {}", row.engine, row.phase);
             add_point(&mut series, &name, [keys as f64, row.ratio]);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::verdict::{left_out, of_papers, seen, sentence};
 use super::{Group, ReportOptions, Section, Table};
 use crate::BenchError;
-use crate::figure::{Claim, HAS_PLOTS, Panel, panel_svg};
+use crate::figure::{Claim, HAS_PLOTS, Panel, number, panel_svg};
 
 /// Everything that the page looks like. Nothing is fetched from anywhere.
 const STYLE: &str = "
@@ -67,6 +67,8 @@ nav a { display: inline-block; margin: 0 14px 0 0; }
 
 /// Rows of a table that is shown at once.
 const SHORT: usize = 26;
+/// The figure whose values its paper does not print: they are derived from the algorithm.
+const DERIVED: &str = "incll-7";
 /// Letters of a cell that is not wrapped.
 const LINE: usize = 24;
 
@@ -112,14 +114,12 @@ pub fn page(
     let fact = |(name, value): &(&str, String)| {
         format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(value))
     };
-    let quick = if options.quick {
-        "Small sizes and one round: good for a look, not for a comparison."
-    } else {
-        ""
-    };
-    let groups = Group::ALL.map(|group| of_group(group, sections));
-    let groups = groups.into_iter().collect::<Result<String, BenchError>>()?;
-    let link = |group: Group| format!("<a href=\"#{group:?}\">{}</a>\n", group.title());
+    let mut groups = Group::ALL.to_vec();
+    groups.retain(|group| sections.iter().any(|section| section.is_shown_in(*group)));
+    let link = |group: &Group| format!("<a href=\"#{group:?}\">{}</a>\n", group.title());
+    let links: String = groups.iter().map(link).collect();
+    let groups = groups.into_iter().map(|group| of_group(group, sections));
+    let groups = groups.collect::<Result<String, BenchError>>()?;
     let facts = format!(
         "<dl>\n{}<dt>measured within</dt><dd>{} s</dd>\n</dl>\n",
         facts.iter().map(fact).collect::<String>(),
@@ -133,19 +133,19 @@ pub fn page(
          <header class=\"card\">\n{}<pre><code>{}</code></pre>\n\
          <nav>\n{}<a href=\"#left-out\">Left out</a>\n<a href=\"#machine\">The machine</a>\n\
          </nav>\n</header>\n{groups}{}{}</main>\n</body>\n</html>\n",
-        first(sections, quick),
+        first(sections, options.quick),
         escaped(&options.command()),
-        Group::ALL.map(link).concat(),
+        links,
         of_left_out(sections),
         folded(" open class=\"card\" id=\"machine\"", "<h2>The machine</h2>", &facts)
     ))
 }
 
 /// What everybody wants to know: what is best for what.
-fn first(sections: &[Section], quick: &str) -> String {
+fn first(sections: &[Section], quick: bool) -> String {
     let sentences = sections.iter().flat_map(|section| &section.sentences);
     let mut html: String = sentences.map(|text| paragraph(text)).collect();
-    let heading = ["use", "best engine", "is", "beside", "measured with"].map(str::to_owned);
+    let heading = ["use", "best engine", "ratio", "beside", "measured with"].map(str::to_owned);
     let mut rows = vec![heading.to_vec()];
     rows.extend(
         sections.iter().flat_map(|section| &section.uses).map(|of| {
@@ -157,20 +157,19 @@ fn first(sections: &[Section], quick: &str) -> String {
         let table = of_table("verdict", &Table { caption, rows });
         html += &format!("<div id=\"verdict\">{table}</div>");
     }
-    if !quick.is_empty() {
-        html += &paragraph(quick);
+    if quick {
+        html += &paragraph("Small sizes and one round: ratios may be far off");
     }
     html
 }
 
 fn of_group(group: Group, sections: &[Section]) -> Result<String, BenchError> {
-    let within = || sections.iter().filter(move |section| section.group == group);
-    if within().next().is_none() {
-        return Ok(String::new());
-    }
-    let claims = within().flat_map(|section| &section.claims);
-    let mut html = of_papers(claims).map_or(String::new(), |told| paragraph(&told));
-    for section in within().filter(|section| section.shows_something()) {
+    let printed = sections
+        .iter()
+        .filter(|section| section.group == group && section.slug() != DERIVED)
+        .flat_map(|section| &section.claims);
+    let mut html = of_papers(printed).map_or(String::new(), |told| paragraph(&told));
+    for section in sections.iter().filter(|section| section.is_shown_in(group)) {
         html += &of_section(section)?;
     }
     let open = if group.is_open() { " open" } else { "" };
@@ -179,10 +178,10 @@ fn of_group(group: Group, sections: &[Section]) -> Result<String, BenchError> {
 }
 
 impl Section {
-    fn shows_something(&self) -> bool {
-        !self.tables.is_empty()
-            || !self.panels.is_empty()
-            || self.claims.iter().any(|claim| claim.ours.is_some())
+    /// Whether it is of the group, and shows something.
+    fn is_shown_in(&self, group: Group) -> bool {
+        let measured = self.claims.iter().any(|claim| claim.ours.is_some());
+        self.group == group && (measured || !self.tables.is_empty() || !self.panels.is_empty())
     }
 
     /// A name of files.
@@ -221,7 +220,8 @@ fn of_panel(name: &str, panel: &Panel) -> Result<String, BenchError> {
     let seen = format!("<figcaption>{}</figcaption>", escaped(&seen(panel)));
     Ok(if HAS_PLOTS {
         let values = folded("", "Values", &table);
-        format!("<figure>{}{seen}{values}</figure>\n", scalable(&panel_svg(panel)?))
+        let svg = scalable(&panel_svg(panel)?, &panel.title);
+        format!("<figure>{svg}{seen}{values}</figure>\n")
     } else {
         format!("<figure>{table}{seen}</figure>\n")
     })
@@ -229,8 +229,12 @@ fn of_panel(name: &str, panel: &Panel) -> Result<String, BenchError> {
 
 /// What the paper prints beside what was measured, and what it prints besides.
 fn of_claims(section: &Section) -> String {
+    let [says, value, numbers] = match section.slug() == DERIVED {
+        true => ["what the algorithm comes to", "by the algorithm", "The algorithm's numbers"],
+        false => ["what the paper says", "paper", "The paper's numbers"],
+    };
     let table = |caption: &str, claims: Vec<&Claim>| {
-        let heading = ["what the paper says", "paper", "here"].map(str::to_owned).to_vec();
+        let heading = [says, value, "here"].map(str::to_owned).to_vec();
         let row =
             |claim: &Claim| vec![sentence(&claim.what), claim.paper_text(), claim.ours_text()];
         let rows = std::iter::once(heading).chain(claims.into_iter().map(row)).collect();
@@ -240,11 +244,10 @@ fn of_claims(section: &Section) -> String {
         section.claims.iter().partition(|claim| claim.ours.is_some());
     let mut html = String::new();
     if !measured.is_empty() {
-        html += &table("The paper's numbers, and those of this run", measured);
+        html += &table(&format!("{numbers}, and those of this run"), measured);
     }
     if !missing.is_empty() {
-        let heading =
-            format!("Numbers of the paper that this run has nothing for: {}", missing.len());
+        let heading = format!("{numbers} that this run has nothing for: {}", missing.len());
         html += &folded("", &heading, &table("Not measured here", missing));
     }
     html
@@ -270,8 +273,11 @@ fn of_left_out(sections: &[Section]) -> String {
 /// A table, with its values for download.
 fn of_table(name: &str, table: &Table) -> String {
     let (heading, rows) = table.rows.split_first().expect("a table has a heading");
-    let heading: String =
-        heading.iter().map(|cell| format!("<th scope=\"col\">{}</th>", escaped(cell))).collect();
+    let column = |name: &String| match name.as_str() {
+        "" => "<td></td>".to_owned(),
+        name => format!("<th scope=\"col\">{}</th>", escaped(name)),
+    };
+    let heading: String = heading.iter().map(column).collect();
     let cell = |(i, cell): (usize, &String)| match i {
         0 => format!("<th scope=\"row\">{}</th>", escaped(cell)),
         _ if cell.len() > LINE => format!("<td class=\"words\">{}</td>", escaped(cell)),
@@ -298,7 +304,7 @@ fn of_table(name: &str, table: &Table) -> String {
 fn csv(rows: &[Vec<String>]) -> String {
     let cell = |cell: &String| {
         let digits = cell.replace(',', "");
-        if digits.parse::<f64>().is_ok() {
+        if digits.parse().is_ok_and(|value| number(value) == *cell) {
             digits
         } else if cell.contains([',', '"', '\n']) {
             format!("\"{}\"", cell.replace('"', "\"\""))
@@ -318,12 +324,13 @@ fn in_address(text: &str) -> String {
     text.bytes().map(byte).collect()
 }
 
-/// A drawing whose size is that of its place: without the width and height that it was drawn with.
-fn scalable(svg: &str) -> String {
+/// A drawing whose size is that of its place, without the width and height that it was drawn with,
+/// and its name.
+fn scalable(svg: &str, name: &str) -> String {
     let (head, rest) = svg.split_once('>').unwrap_or((svg, ""));
     let kept = |word: &&str| !word.starts_with("width=") && !word.starts_with("height=");
     let head: Vec<&str> = head.split(' ').filter(kept).collect();
-    format!("{}>{rest}", head.join(" "))
+    format!("{} role=\"img\" aria-label=\"{}\">{rest}", head.join(" "), escaped(name))
 }
 
 #[cfg(test)]
@@ -384,9 +391,12 @@ mod tests {
             "<p>First of all.</p>",
             "<li>A &lt; B, x: why.</li>",
             "prefers-color-scheme: dark",
+            "<p>Small sizes and one round: ratios may be far off.</p>",
+            "<a href=\"#Engines\">",
         ] {
             assert!(page.contains(words), "{words} is not in {page}");
         }
+        assert!(!page.contains("#Stores"), "a link leads to nothing");
         assert!(
             page.contains("fast &lt;one&gt;")
                 && page.contains("everleaf-lab bench report --quick --keys 1000")
@@ -405,5 +415,30 @@ mod tests {
         let svg = &page[page.find("<svg").unwrap()..];
         let head = &svg[..svg.find('>').unwrap()];
         assert!(head.contains("viewBox=\"0 0 480 320\"") && !head.contains("width="), "{head}");
+        assert!(head.ends_with("role=\"img\" aria-label=\"a plot\""), "{head}");
+    }
+
+    #[test]
+    fn csv_has_numbers_without_groups_and_quotes_other_commas() {
+        let row = ["1,234,567", "-7,000", "1,2", "0.50", "nan", "i,nf", "a \"b\""];
+        assert_eq!(
+            csv(&[row.map(str::to_owned).to_vec()]),
+            "1234567,-7000,\"1,2\",0.50,nan,\"i,nf\",\"a \"\"b\"\"\"\n"
+        );
+    }
+
+    #[test]
+    fn derived_numbers_are_not_a_papers() {
+        let section = |name: &str| Section {
+            group: Group::Papers,
+            title: format!("{name}: a title"),
+            claims: vec![Claim { what: "x".into(), paper: 2.0, paper_to: None, ours: Some(2.0) }],
+            ..Section::default()
+        };
+        let page = of_group(Group::Papers, &[section("incll-6"), section("incll-7")]).unwrap();
+        assert!(page.contains("<p>Rows that stand beside a number of a paper: 1;"), "{page}");
+        for heading in ["paper", "by the algorithm"] {
+            assert_eq!(page.matches(&format!("<th scope=\"col\">{heading}</th>")).count(), 1);
+        }
     }
 }

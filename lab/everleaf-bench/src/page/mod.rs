@@ -52,23 +52,15 @@ pub(crate) struct Scale {
 
 impl ReportOptions {
     fn scale(&self) -> Scale {
-        let index_keys = self.keys.unwrap_or(if self.quick { 100_000 } else { 1_000_000 });
+        let (keys, figures, rounds) = if self.quick { (100_000, 5, 1) } else { (1_000_000, 8, 3) };
+        let index_keys = self.keys.unwrap_or(keys);
         let part = |of: u64| (index_keys / of).max(100);
-        match self.quick {
-            true => Scale {
-                index_keys,
-                store_keys: part(4),
-                ycsb_keys: part(10),
-                figure_keys: part(5),
-                rounds: 1,
-            },
-            false => Scale {
-                index_keys,
-                store_keys: part(4),
-                ycsb_keys: part(10),
-                figure_keys: part(8),
-                rounds: 3,
-            },
+        Scale {
+            index_keys,
+            store_keys: part(4),
+            ycsb_keys: part(10),
+            figure_keys: part(figures),
+            rounds,
         }
     }
 

@@ -67,7 +67,9 @@ pub fn stores(run: &mut Run<'_, '_>) -> Outcome {
         format!("{what} {} as {other}", of.ratio)
     });
     let told = told.collect::<Vec<_>>().join(", ");
-    section.sentences.push(format!("A store of byte strings (store): {told}"));
+    if !told.is_empty() {
+        section.sentences.push(format!("A store of byte strings (store): {told}"));
+    }
     Ok(section)
 }
 
@@ -161,8 +163,8 @@ fn ycsb_bars(reports: &[YcsbReport]) -> Panel {
         Workload::ALL.iter().position(|w| w.name() == report.workload).unwrap_or(0) as f64
     };
     Panel {
-        title: "throughput by workload".into(),
-        x_label: String::new(),
+        title: "throughput".into(),
+        x_label: "workload".into(),
         y_label: "operations/s".into(),
         places: Some(Workload::ALL.iter().map(|workload| workload.name().to_uppercase()).collect()),
         logarithmic: [false, false],

@@ -42,6 +42,11 @@ fn fastest(rows: &[Comparison], phase: Phase) -> Option<[&Comparison; 2]> {
     Some([most(&|row| is_ours(&row.engine))?, other])
 }
 
+/// Whether it is a ratio of two speeds that were measured.
+pub fn is_ratio(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
 /// Whether its writes are durable at the ends of epochs only.
 fn by_epochs(engine: &str) -> bool {
     engine.parse().is_ok_and(Subject::has_epochs)
@@ -50,13 +55,17 @@ fn by_epochs(engine: &str) -> bool {
 /// The engines that are best for some phases, and the size they were measured with.
 pub fn uses(rows: &[Comparison], phases: &[(Phase, &str)], at: &str) -> Vec<Use> {
     let rate = |row: &Comparison| {
-        let durable = if by_epochs(&row.engine) { " (durable by epochs)" } else { "" };
+        let durable = match row.durability.as_str() {
+            "none" => " (keeps nothing)",
+            _ if by_epochs(&row.engine) => " (durable by epochs)",
+            _ => "",
+        };
         format!("{}{durable}: {}/s", row.engine, number(row.median_ops_per_second))
     };
     let of_phase = |(phase, what): &(Phase, &str)| {
         let [ours, other] = fastest(rows, *phase)?;
         let times = ours.median_ops_per_second / other.median_ops_per_second;
-        Some(Use {
+        is_ratio(times).then(|| Use {
             what: (*what).into(),
             ours: rate(ours),
             other: rate(other),
@@ -67,12 +76,14 @@ pub fn uses(rows: &[Comparison], phases: &[(Phase, &str)], at: &str) -> Vec<Use>
     phases.iter().filter_map(of_phase).collect()
 }
 
-/// The geometric mean of an engine's ratios to the first, of single operations.
-pub fn overall(rows: &[Comparison], engine: &str) -> f64 {
+/// The geometric mean of an engine's ratios to the first, of single operations, if there are any.
+pub fn overall(rows: &[Comparison], engine: &str) -> Option<f64> {
     let of_words = [Phase::Insert, Phase::Find, Phase::Update, Phase::Delete];
     let rows = rows.iter().filter(|row| row.engine == engine && of_words.contains(&row.phase));
-    let logarithms: Vec<f64> = rows.map(|row| row.ratio.ln()).collect();
-    (logarithms.iter().sum::<f64>() / logarithms.len().max(1) as f64).exp()
+    let ratios = rows.map(|row| row.ratio).filter(|ratio| is_ratio(*ratio));
+    let logarithms: Vec<f64> = ratios.map(f64::ln).collect();
+    let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;
+    (!logarithms.is_empty()).then(|| mean.exp())
 }
 
 /// The engine that is best overall beside the first, `other`; two, if writes of the best are
@@ -80,7 +91,7 @@ pub fn overall(rows: &[Comparison], engine: &str) -> f64 {
 pub fn best(rows: &[Comparison], other: &str) -> Option<String> {
     let most = |keep: &dyn Fn(&str) -> bool| {
         let names = rows.iter().map(|row| row.engine.as_str()).filter(|name| keep(name));
-        let means = names.map(|engine| (engine, overall(rows, engine)));
+        let means = names.filter_map(|engine| Some((engine, overall(rows, engine)?)));
         means.max_by(|a, b| a.1.total_cmp(&b.1))
     };
     let (strict, strict_mean) = most(&|name| is_ours(name) && !by_epochs(name))?;
@@ -106,19 +117,21 @@ pub fn by_size(engine: &str, all: &[Series]) -> Option<String> {
     let curve = |phase: Phase| all.iter().find(|of| of.name == format!("{engine} {phase}"));
     let finds = &curve(Phase::Find)?.points;
     let [[least, low], [most, high]] = [*finds.first()?, *finds.last()?];
-    let why = if low < high { ", since small sets lie in the processor's caches" } else { "" };
     let ahead = |(phase, what): (Phase, &str)| {
         let points = &curve(phase)?.points;
-        let ends_ahead = points.last().is_some_and(|last| last[1] >= 1.0);
+        let is_ahead = |at: &[f64; 2]| at[1] >= 1.0;
         Some(match turn(points) {
             Some(keys) => format!("{what} from about {} keys on", about(keys)),
-            None if ends_ahead => format!("{what} at every size"),
+            None if points.iter().all(is_ahead) => format!("{what} at every size"),
+            None if points.iter().any(is_ahead) => {
+                format!("{what} at some sizes, not at {}", number(most))
+            }
             None => format!("{what} at no size up to {}", number(most)),
         })
     };
     let named = [(Phase::Insert, "new keys"), (Phase::Find, "lookups"), (Phase::Scan, "scans")];
     Some(format!(
-        "Ratios change with the size{why}: beside BTreeMap, {engine} does {} times the lookups \
+        "Ratios change with the size: beside BTreeMap, {engine} does {} times the lookups \
         with {} keys and {} times with {}. It is ahead in {}",
         number(low),
         number(least),
@@ -137,45 +150,24 @@ fn at_place(panel: &Panel, place: f64) -> Vec<(f64, &str)> {
     all
 }
 
-/// What there is to see in a plot: the highest bars, or both ends of the curves where most of them
-/// end.
+/// What there is to see in a plot: the highest bars, or the highest curve where most of them end.
 pub fn seen(panel: &Panel) -> String {
     let measured = panel.series.iter().filter(|series| !series.from_paper);
     let mut places: Vec<f64> = measured.flat_map(|of| &of.points).map(|at| at[0]).collect();
     places.sort_by(f64::total_cmp);
     places.dedup();
-    let told = match &panel.places {
-        Some(names) => {
-            let bar = |place: &f64| {
-                let [(low, lowest), (high, highest)] = ends(panel, *place)?;
-                let times = match low > 0.0 && lowest != highest {
-                    true => format!(", {} times {lowest}", number(high / low)),
-                    false => String::new(),
-                };
-                Some(format!("{} {highest} ({}{times})", names.get(*place as usize)?, number(high)))
-            };
-            let all = places.iter().filter_map(bar).collect::<Vec<_>>().join("; ");
-            format!("Highest: {all}.")
-        }
-        None => {
-            let compared = places.iter().rev().find(|at| at_place(panel, **at).len() > 1);
-            let place = compared.or(places.last());
-            let told = place.and_then(|place| Some((place, ends(panel, *place)?)));
-            told.map_or_else(String::new, |(place, [(low, lowest), (high, highest)])| {
-                let at = format!("At {} {}", panel.x_label, number(*place));
-                match lowest == highest {
-                    true => format!("{at}: {lowest} {}.", number(low)),
-                    false if low > 0.0 => format!(
-                        "{at}: lowest {lowest} ({}), highest {highest} ({}), {} times as much.",
-                        number(low),
-                        number(high),
-                        number(high / low)
-                    ),
-                    false => format!("{at}: {highest} is highest ({}).", number(high)),
-                }
-            })
-        }
+    if panel.places.is_none() {
+        let compared = places.iter().rfind(|at| at_place(panel, **at).len() > 1);
+        places = compared.or(places.last()).copied().into_iter().collect();
+    }
+    let told = |place: &f64| {
+        let name = match &panel.places {
+            Some(names) => names.get(*place as usize)?.clone(),
+            None => format!("at {} {}", panel.x_label, number(*place)),
+        };
+        Some(format!("{name}: {}", highest(&at_place(panel, *place))?))
     };
+    let told = sentence(&places.iter().filter_map(told).collect::<Vec<_>>().join("; "));
     let paper = match panel.series.iter().any(|series| series.from_paper) {
         true if panel.places.is_some() => " Hollow bars are the paper's.",
         true => " Lines without points are the paper's.",
@@ -184,10 +176,18 @@ pub fn seen(panel: &Panel) -> String {
     (told + paper).trim_start().to_owned()
 }
 
-/// The least and the greatest value at a place.
-fn ends(panel: &Panel, place: f64) -> Option<[(f64, &str); 2]> {
-    let all = at_place(panel, place);
-    Some([*all.first()?, *all.last()?])
+/// The highest of values, of which the least is the first, and how far it is above that.
+fn highest(all: &[(f64, &str)]) -> Option<String> {
+    let [(low, lowest), (high, highest)] = [*all.first()?, *all.last()?];
+    let [least, most] = [low, high].map(number);
+    Some(match all.len() {
+        1 => format!("{highest} {most}"),
+        _ if least == most => format!("all the same ({most})"),
+        _ if low > 0.0 => {
+            format!("highest {highest} ({most}), {} times {lowest} ({least})", number(high / low))
+        }
+        _ => format!("highest {highest} ({most}), lowest {lowest} ({least})"),
+    })
 }
 
 /// How near to its paper a value is; 1 is within what the paper prints.
@@ -206,8 +206,8 @@ pub fn of_papers<'c>(claims: impl Iterator<Item = &'c Claim>) -> Option<String> 
     let close = measured.iter().filter(|factor| **factor <= CLOSE).count();
     (!distances.is_empty()).then(|| {
         format!(
-            "Printed by the papers: {}; measured here: {}; of these within a factor of {CLOSE}: \
-            {close}.",
+            "Rows that stand beside a number of a paper: {}; measured here: {}; of these within a \
+            factor of {CLOSE}: {close}.",
             distances.len(),
             measured.len()
         )
@@ -261,6 +261,7 @@ pub fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contention::Contention;
     use crate::figure::LeftOut;
 
     #[test]
@@ -270,6 +271,74 @@ mod tests {
         assert_eq!(turn(&[[1e3, 0.5], [1e4, 2.0], [1e5, 0.9]]), None);
         assert_eq!((turn(&[[1e3, 1.5], [1e4, 2.0]]), turn(&[])), (None, None));
         assert_eq!(about(187_654.0), "190,000");
+    }
+
+    #[test]
+    fn a_curve_that_ends_below_one_says_whether_it_was_above() {
+        let told = |ratios: [f64; 3]| {
+            let points = [1e3, 1e4, 1e5].into_iter().zip(ratios).map(|(keys, of)| [keys, of]);
+            let name = format!("fptree {}", Phase::Find);
+            let curve = Series { name, from_paper: false, points: points.collect() };
+            by_size("fptree", &[curve]).unwrap()
+        };
+        for (ratios, ahead) in [
+            ([2.0, 1.5, 0.9], "lookups at some sizes, not at 100,000"),
+            ([0.5, 2.0, 0.9], "lookups at some sizes, not at 100,000"),
+            ([0.5, 0.8, 0.9], "lookups at no size up to 100,000"),
+            ([2.0, 1.5, 1.0], "lookups at every size"),
+            ([2.0, 0.1, 10.0], "lookups from about 32,000 keys on"),
+        ] {
+            let told = told(ratios);
+            assert!(told.ends_with(&format!("It is ahead in {ahead}")), "{ratios:?}: {told}");
+        }
+    }
+
+    fn row(engine: &str, durability: &str, rate: f64, ratio: f64) -> Comparison {
+        Comparison {
+            engine: engine.into(),
+            phase: Phase::Find,
+            keys: 1,
+            threads: 1,
+            rounds: 1,
+            turns: 1,
+            median_ops_per_second: rate,
+            min_ops_per_second: rate,
+            max_ops_per_second: rate,
+            ratio,
+            ratio_min: ratio,
+            ratio_q1: ratio,
+            ratio_q3: ratio,
+            ratio_max: ratio,
+            ratio_to_find: None,
+            ratio_to_find_min: None,
+            ratio_to_find_max: None,
+            value_bytes: 8,
+            durability: durability.into(),
+            contention: Contention::default(),
+            nodes_logged: None,
+            log: None,
+        }
+    }
+
+    #[test]
+    fn ratios_that_were_not_measured_are_left_out() {
+        let rows = [
+            row("btreemap", "none", 10.0, 1.0),
+            row("nvtree", "power-fail", 40.0, f64::NAN),
+            row("fptree", "power-fail", 20.0, 2.0),
+        ];
+        assert_eq!(overall(&rows, "fptree"), Some(2.0));
+        assert_eq!((overall(&rows, "nvtree"), overall(&[], "fptree")), (None, None));
+        assert_eq!(best(&rows, "x").unwrap(), "fptree is best, with 2 times the speed of x");
+        assert_eq!((best(&rows[..2], "x"), best(&[], "x")), (None, None));
+        let other = "btreemap (keeps nothing): 10/s";
+        let named = [(Phase::Find, "lookups")];
+        let of = |rows: &[Comparison]| {
+            uses(rows, &named, "").into_iter().map(|of| (of.ratio, of.other)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&rows), [("4 times as fast".to_owned(), other.to_owned())]);
+        let nothing = [row("btreemap", "none", 0.0, 1.0), rows[1].clone()];
+        assert_eq!((of(&nothing), of(&[])), (Vec::new(), Vec::new()));
     }
 
     #[test]
@@ -318,14 +387,27 @@ mod tests {
             series: vec![series("a", false, 8.0), series("b", false, 2.0), series("c", true, 1.0)],
         };
         let paper = "Lines without points are the paper's.";
-        assert_eq!(
-            seen(&panel),
-            format!("At keys 2,000: lowest b (2), highest a (8), 4 times as much. {paper}")
-        );
+        assert_eq!(seen(&panel), format!("At keys 2,000: highest a (8), 4 times b (2). {paper}"));
+        for (place, told) in [
+            (vec![("a", 8.0), ("b", 2.0)], "Find: highest a (8), 4 times b (2)."),
+            (vec![("a", 8.0), ("b", 0.0)], "Find: highest a (8), lowest b (0)."),
+            (vec![("a", 8.0), ("b", 8.0)], "Find: all the same (8)."),
+            (vec![("a", 8.0)], "Find: a 8."),
+            (vec![], ""),
+        ] {
+            let bar = |(name, value): (&str, f64)| Series {
+                name: name.into(),
+                from_paper: false,
+                points: vec![[0.0, value]],
+            };
+            let series = place.into_iter().map(bar).collect();
+            let places = Some(vec!["find".into()]);
+            assert_eq!(seen(&Panel { places, series, ..panel.clone() }), told);
+        }
         let claim = |paper_to, ours| Claim { what: String::new(), paper: 2.0, paper_to, ours };
         let claims = [claim(None, Some(4.0)), claim(Some(5.0), Some(4.0)), claim(None, None)];
-        let told =
-            "Printed by the papers: 3; measured here: 2; of these within a factor of 1.5: 1.";
+        let told = "Rows that stand beside a number of a paper: 3; measured here: 2; of these \
+            within a factor of 1.5: 1.";
         assert_eq!(of_papers(claims.iter()).unwrap(), told);
     }
 }
