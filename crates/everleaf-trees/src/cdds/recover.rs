@@ -212,8 +212,9 @@ impl<'r, 'p> Survey<'r, 'p> {
                 Some(last) if last.place() >= entry.place() => {
                     // What has ended is free. One that stood before `last` moved past it, and is
                     // behind it still.
-                    let moved_past = found.peek().is_some_and(|next| next.place() == last.place());
-                    if !(is_past && moved_past) && !entries.contains(&entry) {
+                    let is_behind =
+                        is_past && found.peek().is_some_and(|next| next.place() == last.place());
+                    if !is_behind && !entries.contains(&entry) {
                         return Err(node.damaged("the entries of a node do not ascend"));
                     }
                 }
