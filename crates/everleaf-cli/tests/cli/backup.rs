@@ -199,7 +199,7 @@ fn the_shell_does_line_after_line() {
         ("get 'leaf", "a quote is not closed"),
         ("commit", "no batch was begun"),
         ("drop nosuch", "there is no tree nosuch"),
-        ("put a b soon", "no number of seconds"),
+        ("put a b soon", "is not a number of seconds"),
     ] {
         let ran = shell(&format!("{line}\nget leaf\n"));
         assert!(ran.stderr.contains(sentence), "{line}: {}", ran.stderr);

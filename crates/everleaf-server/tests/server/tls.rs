@@ -161,7 +161,7 @@ fn wrong_files_are_one_sentence() {
         (read(&certificate, &empty), &empty, "holds no private key in PEM's form"),
         (read(&key, &certificate), &key, "holds no certificate in PEM's form"),
         (read(&broken, &key), &broken, "holds no valid certificate"),
-        (read(&certificate, &other.key()), &certificate, "no certificate with its key"),
+        (read(&certificate, &other.key()), &certificate, "not a certificate and its key"),
     ] {
         let name = named.display().to_string();
         assert!(said.contains(&name) && said.contains(begins) && !said.contains('\n'), "{said}");

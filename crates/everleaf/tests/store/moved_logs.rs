@@ -140,5 +140,5 @@ fn a_file_whose_pages_are_of_different_times_is_refused_and_not_salvaged_as_comp
     }
     let salvaged = everleaf::salvage(&copy, folder.path().join("c.pool")).unwrap();
     assert!(salvaged.unreadable > 0, "{salvaged:?}");
-    assert!(salvaged.complaints[0].contains("same time"), "{salvaged:?}");
+    assert!(salvaged.complaints[0].contains("does not match the pool"), "{salvaged:?}");
 }
