@@ -33,13 +33,13 @@ pub struct Evidence {
     pub reason: Option<String>,
     /// What of a figure's claims belongs here: those that have all of these words, or others of the
     /// list. None: all that no other entry of the figure takes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing)]
     pub claims: Vec<Vec<String>>,
     /// What counters must come to.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing)]
     pub due: Vec<Due>,
     /// Why ours is another value than the paper's.
-    #[serde(default)]
+    #[serde(default, skip_serializing)]
     pub differs: Option<Difference>,
 }
 
