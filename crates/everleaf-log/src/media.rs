@@ -211,6 +211,10 @@ impl Media for Logged {
         self.core.hardware.match_line(line, byte)
     }
     #[inline(always)]
+    fn match_word(&self, line: &Line, word: u64) -> (u64, u64) {
+        self.core.hardware.match_word(line, word)
+    }
+    #[inline(always)]
     fn prefetch<T: Persistent>(&self, object: &T) {
         self.core.hardware.prefetch(object);
     }

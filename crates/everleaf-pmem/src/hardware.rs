@@ -172,6 +172,10 @@ impl Media for Hardware {
         simd::match_line(self.simd, line, byte)
     }
     #[inline(always)]
+    fn match_word(&self, line: &Line, word: u64) -> (u64, u64) {
+        simd::match_word(self.simd, line, word)
+    }
+    #[inline(always)]
     fn prefetch<T: Persistent>(&self, object: &T) {
         instructions::prefetch((object as *const T).addr());
     }

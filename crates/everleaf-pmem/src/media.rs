@@ -2,7 +2,7 @@
 
 use crate::{
     Counter, DramSource, Durability, DurablePoint, FlushInstruction, Line, LogCounts, MapError,
-    MediaError, PCell, Persistent, Region, Rtm, SimdLevel, Site, Word,
+    MediaError, PCell, Persistent, Region, Rtm, SimdLevel, Site, Word, simd,
 };
 
 /// What a write of a whole line leaves if power fails before the next fence.
@@ -85,6 +85,13 @@ pub trait Media: Send + Sync + 'static {
     /// Reads a whole line once: its first word, and a mask with bit `i` set where byte `i` of the
     /// line equals `byte`. Each word is read atomically; the line as a whole is not.
     fn match_line(&self, line: &Line, byte: u8) -> (u64, u64);
+
+    /// Reads a whole line once: a mask with bit `i` set where word `i` of the line equals `word`,
+    /// and one where it is 0. Each word is read atomically; the line as a whole is not.
+    #[inline]
+    fn match_word(&self, line: &Line, word: u64) -> (u64, u64) {
+        simd::match_word_scalar(|i| self.load(&line.0[i]), word)
+    }
 
     /// Asks for a line ahead of its use; a hint, never a promise.
     fn prefetch<T: Persistent>(&self, object: &T);

@@ -162,6 +162,48 @@ fn match_line_sse2(line: &Line, byte: u8) -> (u64, u64) {
     (first, mask)
 }
 
+/// The mask of the words of the line that equal `word`, and that of those that are 0.
+#[inline(always)]
+pub(crate) fn match_word(level: SimdLevel, line: &Line, word: u64) -> (u64, u64) {
+    match level.0 {
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx512 => match_word_avx512(line, word),
+        _ => match_word_scalar(|i| line.0[i].load(Ordering::Acquire), word),
+    }
+}
+
+/// Word by word, from any source of words.
+#[inline]
+pub(crate) fn match_word_scalar(words: impl Fn(usize) -> u64, word: u64) -> (u64, u64) {
+    (0..8).fold((0, 0), |(equal, zero), i| {
+        let held = words(i);
+        (equal | u64::from(held == word) << i, zero | u64::from(held == 0) << i)
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn match_word_avx512(line: &Line, word: u64) -> (u64, u64) {
+    let (equal, zero): (u64, u64);
+    // SAFETY: reads the 64 aligned bytes of `line`, each word atomically; only `Cpu::detect` makes
+    // this level, where the CPU has AVX-512.
+    unsafe {
+        std::arch::asm!(
+            "vmovdqa64 zmm16, zmmword ptr [{line}]",
+            "vpbroadcastq zmm17, {word}",
+            "vpcmpeqq k1, zmm16, zmm17",
+            "vptestnmq k2, zmm16, zmm16",
+            "kmovb {equal:e}, k1",
+            "kmovb {zero:e}, k2",
+            line = in(reg) line.0.as_ptr(), word = in(reg) word,
+            equal = lateout(reg) equal, zero = lateout(reg) zero,
+            out("xmm16") _, out("xmm17") _, out("k1") _, out("k2") _,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    (equal, zero)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +235,25 @@ mod tests {
                         expected,
                         "{level:?}, seed {seed}, byte {byte}"
                     );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_level_matches_words_like_the_scalar_one() {
+        let line = Line([const { PCell::zeroed() }; 8]);
+        for seed in 0..500 {
+            let held: [u64; 8] =
+                std::array::from_fn(|i| words(seed)[i] >> ((seed + i as u64) % 64));
+            for (cell, word) in line.0.iter().zip(held) {
+                cell.store(word, Ordering::Relaxed);
+            }
+            for word in held.into_iter().chain([0, 1, u64::MAX]) {
+                let expected = match_word_scalar(|i| held[i], word);
+                for level in levels() {
+                    let found = match_word(level, &line, word);
+                    assert_eq!(found, expected, "{level:?}, seed {seed}, word {word}");
                 }
             }
         }

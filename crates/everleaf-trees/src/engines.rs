@@ -12,7 +12,7 @@ use crate::engine::{EngineEntry, Opening, Residence, TreeFamily, slots_of_array}
 use crate::support::image;
 use crate::support::key::TreeKey;
 use crate::support::parameters::{EngineParameters, ONE_RECORD};
-use crate::{cdds, clftree, fptree, lcbtree, masstree, nvtree, sorted, wbtree};
+use crate::{cdds, clftree, fptree, lcbtree, linetree, masstree, nvtree, sorted, wbtree};
 
 /// Makes of the entries the names, the table, and what chooses the code by the name. Peers have no
 /// code here.
@@ -145,6 +145,19 @@ engines! {
             bytes_keys: true,
             most_value_words: 14,
             least_leaf_slots: 4,
+            slots_of_bytes: slots_of_array,
+        }
+        /// Line tree: entries that commit themselves within their line; for many writers, `u64`
+        /// keys only.
+        LineTree = linetree::Variant, {
+            name: "linetree",
+            residence: Residence::Pool,
+            parameters: linetree::engine::PARAMETERS,
+            contract: Contract::Strict,
+            concurrent: true,
+            bytes_keys: false,
+            most_value_words: 1,
+            least_leaf_slots: 8,
             slots_of_bytes: slots_of_array,
         }
         /// PTree: FPTree without fingerprints, keys and values apart.
@@ -410,7 +423,8 @@ engines! {
 /// The persistent structures of all families, for docs/format.md.
 pub fn layouts() -> Vec<Layout> {
     let families = [fptree::layouts(), sorted::layouts(), nvtree::layouts()];
-    let more = [clftree::layouts(), lcbtree::layouts(), cdds::layouts(), masstree::layouts()];
+    let single = [linetree::layouts(), clftree::layouts(), lcbtree::layouts(), cdds::layouts()];
+    let more = [single.concat(), masstree::layouts()];
     [families.concat(), more.concat(), image::layouts(), wbtree::layouts()].concat()
 }
 
@@ -636,7 +650,7 @@ mod tests {
     #[test]
     fn an_unknown_engine_and_one_to_come_are_refused_with_what_there_is() {
         let sentence = "engine bogus is not available in this release; choose one of fptree, \
-            fptree-c, ptree, nvtree, nvtree-c, clftree-append, clftree-inplace, \
+            fptree-c, linetree, ptree, nvtree, nvtree-c, clftree-append, clftree-inplace, \
             clftree-encoded, clftree-shadow, clftree-encoded-shadow, lcbtree, cdds, \
             wbtree-slot, wbtree-bitmap, circtree, circtree-ls, fastfair, masstree, \
             masstree-logging";

@@ -9,6 +9,7 @@ mod engine;
 mod engines;
 pub mod fptree;
 pub mod lcbtree;
+pub mod linetree;
 pub mod masstree;
 pub mod nvtree;
 pub mod sorted;

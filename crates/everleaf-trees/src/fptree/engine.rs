@@ -7,10 +7,10 @@ use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
 use super::concurrent::ConcurrentFpTree;
-use super::inner::{CAPACITIES, DEFAULT_CAPACITY};
 use super::layout::{Fixed, Flexible, MAX_VALUE_WORDS, Shape};
 use super::serial::FpTree;
 use crate::engine::{Opening, TreeFamily};
+use crate::support::inner_nodes::{CAPACITIES, DEFAULT_CAPACITY};
 use crate::support::key::TreeKey;
 use crate::support::parameters::{
     Choice, EngineParameters, GROUP_UNIT, ONE_RECORD, Offer, Parameters,

@@ -119,31 +119,28 @@
 //! `check` (I1 to I5, I8).
 //!
 //! Of a tree: [`serial`] (for one thread) and [`concurrent`] (for many), with the same files each ·
-//! `inner` (inner nodes of the chosen capacity) · `engine` (for the
-//! table of engines) · `format` (for docs/format.md).
+//! `engine` (for the table of engines) · `format` (for docs/format.md).
 //!
-//! Of opening, for both: `survey` (the pass over all leaves) · `sample_sort` (puts them in order) ·
-//! `build` (inner nodes above them).
+//! Of opening, for both: `survey` (the pass over all leaves); `support::opening` goes on from
+//! there.
 
 mod batch;
-mod build;
 mod check;
 pub mod concurrent;
 pub(crate) mod engine;
 mod entry;
 mod format;
-mod inner;
 mod insert;
 mod layout;
 mod leaf;
 mod link;
 mod recover;
 mod remove;
-mod sample_sort;
+
 mod scan;
 mod search;
 pub mod serial;
-mod sort;
+
 mod split;
 mod survey;
 #[cfg(test)]

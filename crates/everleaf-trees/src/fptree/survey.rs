@@ -1,6 +1,6 @@
 //! The pass over the heads of all leaves when a tree is opened: what is live, what is free, what a
 //! crash left behind. Several threads look at a part of the leaves at a time, and each partitions
-//! what it has found into buckets. [`build`](super::build) goes on from there.
+//! what it has found into buckets. [`build`](crate::support::opening::build) goes on from there.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,12 +9,12 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr, planted};
 use everleaf_pool::Pool;
 
-use super::inner::Building;
 use super::layout::{LeafHead, Shape, SlotSet};
 use super::leaf::Leaf;
-use super::sample_sort::{Beginning, Partition, Splitters};
-use super::sample_sort::{LeafBound, LeafBoundOf};
+use crate::support::inner_nodes::Building;
 use crate::support::key::TreeKey;
+use crate::support::opening::sample_sort::{Beginning, Partition, Splitters};
+use crate::support::opening::sample_sort::{LeafBound, LeafBoundOf};
 
 /// Below so many leaves a second thread costs more than it saves.
 const LEAVES_PER_THREAD: u64 = 8192;
@@ -145,7 +145,8 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
             if leaf.live(media).is_empty() {
                 None
             } else {
-                LeafBound::of::<K, M, S>(self.pool, leaf, *offset, &Beginning::none()).ok()
+                let word = media.load(&leaf.head.lower_bound);
+                LeafBound::of::<K, M>(self.pool, word, *offset, &Beginning::none()).ok()
             }
         };
         leaves.iter().enumerate().filter_map(live).collect()
@@ -260,7 +261,12 @@ impl<K: TreeKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
         }
         found.keys += live.count() as u64;
         self.leaves.add(
-            LeafBound::of::<K, M, S>(self.pool, leaf, offset, &self.splitters.beginning)?,
+            LeafBound::of::<K, M>(
+                self.pool,
+                media.load(&leaf.head.lower_bound),
+                offset,
+                &self.splitters.beginning,
+            )?,
             self.splitters,
             self.pool,
         );

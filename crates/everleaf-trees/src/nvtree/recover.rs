@@ -99,7 +99,8 @@ impl Leaves {
         shape: Shape,
         parameters: Parameters,
     ) -> Result<Result<InImage<'p, K, M>, NoImage>, IndexError> {
-        let image = match image::read::<K, M>(pool, (opening.shutdown, opening.seal), parameters) {
+        let image = match image::read::<K, M>(pool, (opening.shutdown, opening.seal), parameters, 1)
+        {
             Ok(image) => image,
             Err(why) => return Ok(Err(why)),
         };

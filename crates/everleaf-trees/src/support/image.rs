@@ -283,7 +283,8 @@ fn room<M: Media>(pool: &Pool<M>, worker: &mut Worker<M>, bytes: u64) -> Option<
     Some(Room { image: pool.media().load(&root.image), number, is_fresh: !is_large_enough })
 }
 
-/// The image that the close before has stored, if it is to be taken.
+/// The image that the close before has stored, if it is to be taken. Each leaf but the first has so
+/// many keys at least.
 ///
 /// # Errors
 /// Why not.
@@ -291,6 +292,7 @@ pub(crate) fn read<'p, K: TreeKey, M: Media>(
     pool: &'p Pool<M>,
     (shutdown, seal): (Shutdown, Option<Seal>),
     sizes: Parameters,
+    fewest: u64,
 ) -> Result<Image<'p, K, M>, NoImage> {
     if shutdown == Shutdown::Crash {
         return Err(NoImage::Crash);
@@ -319,8 +321,7 @@ pub(crate) fn read<'p, K: TreeKey, M: Media>(
     }
     compare(std::array::from_fn(|at| media.load(&cells[1 + at])), subject(pool, sizes))?;
     let keys = media.load(&head.keys);
-    // Each leaf but the first has a key.
-    if !(leaves - 1..=leaves.saturating_mul(sizes.leaf_slots)).contains(&keys) {
+    if !(fewest * (leaves - 1)..=leaves.saturating_mul(sizes.leaf_slots)).contains(&keys) {
         return Err(NoImage::Damaged("its leaves cannot have as many keys as it says"));
     }
     let (entries, own) = cells[HEAD_WORDS..].split_at(end_of_entries - HEAD_WORDS);

@@ -234,6 +234,15 @@ impl VersionLocks {
             as i64
     }
 
+    /// The sum of all versions, none while any leaf is locked: while it is the same nothing has
+    /// changed. Reads the whole table.
+    pub fn versions(&self) -> Option<u64> {
+        let mut versions = self.latches.iter().map(|latch| latch::load::<Version>(&latch[0]));
+        versions.try_fold(0_u64, |sum, version| {
+            (!version.is_locked()).then(|| sum.wrapping_add(version.0))
+        })
+    }
+
     /// Turns of waiting for locks, since the table was made.
     pub fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)

@@ -60,6 +60,10 @@ impl Media for Dram {
         self.0.match_line(line, byte)
     }
     #[inline(always)]
+    fn match_word(&self, line: &Line, word: u64) -> (u64, u64) {
+        self.0.match_word(line, word)
+    }
+    #[inline(always)]
     fn prefetch<T: Persistent>(&self, object: &T) {
         self.0.prefetch(object);
     }

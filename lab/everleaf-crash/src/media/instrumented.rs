@@ -127,6 +127,10 @@ impl Media for Instrumented {
         self.before_load(self.offset(line));
         self.hardware.match_line(line, byte)
     }
+    fn match_word(&self, line: &Line, word: u64) -> (u64, u64) {
+        self.before_load(self.offset(line));
+        self.hardware.match_word(line, word)
+    }
     fn prefetch<T: Persistent>(&self, object: &T) {
         self.hardware.prefetch(object);
     }

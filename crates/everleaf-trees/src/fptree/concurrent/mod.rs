@@ -104,7 +104,6 @@ mod check;
 mod close;
 mod insert;
 mod link;
-mod nodes;
 mod recover;
 mod remove;
 mod scan;
@@ -131,9 +130,9 @@ use super::leaf::Leaf;
 use super::link::links_of;
 use crate::support::key::TreeKey;
 use crate::support::parameters::Parameters;
+use crate::support::shared_nodes::SharedNodes;
 use crate::support::version_locks::VersionLocks;
 use crate::support::wait::wait;
-use nodes::SharedNodes;
 
 /// Workers that the tree uses at a time: half of the pool's, so that a store has as many for its
 /// values.

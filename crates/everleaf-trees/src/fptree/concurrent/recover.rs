@@ -25,22 +25,22 @@ use everleaf_index::{Concurrency, IndexError, InnerFrom, NoImage};
 use everleaf_pmem::{Media, PPtr, TransactionalMemory, planted, site};
 use everleaf_pool::{Pool, PoolError, Shutdown, TablePart, Worker, Workers};
 
-use super::nodes::SharedNodes;
 use super::remove::free_leaf;
 use super::{ConcurrentFpTree, LOCKS, WORKERS, log_of};
 use crate::engine::Opening;
-use crate::fptree::build::{self, NodeBuild};
-use crate::fptree::inner::{Building, InnerNodes};
 use crate::fptree::layout::{LEAVES, LeafHead, Shape, SlotSet, WorkerLog, WorkerLogs};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::recover::{lower_to_minimum, remove_stray};
-use crate::fptree::sample_sort::PartitionedLeaves;
-use crate::fptree::sample_sort::Splitters;
 use crate::fptree::survey::{Pass, Survey, places_for, threads_for};
 use crate::support::image::{self, NO_LEAF};
+use crate::support::inner_nodes::{Building, InnerNodes};
 use crate::support::key::TreeKey;
+use crate::support::opening::build::{self, NodeBuild};
+use crate::support::opening::sample_sort::PartitionedLeaves;
+use crate::support::opening::sample_sort::Splitters;
 use crate::support::parallel::in_two_stages;
 use crate::support::parameters::Parameters;
+use crate::support::shared_nodes::SharedNodes;
 use crate::support::version_locks::VersionLocks;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
@@ -107,7 +107,7 @@ fn in_image<K: TreeKey, M: Media>(
     parameters: Parameters,
     opening: &Opening,
 ) -> Result<Result<Found<K>, NoImage>, IndexError> {
-    let image = match image::read::<K, M>(pool, (opening.shutdown, opening.seal), parameters) {
+    let image = match image::read::<K, M>(pool, (opening.shutdown, opening.seal), parameters, 1) {
         Ok(image) => image,
         Err(why) => return Ok(Err(why)),
     };

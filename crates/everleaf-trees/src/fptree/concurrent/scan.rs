@@ -11,9 +11,9 @@ use super::ConcurrentFpTree;
 use crate::fptree::layout::Shape;
 use crate::fptree::leaf::Leaf;
 use crate::fptree::scan::{collect, no_entries, show, within};
-use crate::fptree::sort::sort;
 use crate::support::inner::Sought;
 use crate::support::key::TreeKey;
+use crate::support::sort::sort;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it

@@ -29,10 +29,10 @@ use everleaf_index::{
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Seal, Worker};
 
-use super::inner::InnerNodes;
 use super::layout::Shape;
 use super::link::links_of;
 use crate::support::groups::Groups;
+use crate::support::inner_nodes::InnerNodes;
 use crate::support::key::TreeKey;
 use crate::support::parameters::Parameters;
 

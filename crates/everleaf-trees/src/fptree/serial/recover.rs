@@ -23,17 +23,17 @@ use everleaf_pool::{Pool, Run, Shutdown, Worker};
 
 use super::{FpTree, groups};
 use crate::engine::Opening;
-use crate::fptree::build::{self, NodeBuild};
-use crate::fptree::inner::{Building, InnerNodes};
 use crate::fptree::layout::{LEAVES, LeafHead, Shape, SlotSet, SplitLog};
 use crate::fptree::leaf::Leaf;
 use crate::fptree::recover::{lower_to_minimum, remove_stray};
-use crate::fptree::sample_sort::PartitionedLeaves;
-use crate::fptree::sample_sort::Splitters;
 use crate::fptree::survey::{Pass, Survey, threads_for};
 use crate::support::groups::{Group, Groups, leaves_of};
 use crate::support::image::{self, NO_LEAF};
+use crate::support::inner_nodes::{Building, InnerNodes};
 use crate::support::key::TreeKey;
+use crate::support::opening::build::{self, NodeBuild};
+use crate::support::opening::sample_sort::PartitionedLeaves;
+use crate::support::opening::sample_sort::Splitters;
 use crate::support::parallel::in_two_stages;
 use crate::support::parameters::Parameters;
 
@@ -81,7 +81,7 @@ fn in_image<K: TreeKey, M: Media, S: Shape>(
     parameters: Parameters,
     opening: &Opening,
 ) -> Result<Result<Found<K>, NoImage>, IndexError> {
-    let image = match image::read::<K, M>(pool, (opening.shutdown, opening.seal), parameters) {
+    let image = match image::read::<K, M>(pool, (opening.shutdown, opening.seal), parameters, 1) {
         Ok(image) => image,
         Err(why) => return Ok(Err(why)),
     };

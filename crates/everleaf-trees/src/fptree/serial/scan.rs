@@ -9,8 +9,8 @@ use everleaf_pmem::Media;
 use super::FpTree;
 use crate::fptree::layout::Shape;
 use crate::fptree::scan::{collect, no_entries, show, within};
-use crate::fptree::sort::sort;
 use crate::support::key::TreeKey;
+use crate::support::sort::sort;
 
 impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Visits entries in key order from `from` on.

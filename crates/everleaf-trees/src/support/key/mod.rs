@@ -304,6 +304,13 @@ impl KeyHash {
         self.0 >> 8
     }
 
+    /// A number below `places`, by the upper half of the hash, which neighbouring numbers share out
+    /// evenly.
+    #[inline(always)]
+    pub const fn home(self, places: usize) -> usize {
+        (((self.0 >> 32) * places as u64) >> 32) as usize
+    }
+
     /// A number below `places`, independent of the fingerprint.
     #[inline(always)]
     pub const fn place(self, places: usize) -> usize {

@@ -168,6 +168,22 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         self.tree.remove_at(&path, &mut held)
     }
 
+    /// Makes `child` the one that covers what `old` covers, which covers `key`; false, and nothing
+    /// is done, if `old` does not, or is the only child. The caller holds the locks of the leaves
+    /// of both.
+    pub fn replace(&self, relax: &impl Fn(), key: K::Ref<'_>, old: u64, child: u64) -> bool {
+        debug_assert!(!self.is_transactional(), "not written for transactions");
+        loop {
+            let (place, ()) = self.visit(relax, key, SeekMode::Covering, |_| ());
+            let Some((at, slot)) = place.slot.filter(|_| place.child == old) else { return false };
+            let set = || self.tree.nodes.set_child(at.node, slot, child);
+            match self.change_one(at, set) {
+                OneNodeChange::Done => return true,
+                _ => self.restarted(relax),
+            }
+        }
+    }
+
     /// Removes if only the bottom node must change: neither its first slot, nor so many that it
     /// would be merged.
     fn remove_from_one(&self, relax: &impl Fn(), key: K::Ref<'_>) -> OneNodeChange {

@@ -8,9 +8,8 @@ use std::ops::Bound;
 use everleaf_index::{Direction, IndexError};
 use everleaf_pmem::{TransactionCounts, TransactionalMemory};
 
-use crate::fptree::inner::{InnerNodes, index_error};
-pub(super) use crate::support::inner::Ticket;
-use crate::support::inner::{ConflictCounts, Prepared, SharedInner, Sought};
+use crate::support::inner::{ConflictCounts, Prepared, SharedInner, Sought, Ticket};
+use crate::support::inner_nodes::{InnerNodes, index_error};
 use crate::support::key::TreeKey;
 
 /// Defines [`SharedNodes`]: one variant a capacity, every method handed on. The branch is the same
@@ -18,7 +17,7 @@ use crate::support::key::TreeKey;
 macro_rules! capacities {
     ($($variant:ident = $capacity:literal),+; default $default:ident) => {
         /// Inner nodes with room for so many children.
-        pub(super) enum SharedNodes<K: TreeKey> {
+        pub(crate) enum SharedNodes<K: TreeKey> {
             $(
                 #[doc = concat!(stringify!($capacity), " children a node.")]
                 $variant(SharedInner<K, $capacity>)
@@ -126,6 +125,13 @@ macro_rules! capacities {
             pub fn remove(&self, relax: &dyn Fn(), key: K::Ref<'_>) -> bool {
                 match self {
                     $(Self::$variant(inner) => inner.remove(&relax, key),)+
+                }
+            }
+
+            /// Makes `leaf` the one that covers what `old` covers, which covers `key`.
+            pub fn replace(&self, relax: &dyn Fn(), key: K::Ref<'_>, old: u64, leaf: u64) -> bool {
+                match self {
+                    $(Self::$variant(inner) => inner.replace(&relax, key, old, leaf),)+
                 }
             }
 

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use everleaf_crash::Dram;
 use everleaf_index::{BytesKeys, U64Keys};
-use everleaf_pmem::PPtr;
+use everleaf_pmem::{Line, PPtr};
 use proptest::prelude::*;
 
 use super::*;
-use crate::fptree::layout::SplitLog;
-use crate::fptree::tests::{TINY, dram_pool};
+use crate::support::opening::dram_pool;
 
 fn leaf(prefix: u64) -> LeafBoundOf<U64Keys> {
     LeafBound { prefix, bound: (), offset: prefix ^ 1 }
@@ -27,7 +26,7 @@ proptest! {
         bounds in prop::collection::vec(bound(), 0..1000),
         buckets in 1..80_usize,
     ) {
-        let pool = dram_pool::<U64Keys>(TINY, 1 << 20);
+        let pool = dram_pool::<U64Keys>(1 << 20);
         let some = || samples.iter().map(|bound| leaf(*bound)).collect();
         let splitters = Splitters::<U64Keys>::among(&pool, buckets * BUCKET_LEAVES, some);
         let wanted = if samples.is_empty() { 1 } else { buckets.min(MOST_BUCKETS) };
@@ -51,7 +50,7 @@ proptest! {
 /// Leaves whose bounds are these strings, in this order.
 fn placed(pool: &Arc<Pool<Dram>>, strings: &[String]) -> Vec<LeafBound<u64>> {
     let mut worker = pool.worker().unwrap();
-    let cell = pool.index_root::<SplitLog>().unwrap().left_bitmap.view();
+    let cell = &pool.index_root::<Line>().unwrap().0[0];
     let mut placed = |key: &String| {
         BytesKeys::place(&mut worker, cell, key.as_bytes()).unwrap();
         let bound = pool.media().load(cell);
@@ -85,7 +84,7 @@ fn parted(pool: &Arc<Pool<Dram>>, strings: &[String], step: usize) -> Vec<Vec<St
 
 #[test]
 fn byte_strings_that_begin_alike_part_by_all_of_their_bytes() {
-    let pool = dram_pool::<BytesKeys>(TINY, 8 << 20);
+    let pool = dram_pool::<BytesKeys>(8 << 20);
     let strings: Vec<String> =
         (0..400).map(|number| format!("the same {:03}", number * 7 % 400)).collect();
     for (bucket, found) in parted(&pool, &strings, 1).into_iter().enumerate() {
@@ -98,7 +97,7 @@ fn byte_strings_that_begin_alike_part_by_all_of_their_bytes() {
 
 #[test]
 fn strings_that_begin_otherwise_than_most_come_in_order_too() {
-    let pool = dram_pool::<BytesKeys>(TINY, 8 << 20);
+    let pool = dram_pool::<BytesKeys>(8 << 20);
     let mut strings: Vec<String> =
         (0..400).map(|number| format!("user:{:05}", number * 77 % 400)).collect();
     for (place, other) in ["", "a", "us", "user", "user:", "user;1", "v", "zz"].iter().enumerate() {
@@ -120,7 +119,7 @@ fn strings_that_begin_otherwise_than_most_come_in_order_too() {
 
 #[test]
 fn nobody_looks_for_samples_where_one_bucket_is_enough() {
-    let pool = dram_pool::<U64Keys>(TINY, 1 << 20);
+    let pool = dram_pool::<U64Keys>(1 << 20);
     for leaves in [0, 1, BUCKET_LEAVES] {
         let splitters =
             Splitters::<U64Keys>::among(&pool, leaves, || panic!("one bucket for {leaves} leaves"));
@@ -129,7 +128,7 @@ fn nobody_looks_for_samples_where_one_bucket_is_enough() {
 }
 
 fn pool() -> Arc<Pool<Dram>> {
-    dram_pool::<U64Keys>(TINY, 1 << 20)
+    dram_pool::<U64Keys>(1 << 20)
 }
 
 /// Leaves with these bounds, each at an offset of its own, partition by so many threads; `some` of

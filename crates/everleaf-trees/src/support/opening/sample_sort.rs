@@ -16,8 +16,6 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{DramLine, LINE, Media, SimdLevel, WORD, prefetch};
 use everleaf_pool::{Pool, RecordGuard};
 
-use super::layout::Shape;
-use super::leaf::Leaf;
 use crate::support::key::TreeKey;
 
 /// Leaves of a bucket, about.
@@ -40,27 +38,26 @@ const NODES_PER_RANGE: usize = 16;
 
 /// A leaf of the tree: its bound, as a prefix for quick comparison and what else is needed of it.
 #[derive(Clone, Copy)]
-pub(super) struct LeafBound<W> {
+pub(crate) struct LeafBound<W> {
     pub prefix: u64,
     pub bound: W,
     pub offset: u64,
 }
 
 /// One whose keys are of kind `K`.
-pub(super) type LeafBoundOf<K> = LeafBound<<K as TreeKey>::BoundWord>;
+pub(crate) type LeafBoundOf<K> = LeafBound<<K as TreeKey>::BoundWord>;
 
 impl<W: Copy> LeafBound<W> {
-    /// The one at `offset`.
+    /// The one at `offset`, whose lower bound has this word.
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] if the record of its bound is damaged.
-    pub fn of<K: TreeKey<BoundWord = W>, M: Media, S: Shape>(
+    pub fn of<K: TreeKey<BoundWord = W>, M: Media>(
         pool: &Pool<M>,
-        leaf: Leaf<'_, S>,
+        word: u64,
         offset: u64,
         beginning: &Beginning<K>,
     ) -> Result<Self, IndexError> {
-        let word = pool.media().load(&leaf.head.lower_bound);
         let prefix = K::see_bound(pool, word, |key| beginning.prefix(key))?;
         Ok(Self { prefix, bound: K::bound_word(word), offset })
     }
@@ -85,7 +82,7 @@ impl<W: Copy> LeafBound<W> {
 
 /// Of byte strings what most bounds begin with: their prefixes are of the bytes behind it, so that
 /// they tell bounds apart which all begin with `user:`. Of numbers nothing.
-pub(super) struct Beginning<K: TreeKey>(Option<(K::Owned, usize)>);
+pub(crate) struct Beginning<K: TreeKey>(Option<(K::Owned, usize)>);
 
 impl<K: TreeKey> Beginning<K> {
     /// Nothing: prefixes are of the first bytes.
@@ -120,7 +117,7 @@ impl<K: TreeKey> Beginning<K> {
 }
 
 /// Where buckets part.
-pub(super) struct Splitters<K: TreeKey> {
+pub(crate) struct Splitters<K: TreeKey> {
     /// What the prefixes of all leaves are behind.
     pub beginning: Beginning<K>,
     /// Each bucket but the first begins with one of these leaves, ascending.
@@ -193,7 +190,7 @@ fn line_of(words: impl Iterator<Item = u64>) -> DramLine {
 }
 
 /// Leaves that one thread has found.
-pub(super) struct Partition<K: TreeKey> {
+pub(crate) struct Partition<K: TreeKey> {
     /// Of all buckets, in blocks.
     leaves: Vec<LeafBoundOf<K>>,
     buckets: Vec<Blocks>,
@@ -267,7 +264,7 @@ impl<K: TreeKey> Partition<K> {
 
 /// The leaves of a tree, in ranges, each above the one before it, so that threads can take one
 /// at a time.
-pub(super) struct PartitionedLeaves<K: TreeKey> {
+pub(crate) struct PartitionedLeaves<K: TreeKey> {
     /// Of each thread what it has found.
     partition: Vec<Partition<K>>,
     /// The buckets of each range.
@@ -348,7 +345,7 @@ impl<K: TreeKey> PartitionedLeaves<K> {
 }
 
 /// Where a thread puts the leaves of a range in order, one bucket after the other.
-pub(super) struct SortBuffer<K: TreeKey> {
+pub(crate) struct SortBuffer<K: TreeKey> {
     /// SortBuffer for leaves; it is kept from one range to the next, and not cleared.
     leaves: Vec<LeafBoundOf<K>>,
     /// How many of it are leaves of the range.
@@ -434,7 +431,7 @@ fn duplicates<K: TreeKey, M: Media>(
 }
 
 /// Leaves with their lower bounds, ascending.
-pub(super) struct InOrder<'s, K: TreeKey, M: Media> {
+pub(crate) struct InOrder<'s, K: TreeKey, M: Media> {
     leaves: std::slice::Iter<'s, LeafBoundOf<K>>,
     records: &'s RecordGuard<'s, M>,
     leftmost: u64,

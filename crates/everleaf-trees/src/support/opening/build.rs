@@ -1,6 +1,6 @@
-//! Opening a tree by several threads, in two stages: they look at all leaves
-//! ([`survey`](super::survey)), and they build the inner nodes above what they have found, a
-//! range of the leaves at a time.
+//! Opening a tree by several threads, in two stages: they look at all leaves (each family has a
+//! pass of its own), and they build the inner nodes above what they have found, a range of the
+//! leaves at a time.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,14 +9,14 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
-use super::inner::{Building, InnerNodes};
 use super::sample_sort::{InOrder, PartitionedLeaves, SortBuffer};
 use crate::support::image::Image;
 use crate::support::inner::Bottom;
+use crate::support::inner_nodes::{Building, InnerNodes};
 use crate::support::key::TreeKey;
 
 /// Inner nodes on their way up.
-pub(super) struct NodeBuild<'n, K: TreeKey> {
+pub(crate) struct NodeBuild<'n, K: TreeKey> {
     leaves: PartitionedLeaves<K>,
     leftmost: u64,
     /// Ranges that were taken.
@@ -25,7 +25,7 @@ pub(super) struct NodeBuild<'n, K: TreeKey> {
 }
 
 /// What is above the range with this number.
-pub(super) type BuiltRange = (usize, Result<Bottom, IndexError>);
+pub(crate) type BuiltRange = (usize, Result<Bottom, IndexError>);
 
 impl<'n, K: TreeKey> NodeBuild<'n, K> {
     /// Begins to build these nodes over these leaves.
@@ -61,7 +61,7 @@ impl<'n, K: TreeKey> NodeBuild<'n, K> {
 ///
 /// # Errors
 /// [`IndexError::Corrupt`] if damage was met.
-pub(super) fn end<K: TreeKey>(
+pub(crate) fn end<K: TreeKey>(
     nodes: Building<K>,
     built: Vec<Vec<BuiltRange>>,
 ) -> Result<InnerNodes<K>, IndexError> {
@@ -75,7 +75,7 @@ pub(super) fn end<K: TreeKey>(
 ///
 /// # Errors
 /// [`IndexError::Pool`] when there is no memory.
-pub(super) fn from_image<K: TreeKey, M: Media>(
+pub(crate) fn from_image<K: TreeKey, M: Media>(
     pool: &Pool<M>,
     image: &Image<'_, K, M>,
     inner_keys: u64,
@@ -101,10 +101,10 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
+    use super::super::dram_pool;
+    use super::super::sample_sort::LeafBound;
+    use super::super::sample_sort::{Partition, Splitters};
     use super::*;
-    use crate::fptree::sample_sort::LeafBound;
-    use crate::fptree::sample_sort::{Partition, Splitters};
-    use crate::fptree::tests::{TINY, dram_pool};
 
     type Lists = Vec<Vec<LeafBound<()>>>;
 
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn nodes_lead_to_all_leaves_in_order_whoever_found_them() {
-        let pool = dram_pool::<U64Keys>(TINY, 1 << 20);
+        let pool = dram_pool::<U64Keys>(1 << 20);
         let seed = 11;
         println!("seed {seed}");
         let mut random = StdRng::seed_from_u64(seed);

@@ -15,12 +15,12 @@ macro_rules! capacities {
         default $default:ident = $default_capacity:literal
     ) => {
         /// Capacities on offer.
-        pub(super) const CAPACITIES: &[u64] = &[$($capacity),+];
+        pub(crate) const CAPACITIES: &[u64] = &[$($capacity),+];
         /// The capacity that measured best.
-        pub(super) const DEFAULT_CAPACITY: u64 = $default_capacity;
+        pub(crate) const DEFAULT_CAPACITY: u64 = $default_capacity;
 
         /// Inner nodes with room for so many children.
-        pub(super) enum InnerNodes<K: TreeKey> {
+        pub(crate) enum InnerNodes<K: TreeKey> {
             $(
                 #[doc = concat!(stringify!($capacity), " children a node.")]
                 $variant(Inner<K, $capacity>)
@@ -28,7 +28,7 @@ macro_rules! capacities {
         }
 
         /// Inner nodes that are being built by several threads.
-        pub(super) enum Building<K: TreeKey> {
+        pub(crate) enum Building<K: TreeKey> {
             $(
                 #[doc = concat!(stringify!($capacity), " children a node.")]
                 $variant(inner::Building<K, $capacity>)
@@ -36,7 +36,7 @@ macro_rules! capacities {
         }
 
         /// A walk from leaf to leaf.
-        pub(super) enum Leaves<'a, K: TreeKey> {
+        pub(crate) enum Leaves<'a, K: TreeKey> {
             $(
                 #[doc = concat!(stringify!($capacity), " children a node.")]
                 $variant(Cursor<'a, K, $capacity>)
@@ -233,10 +233,10 @@ capacities! { Of4 = 4, Of32 = 32, Of64 = 64, Of128 = 128, Of4096 = 4096; default
 
 /// Nodes that are built have some room left, so that the first insertions after a restart do not
 /// split every one of them.
-pub(super) const FILL_PERCENT: usize = 85;
+pub(crate) const FILL_PERCENT: usize = 85;
 
 /// What the inner nodes refuse, in the words of an index.
-pub(super) fn index_error(error: InnerError) -> IndexError {
+pub(crate) fn index_error(error: InnerError) -> IndexError {
     match error {
         InnerError::Memory(source) => IndexError::Pool(PoolError::Map(source)),
         InnerError::Order => {

@@ -2,14 +2,16 @@
 
 use everleaf_pmem::{MOST_RANKED, SimdLevel, ranks};
 
-use super::layout::MAX_SLOTS;
 use crate::support::key::TreeKey;
+
+/// Entries that a leaf can have at most.
+const MAX_SLOTS: usize = 60;
 
 /// Sorts keys with their slots: by the eight bytes behind what all of them share, and only where
 /// some are the same in these by all of their bytes. Comparing numbers takes a fraction of the time
 /// of comparing strings.
 #[inline(always)]
-pub(super) fn sort<K: TreeKey>(simd: SimdLevel, entries: &mut [(K::Ref<'_>, u8)]) {
+pub(crate) fn sort<K: TreeKey>(simd: SimdLevel, entries: &mut [(K::Ref<'_>, u8)]) {
     let Some(((first, _), others)) = entries.split_first() else { return };
     let shorter = |limit, other: &(K::Ref<'_>, u8)| K::common_prefix(*first, other.0, limit);
     let shared = others.iter().fold(usize::MAX, shorter);

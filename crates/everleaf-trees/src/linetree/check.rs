@@ -1,0 +1,167 @@
+//! The invariants of the family's page as code, under the same numbers. Writes nothing. No other
+//! operation may run meanwhile.
+
+use everleaf_index::{CheckReport, IndexError};
+use everleaf_pmem::Media;
+use everleaf_pool::Audit;
+
+use super::LineTree;
+use super::layout::{HALF, KeyWord, LEAVES, Leaf, Slot, end_of, half_of, home, leaf_bytes, window};
+use crate::support::groups::leaves_of;
+use crate::support::image;
+use crate::support::key::TreeKey;
+
+/// A leaf in the order of the inner nodes.
+struct Child {
+    offset: u64,
+    lower: u64,
+    upper: Option<u64>,
+}
+
+impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
+    /// Tests every invariant and reports the runs.
+    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+        let mut report = CheckReport::default();
+        let nodes = self.inner.check().into_iter();
+        report.violations.extend(nodes.map(|sentence| format!("I5: inner nodes: {sentence}")));
+        let number = |key: &K::Owned| K::word(K::borrow(key), 0);
+        let child = |(lower, sought): (K::Owned, crate::support::inner::Sought<'_, K::Owned>)| {
+            let upper = sought.bound.as_ref().map(number);
+            Child { offset: sought.child, lower: number(&lower), upper }
+        };
+        let children: Vec<Child> = self.leaves().map(child).collect();
+        self.check_groups(&children, audit, &mut report)?;
+        for child in &children {
+            self.check_leaf(child, &mut report)?;
+        }
+        image::reach(&self.pool, audit);
+        if !children.iter().any(|child| child.lower == HALF) {
+            report.violations.push("I5: no leaf begins with the upper half of all keys".into());
+        }
+        if report.keys != self.keys() {
+            let (found, counted) = (report.keys, self.keys());
+            report.violations.push(format!("I7: there are {found} keys, {counted} were counted"));
+        }
+        Ok(report)
+    }
+
+    /// I1 to I5 of one leaf.
+    fn check_leaf(&self, child: &Child, report: &mut CheckReport) -> Result<(), IndexError> {
+        let (media, leaf, offset) = (self.pool.media(), self.leaf(child.offset)?, child.offset);
+        if media.load(&leaf.head.live) != 1 || !media.load(&leaf.head.dying).is_null() {
+            report.violations.push(format!("I1: the leaf at {offset:#x} is free or dying"));
+        }
+        if media.load(&leaf.head.lower_bound) != child.lower {
+            report.violations.push(format!(
+                "I5: the separator of the leaf at {offset:#x} is not its lower bound"
+            ));
+        }
+        let (half, end) = (half_of(child.lower), end_of(child.upper));
+        let mut found = Vec::new();
+        for (number, line) in leaf.lines.iter().enumerate() {
+            for word in Slot::all_of(line).map(|slot| media.load(slot.key())) {
+                if !word.is_entry() {
+                    if word != KeyWord::NEVER_USED && word != KeyWord::DEAD {
+                        report.violations.push(format!(
+                            "I2: line {number} of the leaf at {offset:#x} has an impossible key"
+                        ));
+                    }
+                    continue;
+                }
+                if word < KeyWord::of(child.lower) {
+                    report.violations.push(format!(
+                        "I2: a key in line {number} of the leaf at {offset:#x} is below its range"
+                    ));
+                }
+                if end.is_none_or(|end| word < end) {
+                    found.push(word);
+                    self.check_place(leaf, word.number(half), number, offset, report);
+                }
+            }
+        }
+        report.keys += found.len() as u64;
+        found.sort_unstable();
+        if found.windows(2).any(|pair| pair[0] == pair[1]) {
+            report.violations.push(format!("I4: the leaf at {offset:#x} has a key twice"));
+        }
+        Ok(())
+    }
+
+    /// I3.
+    fn check_place(
+        &self,
+        leaf: &Leaf<LINES>,
+        key: u64,
+        place: usize,
+        offset: u64,
+        report: &mut CheckReport,
+    ) {
+        let media = self.pool.media();
+        let mut window = window::<LINES>(home::<LINES>(K::hash(K::of(key, &[]))));
+        let has_room = |line: usize| {
+            let mut slots = Slot::all_of(&leaf.lines[line]);
+            slots.any(|slot| media.load(slot.key()) == KeyWord::NEVER_USED)
+        };
+        let stops = window.find(|line| *line == place || has_room(*line));
+        if stops != Some(place) {
+            report.violations.push(format!(
+                "I3: a search does not find a key in line {place} of the leaf at {offset:#x}"
+            ));
+        }
+    }
+
+    /// I1, I6: every leaf of every run is in the tree or free.
+    fn check_groups(
+        &self,
+        children: &[Child],
+        audit: &mut Audit,
+        report: &mut CheckReport,
+    ) -> Result<(), IndexError> {
+        let media = self.pool.media();
+        let groups = self.stock.groups(media);
+        let mut in_tree: Vec<u64> = children.iter().map(|child| child.offset).collect();
+        in_tree.sort_unstable();
+        let mut free = groups.free().to_vec();
+        free.sort_unstable();
+        let runs = self.pool.runs(LEAVES)?.len();
+        if runs != groups.all().len() {
+            report.violations.push(format!(
+                "I6: the pool has {runs} runs, the tree knows {}",
+                groups.all().len()
+            ));
+        }
+        let mut leaves = 0;
+        for group in groups.all() {
+            audit.reach(group.run.offset);
+            let mut used = 0;
+            for offset in leaves_of(group.run, leaf_bytes(LINES)) {
+                leaves += 1;
+                let (tree, listed) =
+                    (in_tree.binary_search(&offset).is_ok(), free.binary_search(&offset).is_ok());
+                used += u64::from(tree);
+                if tree == listed {
+                    report.violations.push(format!(
+                        "I6: the leaf at {offset:#x} is both in the tree and free, or neither"
+                    ));
+                }
+                if !tree && media.load(&self.leaf(offset)?.head.live) != 0 {
+                    report.violations.push(format!("I1: the free leaf at {offset:#x} is live"));
+                }
+            }
+            if used != group.used {
+                report.violations.push(format!(
+                    "I6: the group at {:#x} has {used} leaves in use, not {}",
+                    group.run.offset, group.used
+                ));
+            }
+        }
+        if leaves != in_tree.len() + free.len() {
+            report.violations.push(format!(
+                "I6: {leaves} leaves, {} of them in the tree, {} free",
+                in_tree.len(),
+                free.len()
+            ));
+        }
+        Ok(())
+    }
+}

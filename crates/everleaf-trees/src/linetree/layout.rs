@@ -1,0 +1,188 @@
+//! Every persistent byte of a leaf.
+//!
+//! ```text
+//! leaf     line 0     live | lower bound | dying | reserved
+//!          line 1..   four entries each: key word, value
+//! ```
+//!
+//! The top bit of all keys of a leaf is the same, that of its lower bound, and is left out of key
+//! words, whose lowest bit says that the entry is there. So every key and every value is legal, and
+//! the one store of its key word adds an entry.
+
+use everleaf_pmem::{LINE, Line, PCell, PPtr, WORD, Word, persistent};
+use everleaf_pool::{Node, NodeKind};
+
+use crate::support::key::KeyHash;
+
+/// Entries in a line.
+pub(super) const ENTRIES: usize = 4;
+/// Lines that an entry may be in, from its home on.
+pub(super) const WINDOW: usize = 4;
+/// The words of a line that are key words, as a mask.
+pub(super) const KEY_WORDS: u64 = 0b0101_0101;
+/// Where the upper half of all keys begins: no leaf has keys of both.
+pub const HALF: u64 = 1 << 63;
+
+persistent! {
+    /// The first line of every leaf.
+    pub struct LeafHead {
+        /// 1: the leaf is of the tree; 0: it is free, and nothing else of it means anything.
+        pub live: PCell,
+        /// No key of the leaf is smaller. It falls when the leaf before it dies, and never rises.
+        pub lower_bound: PCell,
+        /// The leaf that takes over the range of this one. It has, exactly if it is live and has
+        /// the same lower bound.
+        pub dying: PCell<PPtr<LeafHead>>,
+        /// Zero or garbage.
+        pub _reserved: [PCell; 5],
+    }
+
+    /// A leaf.
+    pub struct Leaf<const LINES: usize> {
+        /// Its bounds.
+        pub head: LeafHead,
+        /// Its entries: in each line four pairs of a key word and a value.
+        pub lines: [Line; LINES],
+    }
+}
+
+/// Leaves are all that the tree keeps in nodes of the pool.
+pub(super) const LEAVES: NodeKind = NodeKind::new(1);
+
+impl Node for LeafHead {
+    const KIND: NodeKind = LEAVES;
+}
+
+/// Bytes of a leaf of so many lines.
+pub(super) const fn leaf_bytes(lines: usize) -> u64 {
+    ((1 + lines) * LINE) as u64
+}
+
+const _: () = {
+    // The head is one line: `live` is durable no earlier than what is stored before it.
+    assert!(size_of::<LeafHead>() == LINE && size_of::<Leaf<15>>() == 16 * LINE);
+    // An entry never straddles a line: its key word is durable no earlier than its value.
+    assert!(ENTRIES * 2 * WORD == LINE && leaf_bytes(15) == 1024);
+};
+
+/// The word of an entry's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyWord(u64);
+
+impl Word for KeyWord {
+    #[inline(always)]
+    fn into_word(self) -> u64 {
+        self.0
+    }
+    #[inline(always)]
+    fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+}
+
+impl KeyWord {
+    /// No entry, and none ever went on past this line because of it.
+    pub const NEVER_USED: Self = Self(0);
+    /// No entry, and others may have gone on past this line.
+    pub const DEAD: Self = Self(2);
+
+    /// That of a key, without its top bit.
+    #[inline(always)]
+    pub const fn of(number: u64) -> Self {
+        Self(number << 1 | 1)
+    }
+    /// Whether there is an entry.
+    #[inline(always)]
+    pub const fn is_entry(self) -> bool {
+        self.0 & 1 != 0
+    }
+    /// The key, in a leaf of this half.
+    #[inline(always)]
+    pub const fn number(self, half: u64) -> u64 {
+        self.0 >> 1 | half
+    }
+}
+
+/// The half of all keys that a key is in: its top bit.
+#[inline(always)]
+pub(super) const fn half_of(number: u64) -> u64 {
+    number & HALF
+}
+
+/// The first key word that a leaf which ends before `upper` does not cover; none if it is the last
+/// one of its half.
+#[inline(always)]
+pub(super) fn end_of(upper: Option<u64>) -> Option<KeyWord> {
+    upper.filter(|upper| *upper != HALF).map(KeyWord::of)
+}
+
+/// The line where a key's entry is if there is room.
+#[inline(always)]
+pub(super) const fn home<const LINES: usize>(hash: KeyHash) -> usize {
+    hash.home(LINES)
+}
+
+/// The lines that an entry may be in, by its home.
+#[inline(always)]
+pub(super) fn window<const LINES: usize>(home: usize) -> impl Iterator<Item = usize> {
+    let wrapped = move |line| if line < LINES { line } else { line - LINES };
+    (home..home + WINDOW.min(LINES)).map(wrapped)
+}
+
+/// An entry's place in a line.
+#[derive(Clone, Copy)]
+pub(super) struct Slot<'p> {
+    pub line: &'p Line,
+    pub number: usize,
+}
+
+impl<'p> Slot<'p> {
+    /// All of a line.
+    #[inline(always)]
+    pub fn all_of(line: &'p Line) -> impl Iterator<Item = Self> {
+        (0..ENTRIES).map(move |number| Self { line, number })
+    }
+    /// The cell of its key word.
+    #[inline(always)]
+    pub fn key(self) -> &'p PCell<KeyWord> {
+        self.line.0[2 * self.number].view()
+    }
+    /// The cell of its value.
+    #[inline(always)]
+    pub fn value(self) -> &'p PCell {
+        &self.line.0[2 * self.number + 1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn key_words_tell_all_keys_of_a_half_apart_and_in_order(a in any::<u64>(), b in any::<u64>()) {
+            let word = KeyWord::of(a);
+            prop_assert!(word.is_entry() && !KeyWord::DEAD.is_entry());
+            prop_assert!(!KeyWord::NEVER_USED.is_entry());
+            prop_assert_eq!(word.number(half_of(a)), a);
+            prop_assert_eq!(KeyWord::from_word(word.into_word()), word);
+            let b = b & !HALF | half_of(a);
+            prop_assert_eq!(word.cmp(&KeyWord::of(b)), a.cmp(&b));
+        }
+
+        #[test]
+        fn a_window_has_lines_of_the_leaf_and_none_twice(bits in any::<u64>()) {
+            fn lines<const LINES: usize>(bits: u64) -> Vec<usize> {
+                window::<LINES>(home::<LINES>(KeyHash::new(bits))).collect()
+            }
+            for (window, lines) in [(lines::<2>(bits), 2), (lines::<4>(bits), 4), (lines::<15>(bits), 15)] {
+                let mut sorted = window.clone();
+                sorted.sort_unstable();
+                sorted.dedup();
+                prop_assert_eq!(sorted.len(), WINDOW.min(lines));
+                prop_assert!(window.iter().all(|line| *line < lines));
+            }
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Finding a key without writing anything that is shared, and locking the leaf that covers it.
+
+use everleaf_index::IndexError;
+use everleaf_pmem::{Counter, Media, Word};
+
+use super::LineTree;
+use super::layout::{KEY_WORDS, KeyWord, Leaf, Slot, home, window};
+use crate::support::key::{KeyHash, TreeKey};
+use crate::support::version_locks::{LockGuard, Seen};
+
+/// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
+const GROUP: usize = 16;
+
+/// What is looked for in a leaf.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    /// The key word.
+    pub word: KeyWord,
+    /// The first line of its window.
+    pub home: usize,
+}
+
+/// A locked leaf that covers the key it was looked for by.
+pub(super) struct LockedLeaf<'t, const LINES: usize> {
+    /// Where it is.
+    pub offset: u64,
+    /// Its cells.
+    pub leaf: &'t Leaf<LINES>,
+    /// Unlocks it when dropped.
+    pub guard: LockGuard<'t>,
+}
+
+/// What a writer found.
+pub(super) enum Found<'t, const LINES: usize> {
+    /// The entry of the key, in the leaf, which is locked.
+    Present(LockedLeaf<'t, LINES>, Slot<'t>),
+    /// It is not there; the leaf where it belongs is locked.
+    Absent(LockedLeaf<'t, LINES>),
+    /// What there is nothing to do about, and nothing is locked.
+    Nothing,
+}
+
+/// In which case a writer has nothing to do, and the leaf is not locked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum SkipIf {
+    /// The key is there.
+    Present,
+    /// It is not.
+    Absent,
+    /// There is always something to do.
+    Never,
+}
+
+/// A leaf that no thread was changing, and that covered a key, at one moment.
+struct Located<'t, const LINES: usize> {
+    offset: u64,
+    leaf: &'t Leaf<LINES>,
+    /// The version that it had then.
+    seen: Seen<'t>,
+}
+
+/// The slot that has an entry of this key. What the leaf holds may be changing.
+#[inline(always)]
+pub(super) fn find_in<'p, M: Media, const LINES: usize>(
+    media: &M,
+    leaf: &'p Leaf<LINES>,
+    wanted: Wanted,
+) -> Option<Slot<'p>> {
+    for number in window::<LINES>(wanted.home) {
+        let line = &leaf.lines[number];
+        let (equal, zero) = media.match_word(line, wanted.word.into_word());
+        if equal & KEY_WORDS != 0 {
+            media.count(Counter::LeafProbes, 1);
+            let number = (equal & KEY_WORDS).trailing_zeros() as usize / 2;
+            return Some(Slot { line, number });
+        }
+        // No entry went on past a line that has room.
+        if zero & KEY_WORDS != 0 {
+            return None;
+        }
+    }
+    None
+}
+
+/// The first slot without an entry in the window of a key: all lines before its own are full.
+#[inline(always)]
+pub(super) fn free_in<'p, M: Media, const LINES: usize>(
+    media: &M,
+    leaf: &'p Leaf<LINES>,
+    wanted: Wanted,
+) -> Option<Slot<'p>> {
+    window::<LINES>(wanted.home)
+        .flat_map(|number| Slot::all_of(&leaf.lines[number]))
+        .find(|slot| !media.load(slot.key()).is_entry())
+}
+
+impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
+    /// What a leaf has of a key.
+    #[inline(always)]
+    pub(super) fn wanted(key: K::Ref<'_>) -> Wanted {
+        let hash: KeyHash = K::hash(key);
+        Wanted { word: KeyWord::of(K::word(key, 0)), home: home::<LINES>(hash) }
+    }
+
+    /// The leaf of `key`, on its way into the cache, at the first attempt: none if others are in
+    /// the way. Neither waits nor begins again, so that the operations, into which it is inlined,
+    /// are straight code; [`locate`](Self::locate) is for the rest.
+    #[inline(always)]
+    fn try_locate(&self, key: K::Ref<'_>, wanted: Wanted) -> Option<Located<'_, LINES>> {
+        let (offset, ticket) = self.inner.find_unvalidated(key)?;
+        let leaf = self.fetched(offset, wanted).ok()?;
+        let seen = self.locks.look(offset);
+        (!seen.is_locked() && ticket.is_current()).then_some(Located { offset, leaf, seen })
+    }
+
+    /// The same, and waits for who has the leaf locked; none if others changed the tree meanwhile.
+    fn locate(
+        &self,
+        key: K::Ref<'_>,
+        wanted: Wanted,
+    ) -> Result<Option<Located<'_, LINES>>, IndexError> {
+        let (offset, ticket) = self.inner.find(&self.relax(), key);
+        let leaf = self.fetched(offset, wanted)?;
+        let seen = self.locks.read(&self.relax(), offset);
+        Ok(ticket.is_current().then_some(Located { offset, leaf, seen }))
+    }
+
+    /// The leaf at `offset`, whose home line is prefetched.
+    #[inline(always)]
+    fn fetched(&self, offset: u64, wanted: Wanted) -> Result<&Leaf<LINES>, IndexError> {
+        let leaf = self.leaf(offset)?;
+        self.pool.media().prefetch(&leaf.lines[wanted.home]);
+        Ok(leaf)
+    }
+
+    /// Looks for `key` as a reader does, and then locks the leaf if it is still as it was read. The
+    /// exchange that locks waits for the fence of the operation before: all that can be read comes
+    /// before it. None if others are in the way, or something is the matter:
+    /// [`lock_leaf`](Self::lock_leaf) tells.
+    #[inline(always)]
+    pub(super) fn try_lock_leaf(
+        &self,
+        key: K::Ref<'_>,
+        wanted: Wanted,
+        skip: SkipIf,
+    ) -> Option<Found<'_, LINES>> {
+        let located = self.try_locate(key, wanted);
+        let found = located.and_then(|located| self.lock_located(located, wanted, skip));
+        if found.is_none() {
+            self.restarted();
+        }
+        found
+    }
+
+    /// The same, as often as it takes.
+    pub(super) fn lock_leaf(
+        &self,
+        key: K::Ref<'_>,
+        wanted: Wanted,
+        skip: SkipIf,
+    ) -> Result<Found<'_, LINES>, IndexError> {
+        loop {
+            if let Some(located) = self.locate(key, wanted)?
+                && let Some(found) = self.lock_located(located, wanted, skip)
+            {
+                return Ok(found);
+            }
+            self.restarted();
+        }
+    }
+
+    /// Looks for a key in the leaf that covers it, and locks the leaf; none if the leaf changed
+    /// meanwhile.
+    #[inline(always)]
+    fn lock_located<'t>(
+        &'t self,
+        Located { offset, leaf, seen }: Located<'t, LINES>,
+        wanted: Wanted,
+        skip: SkipIf,
+    ) -> Option<Found<'t, LINES>> {
+        let slot = find_in(self.pool.media(), leaf, wanted);
+        let idle = if slot.is_some() { SkipIf::Present } else { SkipIf::Absent };
+        if skip == idle {
+            return seen.is_current().then_some(Found::Nothing);
+        }
+        let locked = LockedLeaf { offset, leaf, guard: seen.try_lock()? };
+        Some(match slot {
+            Some(slot) => Found::Present(locked, slot),
+            None => Found::Absent(locked),
+        })
+    }
+
+    /// The value of `key`, if the key is there.
+    #[inline(always)]
+    pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        let wanted = Self::wanted(key);
+        let located = self.try_locate(key, wanted);
+        match located.and_then(|located| self.read_leaf(located, wanted)) {
+            Some(found) => Ok(found),
+            None => self.find_retrying(key, wanted),
+        }
+    }
+
+    /// The same, as often as it takes.
+    #[inline(never)]
+    fn find_retrying(&self, key: K::Ref<'_>, wanted: Wanted) -> Result<Option<u64>, IndexError> {
+        loop {
+            self.restarted();
+            if let Some(located) = self.locate(key, wanted)?
+                && let Some(found) = self.read_leaf(located, wanted)
+            {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Looks for a key in the leaf that covers it; none if the leaf changed meanwhile.
+    #[inline(always)]
+    fn read_leaf(
+        &self,
+        Located { leaf, seen, .. }: Located<'_, LINES>,
+        wanted: Wanted,
+    ) -> Option<Option<u64>> {
+        let media = self.pool.media();
+        let found = find_in(media, leaf, wanted).map(|slot| media.load(slot.value()));
+        seen.is_current().then_some(found)
+    }
+
+    /// Looks many keys up, a group at a time.
+    pub(super) fn find_many(
+        &self,
+        keys: &[K::Ref<'_>],
+        values: &mut [Option<u64>],
+    ) -> Result<(), IndexError> {
+        assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
+        for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
+            self.find_group(keys, values)?;
+            self.pool.media().end_operation();
+        }
+        Ok(())
+    }
+
+    /// Looks up to 16 keys up together: each level of misses is in flight for all of them at once.
+    /// A key that others were in the way of is looked up again by itself.
+    fn find_group(
+        &self,
+        keys: &[K::Ref<'_>],
+        values: &mut [Option<u64>],
+    ) -> Result<(), IndexError> {
+        let mut children = [0; GROUP];
+        let mut tickets = [self.inner.stale_ticket(); GROUP];
+        let (children, tickets) = (&mut children[..keys.len()], &mut tickets[..keys.len()]);
+        self.inner.find_many_unvalidated(keys, children, tickets);
+        let mut located = [const { None }; GROUP];
+        for ((key, child), located) in keys.iter().zip(&*children).zip(&mut located) {
+            self.locks.prefetch(*child);
+            let wanted = Self::wanted(*key);
+            *located = self.fetched(*child, wanted).ok().map(|leaf| (leaf, wanted));
+        }
+        for (i, key) in keys.iter().enumerate() {
+            let seen = self.locks.look(children[i]);
+            let found = located[i].filter(|_| !seen.is_locked() && tickets[i].is_current());
+            let found = found.and_then(|(leaf, wanted)| {
+                self.read_leaf(Located { offset: children[i], leaf, seen }, wanted)
+            });
+            values[i] = match found {
+                Some(found) => found,
+                None => self.find_retrying(*key, Self::wanted(*key))?,
+            };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! Making room in a leaf: the upper half of its keys goes to a new leaf.
+//!
+//! Flushes: the lines of the new leaf and its head, 2 fences. What has moved is not taken out of
+//! the old leaf durably: it is out of its range.
+
+use std::sync::atomic::Ordering;
+
+use everleaf_index::IndexError;
+use everleaf_pmem::{Counter, Media, Word};
+
+use super::LineTree;
+use super::draft::Draft;
+use super::layout::{KeyWord, Leaf, Slot, end_of, half_of};
+use super::publish::publish;
+use super::search::LockedLeaf;
+use crate::support::key::TreeKey;
+
+impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
+    /// Makes room in a locked leaf where the window of `key` is full, and unlocks it. When the pool
+    /// or the memory is full nothing has changed.
+    #[cold]
+    pub(super) fn make_room(
+        &self,
+        locked: LockedLeaf<'_, LINES>,
+        key: K::Ref<'_>,
+    ) -> Result<(), IndexError> {
+        let media = self.pool.media();
+        let upper = self.upper_bound(key).map(|upper| K::word(K::borrow(&upper), 0));
+        let (half, end) = (half_of(K::word(key, 0)), end_of(upper));
+        let is_covered = |word: KeyWord| end.is_none_or(|end| word < end);
+        let draft = Draft::of(media, locked.leaf, half);
+        if !draft.entries().all(is_covered) {
+            // A crash has left what a split has moved: there is room.
+            take_out::<K, M, LINES>(media, locked.leaf, draft, is_covered);
+            return Ok(());
+        }
+        let mut words: Vec<KeyWord> = draft.entries().collect();
+        let (new, middle) = (KeyWord::of(K::word(key, 0)), words.len() / 2);
+        // Ascending keys fill leaves: the new leaf begins with this one.
+        let ascending = end.is_none() && words.iter().all(|word| *word < new);
+        let separator = match ascending {
+            true => new,
+            false if middle > 0 => *words.select_nth_unstable(middle).1,
+            false => return Err(IndexError::Corrupt { offset: locked.offset, what: NO_ENTRIES }),
+        };
+        self.split(locked, draft, separator, half)
+    }
+
+    /// Moves all keys from `separator` on to a new leaf.
+    fn split(
+        &self,
+        locked: LockedLeaf<'_, LINES>,
+        draft: Draft<LINES>,
+        separator: KeyWord,
+        half: u64,
+    ) -> Result<(), IndexError> {
+        let (media, relax) = (self.pool.media(), self.relax());
+        let mut moved = draft.clone();
+        moved.keep(|word| word >= separator);
+        moved.pull_home::<K>();
+        moved.mark_passed::<K>();
+        // All that may be refused comes first: room in the inner nodes, then in the pool.
+        let lower_bound = separator.number(half);
+        let prepared = self.inner.prepare(&relax, K::of(lower_bound, &[]), locked.offset)?;
+        let new_offset = self.stock.take(media)?;
+        publish(media, self.leaf(new_offset)?, &moved, lower_bound);
+
+        // S3: what has moved goes out of the old leaf; not flushed, for it is out of its range.
+        // Crash: it is still there, and takes room until it is found there.
+        take_out::<K, M, LINES>(media, locked.leaf, draft, |word| word < separator);
+        let splits = self.inner.insert(&relax, prepared, new_offset);
+        self.leaves.fetch_add(1, Ordering::Relaxed);
+        media.count(Counter::LeafSplits, 1);
+        media.count(Counter::InnerSplits, splits);
+        // Only now: a thread that waits for this leaf finds its keys' new place.
+        drop(locked.guard);
+        Ok(())
+    }
+}
+
+/// Why a leaf cannot be split.
+const NO_ENTRIES: &str = "a leaf without room has too few keys to be split";
+
+/// Takes all but some entries out of a leaf that holds what the draft has. No flush.
+fn take_out<K: TreeKey, M: Media, const LINES: usize>(
+    media: &M,
+    leaf: &Leaf<LINES>,
+    mut draft: Draft<LINES>,
+    stays: impl Fn(KeyWord) -> bool,
+) {
+    draft.keep(stays);
+    draft.mark_passed::<K>();
+    for (line, words) in leaf.lines.iter().zip(draft.words()) {
+        for slot in Slot::all_of(line) {
+            let word = KeyWord::from_word(words[2 * slot.number]);
+            if media.load(slot.key()) != word {
+                media.store(slot.key(), word);
+            }
+        }
+    }
+}
