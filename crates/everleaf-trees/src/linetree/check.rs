@@ -6,7 +6,9 @@ use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
 use super::LineTree;
-use super::layout::{HALF, KeyWord, LEAVES, Leaf, Slot, end_of, half_of, home, leaf_bytes, window};
+use super::layout::{
+    HALF, KeyWord, LEAVES, Leaf, Slot, half_of, home, last_before, leaf_bytes, window,
+};
 use crate::support::groups::leaves_of;
 use crate::support::image;
 use crate::support::key::TreeKey;
@@ -56,7 +58,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
                 "I5: the separator of the leaf at {offset:#x} is not its lower bound"
             ));
         }
-        let (half, end) = (half_of(child.lower), end_of(child.upper));
+        let (half, last) = (half_of(child.lower), last_before(child.upper));
         let mut found = Vec::new();
         for (number, line) in leaf.lines.iter().enumerate() {
             for word in Slot::all_of(line).map(|slot| media.load(slot.key())) {
@@ -73,7 +75,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
                         "I2: a key in line {number} of the leaf at {offset:#x} is below its range"
                     ));
                 }
-                if end.is_none_or(|end| word < end) {
+                if word <= last {
                     found.push(word);
                     self.check_place(leaf, word.number(half), number, offset, report);
                 }

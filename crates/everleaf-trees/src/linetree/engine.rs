@@ -13,7 +13,7 @@ use crate::support::key::TreeKey;
 use crate::support::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters};
 
 /// Slots that a leaf may have: four to a line.
-const SLOTS: &[u64] = &[8, 16, 60];
+const SLOTS: &[u64] = &[8, 24, 60];
 
 /// Sizes of leaves and inner nodes, and bytes that are taken from the pool at a time.
 pub static OFFER: Offer = Offer {
@@ -82,7 +82,7 @@ pub fn open<K: TreeKey, M: Media>(
     let parameters = OFFER.unpack(pool.format().parameters)?;
     Ok(match parameters.leaf_slots {
         8 => Box::new(LineTree::<K, M, 2>::open(pool, parameters, opening)?),
-        16 => Box::new(LineTree::<K, M, 4>::open(pool, parameters, opening)?),
+        24 => Box::new(LineTree::<K, M, 6>::open(pool, parameters, opening)?),
         _ => Box::new(LineTree::<K, M, 15>::open(pool, parameters, opening)?),
     })
 }

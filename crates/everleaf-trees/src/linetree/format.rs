@@ -6,5 +6,6 @@ use super::layout::{Leaf, LeafHead};
 
 /// What docs/format.md shows of this family: a leaf of the tuned size.
 pub fn layouts() -> Vec<Layout> {
-    vec![LeafHead::layout(), Leaf::<15>::layout()]
+    let named = |name, layout| Layout { name, ..layout };
+    vec![named("Line tree head", LeafHead::layout()), named("Line tree leaf", Leaf::<15>::layout())]
 }

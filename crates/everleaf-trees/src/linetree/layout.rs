@@ -85,6 +85,8 @@ impl KeyWord {
     pub const NEVER_USED: Self = Self(0);
     /// No entry, and others may have gone on past this line.
     pub const DEAD: Self = Self(2);
+    /// That of the last key of a half.
+    pub const GREATEST: Self = Self(u64::MAX);
 
     /// That of a key, without its top bit.
     #[inline(always)]
@@ -109,11 +111,12 @@ pub(super) const fn half_of(number: u64) -> u64 {
     number & HALF
 }
 
-/// The first key word that a leaf which ends before `upper` does not cover; none if it is the last
-/// one of its half.
+/// The last key word that a leaf which ends before `upper` covers: the greatest of all if it is the
+/// last one of its half.
 #[inline(always)]
-pub(super) fn end_of(upper: Option<u64>) -> Option<KeyWord> {
-    upper.filter(|upper| *upper != HALF).map(KeyWord::of)
+pub(super) fn last_before(upper: Option<u64>) -> KeyWord {
+    let upper = upper.filter(|upper| *upper != HALF);
+    upper.map_or(KeyWord::GREATEST, |upper| KeyWord(KeyWord::of(upper).0 - 1))
 }
 
 /// The line where a key's entry is if there is room.
@@ -161,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn key_words_tell_all_keys_of_a_half_apart_and_in_order(a in any::<u64>(), b in any::<u64>()) {
+        fn key_words_tell_keys_of_a_half_apart_and_in_order(a in any::<u64>(), b in any::<u64>()) {
             let word = KeyWord::of(a);
             prop_assert!(word.is_entry() && !KeyWord::DEAD.is_entry());
             prop_assert!(!KeyWord::NEVER_USED.is_entry());
@@ -176,7 +179,8 @@ mod tests {
             fn lines<const LINES: usize>(bits: u64) -> Vec<usize> {
                 window::<LINES>(home::<LINES>(KeyHash::new(bits))).collect()
             }
-            for (window, lines) in [(lines::<2>(bits), 2), (lines::<4>(bits), 4), (lines::<15>(bits), 15)] {
+            let windows = [(lines::<2>(bits), 2), (lines::<6>(bits), 6), (lines::<15>(bits), 15)];
+            for (window, lines) in windows {
                 let mut sorted = window.clone();
                 sorted.sort_unstable();
                 sorted.dedup();

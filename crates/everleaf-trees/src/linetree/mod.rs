@@ -4,17 +4,17 @@
 //!
 //! # The idea
 //! Leaves are in persistent memory, the inner nodes above them in DRAM, built anew when the tree is
-//! opened. A leaf has no bitmap, no count and no fingerprints: a hash chooses the line of a key, and
-//! a key word that is odd *is* an entry. So an insertion stores a value and then a key word, side by
-//! side in one line, whose stores become durable in their order; and a search reads that line alone,
-//! all of whose key words it compares at once. Where a line is full, an entry goes on to one of the
-//! next three. A line that has a slot which was never used ends a search.
+//! opened. A leaf has no bitmap, no count and no fingerprints: a hash chooses the line of a key,
+//! and a key word that is odd *is* an entry. So an insertion stores a value and then a key word,
+//! side by side in one line, whose stores become durable in their order; and a search reads that
+//! line alone, all of whose key words it compares at once. Where a line is full, an entry goes on
+//! to one of the next three. A line that has a slot which was never used ends a search.
 //!
-//! A split does not touch the old leaf durably. The new leaf is written, and then becomes one of the
-//! tree by one word of its own: from then on the old leaf ends where the new one begins, and what
-//! has moved is out of its range. That must stay so: *no bound ever rises*. So a leaf that is empty
-//! is not taken over by its left neighbour, whose upper bound would rise, but by its right one, whose
-//! lower bound falls.
+//! A split does not touch the old leaf durably. The new leaf is written, and then becomes one of
+//! the tree by one word of its own: from then on the old leaf ends where the new one begins, and
+//! what has moved is out of its range. That must stay so: *no bound ever rises*. So a leaf that is
+//! empty is not taken over by its left neighbour, whose upper bound would rise, but by its right
+//! one, whose lower bound falls.
 //!
 //! # Costs
 //! | operation | flushes | fences |
@@ -27,7 +27,9 @@
 //! ```text
 //! insert   P1  value; order; key word; flush, fence   COMMIT
 //! update   U1  value; flush, fence                    COMMIT
-//! remove   R1  key word := never used if its line has such a slot, else dead; flush, fence   COMMIT
+//! remove   R1  key word := never used if its line has such a slot, else dead; flush, fence
+//!              COMMIT
+//! link     N, U, R  as these, with the steps of a store before each of two fences
 //! split    S1  every line of the new leaf; flush each, fence
 //!          S2  its lower bound, `dying` := null; order; `live`; flush, fence   COMMIT
 //!          S3  key words that moved out of the old leaf := never used, or dead where an entry that
@@ -36,8 +38,8 @@
 //!          D2  lower bound of that := that of this leaf; flush, fence   COMMIT
 //!          D3  `live` := 0; flush, fence
 //! group    G1  `live` := 0 of each leaf of a run; flush; the pool fences and publishes the run
-//! open     R1  `live` := 0 of leaves that are dead; R2 `dying` := null of those that are not;
-//!              flush each, one fence
+//! open     R1  `live` := 0 of leaves that are dead; flush each, fence
+//!          R2  `dying` := null of those that are not; no flush
 //! ```
 //! No other thread reads or changes a leaf between a change and its fence, see L3.
 //!
@@ -47,12 +49,12 @@
 //!   its leaf. Above it there may be some, which a split has moved: they are not in the tree.
 //! * I3: an entry is in the window of its key, and no line of the window before its own has a slot
 //!   that was never used. At every crash, too: an entry goes past a line when all four words there
-//!   are entries, durably, for each was fenced before its leaf was unlocked; a removal leaves no word
-//!   that counts as never used in a line that has none; and S3 leaves one only where no entry that
-//!   stays went past, so that it makes no difference whether it is durable.
+//!   are entries, durably, for each was fenced before its leaf was unlocked; a removal leaves no
+//!   word that counts as never used in a line that has none; and S3 leaves one only where no entry
+//!   that stays went past, so that it makes no difference whether it is durable.
 //! * I4: no key is twice in the range of a leaf.
-//! * I5: the inner nodes lead, in order, to exactly the leaves of the tree; separators are the lower
-//!   bounds; there is one of 0 and one of 2^63.
+//! * I5: the inner nodes lead, in order, to exactly the leaves of the tree; separators are the
+//!   lower bounds; there is one of 0 and one of 2^63.
 //! * I6: every leaf of every run is in the tree or in the list of free leaves; the counts of the
 //!   groups agree.
 //! * I7: the number of keys is that of the entries in the ranges of leaves.
@@ -63,13 +65,13 @@
 //!   it changes. A thread that changes what leaves cover holds their locks, changes the node, and
 //!   only then unlocks them. So a ticket that holds after a leaf was locked, or its version read,
 //!   holds until it is unlocked, or the version changes.
-//! * L2: a writer looks for the key as a reader does, and locks the leaf if its version is still the
-//!   same. It waits for a lock only while it has none. The end of a leaf needs a second one, that of
-//!   the right neighbour, and does not wait for it: the leaf stays, empty.
-//! * L3: a leaf is locked until what was done to it is durable. Readers write nothing: they read the
-//!   version, wait while it is locked, read the leaf, and start again if the version has changed. So
-//!   no reader acts on what a crash can still undo, and no writer puts an entry past one that is not
-//!   durable.
+//! * L2: a writer looks for the key as a reader does, and locks the leaf if its version is still
+//!   the same. It waits for a lock only while it has none. The end of a leaf needs a second one,
+//!   that of the right neighbour, and does not wait for it: the leaf stays, empty.
+//! * L3: a leaf is locked until what was done to it is durable. Readers write nothing: they read
+//!   the version, wait while it is locked, read the leaf, and start again if the version has
+//!   changed. So no reader acts on what a crash can still undo, and no writer puts an entry past
+//!   one that is not durable.
 //! * L4: scans lock a leaf while they show it.
 //! * L5: a leaf serves again as soon as it has left the tree; who still reads it finds by its
 //!   version that it does not count.
@@ -78,6 +80,7 @@
 //! * **`dying` is forgotten by recovery (R2).** What it prevents: the end of Y into X is cut after
 //!   D1, and Y goes on; X dies, and its memory serves again as a left neighbour of Y, which dies
 //!   into Y and is cut after D2. Then X is dying into Y and Y into X, and both have the same bound.
+//!   It takes no flush: the bound that makes them alike is stored later, in the same line.
 //! * **D3 is durable before the neighbour is unlocked.** Else the neighbour may take over one more
 //!   leaf, its bound falls again, and the dead leaf, whose bound then differs, is found alive.
 //! * **A new leaf has its entries in the lines where the old one had them, and those that went past
@@ -91,8 +94,8 @@
 //!   come and go, the first one too.
 //! * **The first leaves are two**, and creation may be cut between them: a half without a leaf gets
 //!   one when the tree is opened.
-//! * **Where ascending keys fill the last leaf of a half, the new leaf begins with the new key** and
-//!   nothing moves.
+//! * **Where ascending keys fill the last leaf of a half, the new leaf begins with the new key**
+//!   and nothing moves.
 //!
 //! # What it takes from others
 //! Leaves in persistent memory below inner nodes in DRAM, version locks: FPTree. Entries whose key
@@ -101,9 +104,9 @@
 //!
 //! # Map of the files
 //! `layout` (every persistent byte, windows) · `draft` (lines of a leaf, copied) · `search` `scan`
-//! `insert` `update` `remove` `split` `publish` (a new leaf) `end` (of a leaf) · `stock` (memory of
-//! leaves) · `count` (of keys) · `recover` · `close` · `check` · `engine` (for the table of engines)
-//! · `format` (for docs/format.md).
+//! `insert` `update` `remove` `link` `split` `publish` (a new leaf) `end` (of a leaf) · `stock`
+//! (memory of leaves) · `count` (of keys) · `recover` · `close` · `check` · `engine` (for the table
+//! of engines) · `format` (for docs/format.md).
 
 mod check;
 mod close;
@@ -114,6 +117,7 @@ pub(crate) mod engine;
 mod format;
 mod insert;
 mod layout;
+mod link;
 mod publish;
 mod recover;
 mod remove;
@@ -132,7 +136,7 @@ use std::sync::{Arc, OnceLock};
 use crossbeam_utils::CachePadded;
 use everleaf_index::{
     CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
-    InnerFrom, Visit,
+    InnerFrom, LinkSteps, Links, Visit,
 };
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Audit, Pool, Seal};
@@ -279,6 +283,20 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
         one_word(old.len())?;
         let found = self.ended(self.remove(key))?;
         Ok(copied(found, old))
+    }
+
+    fn links(&self) -> Links {
+        Links::All
+    }
+
+    #[inline]
+    fn link(
+        &self,
+        key: K::Ref<'_>,
+        new: Option<u64>,
+        steps: &mut dyn LinkSteps,
+    ) -> Result<bool, IndexError> {
+        self.ended(self.link_entry(key, new, steps))
     }
 
     fn scan(

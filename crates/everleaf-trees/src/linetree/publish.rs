@@ -1,6 +1,6 @@
 //! A new leaf becomes one of the tree: a flush for each of its lines, 2 fences.
 
-use everleaf_pmem::{Media, PPtr, site};
+use everleaf_pmem::{Media, PPtr, planted, site};
 
 use super::draft::Draft;
 use super::layout::Leaf;
@@ -14,8 +14,11 @@ pub(super) fn publish<M: Media, const LINES: usize>(
 ) {
     // S1: every line, also those without an entry: they have what the leaf held before it was
     // free. Crash: the leaf is free.
-    for (line, words) in leaf.lines.iter().zip(draft.words()) {
-        line.0.iter().zip(words).for_each(|(cell, word)| media.store(cell, word));
+    for (line, words) in leaf.lines.iter().zip(draft.lines()) {
+        if planted(385) && *words == [0; 8] {
+            continue;
+        }
+        line.0.iter().zip(words).for_each(|(cell, word)| media.store(cell, *word));
         media.flush(site!("linetree.publish.S1.line"), &line.0[0]);
     }
     media.fence(site!("linetree.publish.S1.fence"));

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::{IndexError, InnerFrom, NoImage};
-use everleaf_pmem::{Media, PPtr, TransactionalMemory, Transactions, site};
+use everleaf_pmem::{Media, PPtr, TransactionalMemory, Transactions, site, unless_planted};
 use everleaf_pool::{Pool, PoolError, Run, Worker, Workers};
 
 use super::draft::Draft;
@@ -236,6 +236,7 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
         let media = self.pool.media();
         let mut found = Found::of(surveys, splitters);
         let dying = std::mem::take(&mut found.survey.dying);
+        let free = found.survey.free.len();
         let is_dead = |head: &LeafHead| {
             let next = media.load(&head.dying).offset();
             let is_leaf = self.runs.iter().any(|run| {
@@ -258,15 +259,15 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
                 found.survey.free.push(*offset);
             } else {
                 // R2: it lives on. Were it not forgotten, that neighbour could die, and serve again
-                // as its left neighbour, and die once more: then each of the two would be dead
-                // because of the other. Crash: done again.
-                media.store(&head.dying, PPtr::NULL);
-                media.flush(site!("linetree.recover.R2.dying"), &head.dying);
+                // as its left neighbour, and die once more, into this leaf: then each of the two
+                // would be dead because of the other. No flush: the bound that makes the two alike
+                // is stored later, in the same line. Crash: done again.
+                unless_planted!(380, media.store(&head.dying, PPtr::NULL));
                 found.survey.add(self.pool, *offset, media.load(&head.lower_bound), splitters)?;
             }
         }
-        if !dying.is_empty() {
-            media.fence(site!("linetree.recover.R2.fence"));
+        if found.survey.free.len() > free {
+            media.fence(site!("linetree.recover.R1.fence"));
         }
         Ok(found)
     }

@@ -2,7 +2,7 @@
 //! besides.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, site};
+use everleaf_pmem::{Media, planted, site};
 
 use super::LineTree;
 use super::layout::{KeyWord, Leaf, Slot};
@@ -34,23 +34,29 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
 /// leaf.
 #[inline(always)]
 fn clear<M: Media>(media: &M, slot: Slot<'_>) -> bool {
-    let (mut has_room, mut is_last) = (false, true);
-    for other in Slot::all_of(slot.line).filter(|other| other.number != slot.number) {
-        let word = media.load(other.key());
-        has_room |= word == KeyWord::NEVER_USED;
-        is_last &= !word.is_entry();
-    }
-    // R1 COMMIT: one p-atomic store. Crash: the entry is there or it is not. A line that is full
-    // gets no slot that counts as never used: entries may have gone past it.
-    let word = if has_room { KeyWord::NEVER_USED } else { KeyWord::DEAD };
+    let (word, is_last) = emptied(media, slot);
+    // R1 COMMIT: one p-atomic store. Crash: the entry is there or it is not.
     media.store(slot.key(), word);
     media.flush(site!("linetree.remove.R1.entry"), slot.key());
     media.fence(site!("linetree.remove.R1.fence"));
     is_last
 }
 
+/// The key word that a slot gets when its entry goes, and whether that is the last one of its line.
+/// A line that is full gets no slot that counts as never used: entries may have gone past it (I3).
+#[inline(always)]
+pub(super) fn emptied<M: Media>(media: &M, slot: Slot<'_>) -> (KeyWord, bool) {
+    let (mut has_room, mut is_last) = (false, true);
+    for other in Slot::all_of(slot.line).filter(|other| other.number != slot.number) {
+        let word = media.load(other.key());
+        has_room |= word == KeyWord::NEVER_USED;
+        is_last &= !word.is_entry();
+    }
+    (if has_room || planted(382) { KeyWord::NEVER_USED } else { KeyWord::DEAD }, is_last)
+}
+
 /// Whether a leaf has no entry at all, not even one that is out of its range since a split.
-fn is_empty<M: Media, const LINES: usize>(media: &M, leaf: &Leaf<LINES>) -> bool {
+pub(super) fn is_empty<M: Media, const LINES: usize>(media: &M, leaf: &Leaf<LINES>) -> bool {
     let mut slots = leaf.lines.iter().flat_map(Slot::all_of);
     slots.all(|slot| !media.load(slot.key()).is_entry())
 }

@@ -10,6 +10,10 @@ use crate::support::version_locks::{LockGuard, Seen};
 
 /// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
 const GROUP: usize = 16;
+/// Lines that are asked for ahead of a search which finds: it reads 1.16.
+const PRESENT_IN: usize = 1;
+/// And of one which does not find: it reads 1.69.
+const ABSENT_IN: usize = 2;
 
 /// What is looked for in a leaf.
 #[derive(Clone, Copy)]
@@ -106,9 +110,14 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// the way. Neither waits nor begins again, so that the operations, into which it is inlined,
     /// are straight code; [`locate`](Self::locate) is for the rest.
     #[inline(always)]
-    fn try_locate(&self, key: K::Ref<'_>, wanted: Wanted) -> Option<Located<'_, LINES>> {
+    fn try_locate(
+        &self,
+        key: K::Ref<'_>,
+        wanted: Wanted,
+        ahead: usize,
+    ) -> Option<Located<'_, LINES>> {
         let (offset, ticket) = self.inner.find_unvalidated(key)?;
-        let leaf = self.fetched(offset, wanted).ok()?;
+        let leaf = self.fetched(offset, wanted, ahead).ok()?;
         let seen = self.locks.look(offset);
         (!seen.is_locked() && ticket.is_current()).then_some(Located { offset, leaf, seen })
     }
@@ -120,16 +129,22 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         wanted: Wanted,
     ) -> Result<Option<Located<'_, LINES>>, IndexError> {
         let (offset, ticket) = self.inner.find(&self.relax(), key);
-        let leaf = self.fetched(offset, wanted)?;
+        let leaf = self.fetched(offset, wanted, PRESENT_IN)?;
         let seen = self.locks.read(&self.relax(), offset);
         Ok(ticket.is_current().then_some(Located { offset, leaf, seen }))
     }
 
-    /// The leaf at `offset`, whose home line is prefetched.
+    /// The leaf at `offset`, of whose window the first lines are prefetched.
     #[inline(always)]
-    fn fetched(&self, offset: u64, wanted: Wanted) -> Result<&Leaf<LINES>, IndexError> {
+    fn fetched(
+        &self,
+        offset: u64,
+        wanted: Wanted,
+        ahead: usize,
+    ) -> Result<&Leaf<LINES>, IndexError> {
         let leaf = self.leaf(offset)?;
-        self.pool.media().prefetch(&leaf.lines[wanted.home]);
+        let lines = window::<LINES>(wanted.home).take(ahead);
+        lines.for_each(|line| self.pool.media().prefetch(&leaf.lines[line]));
         Ok(leaf)
     }
 
@@ -144,7 +159,8 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         wanted: Wanted,
         skip: SkipIf,
     ) -> Option<Found<'_, LINES>> {
-        let located = self.try_locate(key, wanted);
+        let ahead = if skip == SkipIf::Absent { PRESENT_IN } else { ABSENT_IN };
+        let located = self.try_locate(key, wanted, ahead);
         let found = located.and_then(|located| self.lock_located(located, wanted, skip));
         if found.is_none() {
             self.restarted();
@@ -194,7 +210,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     #[inline(always)]
     pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
         let wanted = Self::wanted(key);
-        let located = self.try_locate(key, wanted);
+        let located = self.try_locate(key, wanted, PRESENT_IN);
         match located.and_then(|located| self.read_leaf(located, wanted)) {
             Some(found) => Ok(found),
             None => self.find_retrying(key, wanted),
@@ -255,7 +271,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         for ((key, child), located) in keys.iter().zip(&*children).zip(&mut located) {
             self.locks.prefetch(*child);
             let wanted = Self::wanted(*key);
-            *located = self.fetched(*child, wanted).ok().map(|leaf| (leaf, wanted));
+            *located = self.fetched(*child, wanted, PRESENT_IN).ok().map(|leaf| (leaf, wanted));
         }
         for (i, key) in keys.iter().enumerate() {
             let seen = self.locks.look(children[i]);

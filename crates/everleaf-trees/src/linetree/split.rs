@@ -6,11 +6,11 @@
 use std::sync::atomic::Ordering;
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, Media, Word};
+use everleaf_pmem::{Counter, Media, Word, planted};
 
 use super::LineTree;
 use super::draft::Draft;
-use super::layout::{KeyWord, Leaf, Slot, end_of, half_of};
+use super::layout::{ENTRIES, KeyWord, Leaf, Slot, half_of, last_before};
 use super::publish::publish;
 use super::search::LockedLeaf;
 use crate::support::key::TreeKey;
@@ -26,18 +26,19 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     ) -> Result<(), IndexError> {
         let media = self.pool.media();
         let upper = self.upper_bound(key).map(|upper| K::word(K::borrow(&upper), 0));
-        let (half, end) = (half_of(K::word(key, 0)), end_of(upper));
-        let is_covered = |word: KeyWord| end.is_none_or(|end| word < end);
+        let (half, last) = (half_of(K::word(key, 0)), last_before(upper));
+        let is_covered = |word: KeyWord| word <= last;
         let draft = Draft::of(media, locked.leaf, half);
-        if !draft.entries().all(is_covered) {
+        if !draft.entries().all(is_covered) && !planted(383) {
             // A crash has left what a split has moved: there is room.
             take_out::<K, M, LINES>(media, locked.leaf, draft, is_covered);
             return Ok(());
         }
-        let mut words: Vec<KeyWord> = draft.entries().collect();
+        let mut words = Vec::with_capacity(LINES * ENTRIES);
+        words.extend(draft.entries());
         let (new, middle) = (KeyWord::of(K::word(key, 0)), words.len() / 2);
         // Ascending keys fill leaves: the new leaf begins with this one.
-        let ascending = end.is_none() && words.iter().all(|word| *word < new);
+        let ascending = last == KeyWord::GREATEST && words.iter().all(|word| *word < new);
         let separator = match ascending {
             true => new,
             false if middle > 0 => *words.select_nth_unstable(middle).1,
@@ -90,7 +91,7 @@ fn take_out<K: TreeKey, M: Media, const LINES: usize>(
 ) {
     draft.keep(stays);
     draft.mark_passed::<K>();
-    for (line, words) in leaf.lines.iter().zip(draft.words()) {
+    for (line, words) in leaf.lines.iter().zip(draft.lines()) {
         for slot in Slot::all_of(line) {
             let word = KeyWord::from_word(words[2 * slot.number]);
             if media.load(slot.key()) != word {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::common::{folder, key, tiny, value};
 use everleaf::{
-    Clock, Engine, KeyType, OpenOptions, OwnedKey, Scan, Shutdown, Snapshot, Store, Tree, View,
+    Clock, Engine, EngineParameters, KeyType, OpenOptions, OwnedKey, Scan, Shutdown, Snapshot,
+    Store, Tree, View,
 };
 use proptest::prelude::*;
 
@@ -118,7 +119,7 @@ impl Subject {
         let path = folder.path().join("0.pool");
         let clock = Clock::manual(1000);
         let mut options = tiny(key_type).engine(engine).clock(clock.clone());
-        if engine.is_concurrent() {
+        if !engine.parameters().contains(&EngineParameters::GROUP_BYTES) {
             options.parameters.group_bytes = None;
         }
         let store = Some(options.create(&path).unwrap());

@@ -1,14 +1,15 @@
 //! What tests know of each family of trees, one file a family; nothing else here names an engine.
 //! Below the trees stands the pool, which has a file too.
 //!
-//! Map of the files: `directed` (scenarios as data) · `fptree` `nvtree` `clftree` `lcbtree` `cdds`
-//! `sorted` `masstree` `wbtree` `pool`.
+//! Map of the files: `directed` (scenarios as data) · `fptree` `linetree` `nvtree` `clftree`
+//! `lcbtree` `cdds` `sorted` `masstree` `wbtree` `pool`.
 
 mod cdds;
 mod clftree;
 mod directed;
 mod fptree;
 mod lcbtree;
+mod linetree;
 mod masstree;
 mod nvtree;
 mod pool;
@@ -105,8 +106,9 @@ pub(crate) enum Needs {
     ManyEpochs,
 }
 
-const FAMILIES: [&Family; 8] = [
+const FAMILIES: [&Family; 9] = [
     &fptree::FAMILY,
+    &linetree::FAMILY,
     &nvtree::FAMILY,
     &clftree::FAMILY,
     &lcbtree::FAMILY,

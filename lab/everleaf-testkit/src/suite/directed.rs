@@ -346,7 +346,7 @@ fn threads(engine: Engine) -> Vec<Case> {
         }
         Case::threaded(name, engine, level, keys, INTERLEAVINGS, script)
     };
-    for keys in [U64, Bytes] {
+    for keys in [U64, Bytes].into_iter().filter(|keys| keys.are_of(engine)) {
         for (name, meeting) in MEETINGS {
             let case =
                 threaded(&format!("{name}, {keys:?}"), Index, keys, &format!("{full}{meeting}"));

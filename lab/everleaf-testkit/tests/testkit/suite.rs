@@ -65,6 +65,7 @@ engines! {
     #[ignore = "minutes: `everleaf explore --engine wbtree-bitmap --suite`, or this test by name"]
     every_barrier_of_the_wbtree_with_a_bitmap_is_reached_and_needed: WbTreeBitmap,
     every_barrier_of_the_fptree_is_reached_and_needed: FpTree,
+    every_barrier_of_the_line_tree_is_reached_and_needed: LineTree,
     #[ignore = "its barriers are among fptree's: `everleaf explore --engine ptree --suite`"]
     every_barrier_of_the_ptree_is_reached_and_needed: PTree,
     every_barrier_of_the_concurrent_fptree_is_reached_and_needed: FpTreeConcurrent,

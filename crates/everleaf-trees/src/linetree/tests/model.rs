@@ -112,7 +112,7 @@ proptest! {
     #[test]
     fn it_does_what_the_model_does(
         actions in actions(),
-        leaf_slots in prop::sample::select(&[8u64, 16, 60][..]),
+        leaf_slots in prop::sample::select(&[8u64, 24, 60][..]),
     ) {
         run(Parameters { leaf_slots, ..TINY }, &actions);
     }

@@ -1,0 +1,251 @@
+//! Directed scenarios of a tree whose entries commit themselves within their line: entries that go
+//! past full lines, splits that leave behind what they have moved, leaves that are taken over by
+//! their right neighbours and serve again; each of them cut, and what follows.
+
+use everleaf::Engine;
+
+use super::{Directed, Family, Meetings, Member, Needs, inserts, lines, removes};
+use crate::Level::Store;
+use crate::ScriptKeys::U64;
+
+pub(super) const FAMILY: Family = Family {
+    members: &[Member {
+        engine: "linetree",
+        folders: &["linetree", "support"],
+        needs: &[("linetree.link.", Needs::Store)],
+        meetings: Meetings::Plain,
+    }],
+    equivalent_mutants: &[],
+    may_be_idle: &[],
+    directed,
+    meetings: MEETINGS,
+    more: |_| Vec::new(),
+    random_share: 1,
+};
+
+/// What threads can do to each other where leaves split and end.
+const MEETINGS: &[(&str, &str, &str)] = &[
+    ("a split and a reader of what moves", EIGHT, "thread 1 insert 45 1\nthread 2 get 80\n"),
+    (
+        "a split and a change of what moves",
+        EIGHT,
+        "thread 1 insert 45 1\nthread 2 update 80 2\nthread 3 get 80\n",
+    ),
+    ("two that split one leaf", EIGHT, "thread 1 insert 45 1\nthread 2 insert 55 2\n"),
+    (
+        "the end of a leaf and a reader of its neighbour",
+        TWO,
+        "thread 1 remove 10\nthread 2 get 60\nthread 2 get 10\n",
+    ),
+    (
+        "the end of a leaf and an insertion into it",
+        TWO,
+        "thread 1 remove 10\nthread 2 insert 20 2\nthread 3 get 20\n",
+    ),
+    (
+        "the ends of two neighbours",
+        THREE,
+        "thread 1 remove 10\nthread 2 remove 60\nthread 3 get 90\n",
+    ),
+    (
+        "the end of a leaf and a change in its neighbour",
+        TWO,
+        "thread 1 remove 10\nthread 2 update 60 2\nthread 2 remove 70\n",
+    ),
+    (
+        "a leaf that serves again, and a reader",
+        TWO,
+        "thread 1 remove 10\nthread 1 insert 51 1\nthread 1 insert 52 1\nthread 1 insert 53 \
+        1\nthread 1 insert 54 1\nthread 2 get 10\nthread 2 get 60\n",
+    ),
+];
+
+/// A full leaf.
+const EIGHT: &str = "insert 10 1\ninsert 20 1\ninsert 30 1\ninsert 40 1\ninsert 50 1\n\
+    insert 60 1\ninsert 70 1\ninsert 80 1\n";
+/// Two leaves, of 10, and of 50, 60, 70 and 80.
+const TWO: &str = "insert 10 1\ninsert 20 1\ninsert 30 1\ninsert 40 1\ninsert 50 1\n\
+    insert 60 1\ninsert 70 1\ninsert 80 1\ninsert 45 1\nremove 20\nremove 30\nremove 40\n\
+    remove 45\n";
+/// Three leaves, of 10, of 60, and of 85 to 99.
+const THREE: &str = "insert 10 1\ninsert 20 1\ninsert 30 1\ninsert 40 1\ninsert 50 1\n\
+    insert 60 1\ninsert 70 1\ninsert 80 1\ninsert 45 1\ninsert 85 1\ninsert 90 1\ninsert 95 1\n\
+    insert 99 1\ninsert 75 1\nremove 20\nremove 30\nremove 40\nremove 45\nremove 50\n\
+    remove 70\nremove 75\nremove 80\n";
+
+/// Where a change of one entry is cut.
+const CHANGES: &[(&str, &[&str])] = &[
+    ("insert 15 2", &["insert.P1.order", "insert.P1.entry", "insert.P1.fence"]),
+    ("update 20 2", &["update.U1.value", "update.U1.fence"]),
+    ("remove 20", &["remove.R1.entry", "remove.R1.fence"]),
+];
+/// Where a split is cut.
+const SPLITS: &[&str] = &[
+    "publish.S1.line",
+    "publish.S1.fence",
+    "publish.S2.order",
+    "publish.S2.head",
+    "publish.S2.fence",
+    "insert.P1.entry",
+];
+/// Where the end of a leaf is cut.
+const ENDS: &[&str] = &[
+    "end.D1.dying",
+    "end.D1.fence",
+    "end.D2.bound",
+    "end.D2.fence",
+    "end.D3.live",
+    "end.D3.fence",
+];
+
+/// Keys from 1000 on whose home is this line of so many.
+fn at_home(line: u64, lines: u64) -> impl Iterator<Item = u64> {
+    let home = move |key: u64| ((key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * lines) >> 32;
+    (1000..).filter(move |key| home(*key) == line)
+}
+
+/// All of them. Leaves have two lines of four entries, or six.
+fn directed(_: Engine) -> Vec<Directed> {
+    let mut cases = Vec::new();
+    let mut add = |name: &str, slots: u32, script: &str| {
+        cases.push(Directed::sized(name, U64, slots, script));
+    };
+    let tens = |last: u64| inserts((1..=last).map(|i| i * 10));
+
+    let script = "insert 50 1\ninsert 30 1\nexplore\ninsert 40 2\nupdate 40 3\nremove 40\nupdate \
+        50 5\ninsert 10 1\nupdate 10 2\ninsert 20 1\nremove 50\nreopen\nremove 30\ninsert 5 1\n";
+    add("plain operations", 8, script);
+    let script = inserts([10, 20])
+        + "explore\ninsert 10 1\nupdate 15 1\nremove 15\nupsert 20 1\nupsert 30 1\nremove \
+            10\nremove 30\nremove 20\nremove 20\ninsert 20 1\ncrash\ninsert 30 1\n";
+    add("refusals, and the last entry of the tree", 8, &script);
+    let ends = [0, (1 << 63) - 1, 1 << 63, u64::MAX];
+    add("keys at the ends of both halves", 8, &(inserts(ends) + &removes(ends)));
+    let script = tens(8) + "explore\n" + &inserts([45, 46, 85, 90, 95, 99, 75, 44, 43]);
+    add("splits", 8, &script);
+    let script = tens(8) + "explore\n" + &inserts((9..20).map(|i| i * 10)) + "remove 90\n";
+    add("splits at the right edge", 8, &script);
+
+    for (line, of) in [(0, 2), (1, 2), (5, 6)] {
+        let slots = of as u32 * 4;
+        let keys: Vec<u64> = at_home(line, of).take(9).collect();
+        let script = inserts(keys[..3].iter().copied())
+            + "explore\n"
+            + &inserts(keys[3..6].iter().copied())
+            + &removes([keys[0], keys[4]])
+            + &inserts([keys[4], keys[6]])
+            + &lines([format!("update {} 9", keys[4]), format!("remove {}", keys[3])]);
+        add(&format!("entries that went past line {line}"), slots, &script);
+        let script = inserts(keys[..6].iter().copied())
+            + "explore\n"
+            + &removes(keys[..4].iter().copied())
+            + &inserts([keys[7], keys[8], keys[1]])
+            + &removes([keys[5], keys[7]]);
+        add(&format!("room in line {line} that entries went past"), slots, &script);
+    }
+    // Sixteen keys of one home and eight of the next line: the window is full before the leaf is.
+    let crowd: Vec<u64> = at_home(4, 6).take(13).chain(at_home(5, 6).take(4)).collect();
+    let script =
+        inserts(crowd[..15].iter().copied()) + "explore\n" + &inserts(crowd[15..].iter().copied());
+    add("a window that is full in a leaf that is not", 24, &script);
+
+    let moved = [50, 60, 70, 80];
+    let script =
+        tens(8) + "insert 45 1\nexplore\nremove 60\n" + &removes([80, 70, 50]) + &inserts([60, 70]);
+    add("what has moved is removed, and put again", 8, &script);
+    let script = tens(8) + "explore\ninsert 45 1\nremove 60\nremove 45\ninsert 60 2\n";
+    add("a split, and at once what it has moved", 8, &script);
+    let three = tens(8) + &inserts([45, 85, 90, 95, 99, 75]);
+    let (first, second) = ([10, 20, 30, 40, 45], [50, 60, 70, 75, 80]);
+    let script = format!("{three}{}explore\n", removes(first[1..].iter().copied()))
+        + &removes([10])
+        + &inserts([5, 15])
+        + &removes([5, 15]);
+    add("the end of the first leaf", 8, &script);
+    let script = three.clone()
+        + &removes(first[1..].iter().chain(&second[1..]).copied())
+        + "explore\nremove 50\nremove 10\ninsert 55 1\ninsert 12 1\n";
+    add("a leaf that has taken over two", 8, &script);
+    let script = three.clone()
+        + &removes(first[1..].iter().chain(&second[1..]).copied())
+        + "explore\nremove 10\nremove 50\ninsert 55 1\ninsert 12 1\n";
+    add("a leaf that has taken over one dies", 8, &script);
+    let script = three.clone() + &removes([85, 90, 95]) + "explore\nremove 99\ninsert 91 1\n";
+    add("the last leaf of a half is emptied", 8, &script);
+    let script = three.clone()
+        + &removes(second[1..].iter().copied())
+        + "explore\nremove 50\n"
+        + &inserts([41, 42, 43, 44, 52])
+        + &removes([44, 45, 52]);
+    add("a leaf serves again at once", 8, &script);
+
+    for (operation, sites) in CHANGES {
+        for site in *sites {
+            let script = inserts([10, 20, 30])
+                + &format!("cut linetree.{site} {operation}\n")
+                + "insert 15 3\nupdate 20 4\nremove 20\ninsert 20 5\nremove 15\n";
+            add(&format!("{operation} cut before {site}"), 8, &script);
+        }
+    }
+    for site in SPLITS {
+        let script = tens(8)
+            + &format!("cut linetree.{site} insert 45 1\n")
+            + "remove 60\ninsert 45 2\ninsert 46 1\nremove 45\nupdate 80 3\ninsert 47 1\n";
+        add(&format!("a split cut before {site}"), 8, &script);
+    }
+    let script = tens(8)
+        + "cut linetree.insert.P1.entry insert 45 1\n"
+        + &inserts([11, 12, 13, 14, 15, 16, 17])
+        + &removes(moved);
+    add("a window that is full of what has moved", 8, &script);
+    for site in ENDS {
+        let emptied = three.clone() + &removes(second[1..].iter().copied());
+        let script = format!("{emptied}cut linetree.{site} remove 50\n")
+            + &removes(first)
+            + "insert 55 1\ninsert 12 1\nremove 85\n";
+        add(&format!("the end of a leaf cut before {site}, and of the one before it"), 8, &script);
+        let script = format!("{emptied}cut linetree.{site} remove 50\n")
+            + &inserts([55, 41, 42, 43, 44])
+            + &removes([85, 90, 95, 99])
+            + "remove 55\n";
+        add(&format!("the end of a leaf cut before {site}, and it goes on"), 8, &script);
+    }
+    // The second leaf goes on although it was dying into the third, which dies itself, serves again
+    // before the second one, and dies into that.
+    let script = format!("{three}{}", inserts([105, 110, 115, 120, 125]))
+        + &removes(second[1..].iter().copied())
+        + "cut linetree.end.D2.bound remove 50\ninsert 55 1\n"
+        + &removes([85, 90, 95, 99, 105, 110, 115, 120])
+        + &inserts([41, 42, 43, 44])
+        + &removes([41, 42, 43, 44, 45])
+        + "insert 56 1\n";
+    add("two leaves that died into each other", 8, &script);
+
+    // A group of 4096 bytes has 21 leaves of two lines.
+    let script =
+        inserts((1..=8 * 19).map(|i| i * 10)) + "explore\n" + &inserts((153..172).map(|i| i * 10));
+    add("a group of leaves taken", 8, &script);
+    let script = inserts((1..=8 * 24).map(|i| i * 10))
+        + &removes((9..=8 * 24).map(|i| i * 10))
+        + "explore\n"
+        + &removes((1..=8).map(|i| i * 10))
+        + "insert 5 1\n";
+    add("groups of leaves given back", 8, &script);
+    let script = three + "explore\nremove 50\nreopen\ninsert 51 1\nreopen\nremove 51\n";
+    cases.push(Directed::sized("closed again", U64, 8, &script).closing());
+    cases.extend(linked());
+    cases
+}
+
+/// Entries that change together with the records that they lead to.
+fn linked() -> impl Iterator<Item = Directed> {
+    let scripts = [
+        ("a split by an insertion", EIGHT, "insert 45 1\nupdate 80 3\nremove 45\n"),
+        ("removals, and the end of a leaf", TWO, "remove 10\ninsert 20 1\nremove 60\n"),
+        ("one key put, changed and removed", TWO, "insert 15 1\nupdate 15 2\nremove 15\n"),
+    ];
+    scripts.into_iter().map(|(name, before, script)| {
+        let (name, script) = (format!("{name}, with values"), format!("{before}explore\n{script}"));
+        Directed::new(name, Store, U64, 1, script).with_budget(16)
+    })
+}
