@@ -7,7 +7,7 @@ use everleaf_pool::Audit;
 
 use super::LineTree;
 use super::layout::{
-    HALF, KeyWord, LEAVES, Leaf, Slot, half_of, home, last_before, leaf_bytes, window,
+    HALF, KeyWord, LEAVES, LIVE, Leaf, Slot, half_of, home, last_before, leaf_bytes, window,
 };
 use crate::support::groups::leaves_of;
 use crate::support::image;
@@ -50,7 +50,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// I1 to I5 of one leaf.
     fn check_leaf(&self, child: &Child, report: &mut CheckReport) -> Result<(), IndexError> {
         let (media, leaf, offset) = (self.pool.media(), self.leaf(child.offset)?, child.offset);
-        if media.load(&leaf.head.live) != 1 || !media.load(&leaf.head.dying).is_null() {
+        if media.load(&leaf.head.live) != LIVE || !media.load(&leaf.head.dying).is_null() {
             report.violations.push(format!("I1: the leaf at {offset:#x} is free or dying"));
         }
         if media.load(&leaf.head.lower_bound) != child.lower {

@@ -19,9 +19,10 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         }
         let before = self.locks.versions();
         let keys = self.leaves().map(|(_, sought)| self.keys_of(&sought)).sum::<u64>();
+        let counted = self.locks.counted();
         if before.is_some() && self.locks.versions() == before {
             // No thread has written meanwhile.
-            self.keys_found.get_or_init(|| keys.saturating_add_signed(-self.locks.counted()));
+            self.keys_found.get_or_init(|| keys.saturating_add_signed(-counted));
         }
         keys
     }

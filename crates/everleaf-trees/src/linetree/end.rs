@@ -14,10 +14,13 @@ use super::search::LockedLeaf;
 use crate::support::key::TreeKey;
 use crate::support::version_locks::LockGuard;
 
+/// Turns of waiting for a neighbour: longer than a change of a leaf takes, and none of them sleeps.
+const TURNS: usize = 150;
+
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Takes a locked leaf without entries, that covers `key`, out of the tree. It stays, empty, if
-    /// it is the last one of its half, or another thread has its neighbour: to wait for that one
-    /// with a leaf locked is not safe where leaves share locks.
+    /// it is the last one of its half, or another thread keeps its neighbour: to wait for that
+    /// one for ever, with a leaf locked, is not safe where leaves share locks.
     #[cold]
     pub(super) fn end_leaf(
         &self,
@@ -69,23 +72,27 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     }
 
     /// Locks the leaf that begins at `bound`, but where it has the lock of its left neighbour; none
-    /// if that would take a wait.
+    /// if that takes a long wait.
     fn lock_next(
         &self,
         bound: K::Ref<'_>,
         guard: &LockGuard<'_>,
     ) -> Option<(u64, Option<LockGuard<'_>>)> {
-        let (offset, ticket) = self.inner.find(&self.relax(), bound);
-        let locked = if self.locks.is_locked_by(offset, guard) {
-            None
-        } else {
-            Some(self.locks.peek(offset)?.try_lock()?)
-        };
-        // From here on a ticket that is current stays so.
-        if ticket.is_current() {
-            return Some((offset, locked));
+        let relax = self.relax();
+        for _ in 0..TURNS {
+            let (offset, ticket) = self.inner.find(&relax, bound);
+            let is_shared = self.locks.is_locked_by(offset, guard);
+            let locked = match self.locks.peek(offset).filter(|_| !is_shared) {
+                Some(seen) => seen.try_lock(),
+                None => None,
+            };
+            // From here on a ticket that is current stays so.
+            if (is_shared || locked.is_some()) && ticket.is_current() {
+                return Some((offset, locked));
+            }
+            locked.into_iter().for_each(LockGuard::unlock_unchanged);
+            relax();
         }
-        locked.into_iter().for_each(LockGuard::unlock_unchanged);
         None
     }
 }

@@ -64,7 +64,11 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     pub(super) fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
         let wanted = Self::wanted(key);
         loop {
-            match self.lock_leaf(key, wanted, SkipIf::Never)? {
+            let found = match self.try_lock_leaf(key, wanted, SkipIf::Never) {
+                Some(found) => found,
+                None => self.lock_leaf(key, wanted, SkipIf::Never)?,
+            };
+            match found {
                 Found::Present(locked, slot) => {
                     let old = overwrite(self.pool.media(), slot, value);
                     drop(locked);

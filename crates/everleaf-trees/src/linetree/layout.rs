@@ -20,13 +20,16 @@ pub(super) const ENTRIES: usize = 4;
 pub(super) const WINDOW: usize = 4;
 /// The words of a line that are key words, as a mask.
 pub(super) const KEY_WORDS: u64 = 0b0101_0101;
+/// What `live` is of a leaf of the tree: so many bits that none is free by one that is wrong.
+pub(super) const LIVE: u64 = 0x6c69_6e65_7472_6565;
 /// Where the upper half of all keys begins: no leaf has keys of both.
 pub const HALF: u64 = 1 << 63;
 
 persistent! {
     /// The first line of every leaf.
     pub struct LeafHead {
-        /// 1: the leaf is of the tree; 0: it is free, and nothing else of it means anything.
+        /// 0x6c696e6574726565: the leaf is of the tree; 0: it is free, and nothing else of it means
+        /// anything.
         pub live: PCell,
         /// No key of the leaf is smaller. It falls when the leaf before it dies, and never rises.
         pub lower_bound: PCell,

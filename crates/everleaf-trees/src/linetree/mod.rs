@@ -38,8 +38,8 @@
 //!          D2  lower bound of that := that of this leaf; flush, fence   COMMIT
 //!          D3  `live` := 0; flush, fence
 //! group    G1  `live` := 0 of each leaf of a run; flush; the pool fences and publishes the run
-//! open     R1  `live` := 0 of leaves that are dead; flush each, fence
-//!          R2  `dying` := null of those that are not; no flush
+//! open     R1  `live` := 0 of leaves that are dead; R2 `dying` := null of those that are not;
+//!              flush each, one fence
 //! ```
 //! No other thread reads or changes a leaf between a change and its fence, see L3.
 //!
@@ -67,7 +67,7 @@
 //!   holds until it is unlocked, or the version changes.
 //! * L2: a writer looks for the key as a reader does, and locks the leaf if its version is still
 //!   the same. It waits for a lock only while it has none. The end of a leaf needs a second one,
-//!   that of the right neighbour, and does not wait for it: the leaf stays, empty.
+//!   that of the right neighbour, and waits for it a bounded time: then the leaf stays, empty.
 //! * L3: a leaf is locked until what was done to it is durable. Readers write nothing: they read
 //!   the version, wait while it is locked, read the leaf, and start again if the version has
 //!   changed. So no reader acts on what a crash can still undo, and no writer puts an entry past
@@ -80,7 +80,7 @@
 //! * **`dying` is forgotten by recovery (R2).** What it prevents: the end of Y into X is cut after
 //!   D1, and Y goes on; X dies, and its memory serves again as a left neighbour of Y, which dies
 //!   into Y and is cut after D2. Then X is dying into Y and Y into X, and both have the same bound.
-//!   It takes no flush: the bound that makes them alike is stored later, in the same line.
+//!   It is flushed: a clean close flushes nothing, and the next opening goes by its image.
 //! * **D3 is durable before the neighbour is unlocked.** Else the neighbour may take over one more
 //!   leaf, its bound falls again, and the dead leaf, whose bound then differs, is found alive.
 //! * **A new leaf has its entries in the lines where the old one had them, and those that went past

@@ -3,7 +3,7 @@
 use everleaf_pmem::{Media, PPtr, planted, site};
 
 use super::draft::Draft;
-use super::layout::Leaf;
+use super::layout::{LIVE, Leaf};
 
 /// Makes a free leaf one of the tree, with these lines and this lower bound.
 pub(super) fn publish<M: Media, const LINES: usize>(
@@ -27,7 +27,7 @@ pub(super) fn publish<M: Media, const LINES: usize>(
     media.store(&leaf.head.lower_bound, lower_bound);
     media.store(&leaf.head.dying, PPtr::NULL);
     media.order(site!("linetree.publish.S2.order"));
-    media.store(&leaf.head.live, 1);
+    media.store(&leaf.head.live, LIVE);
     media.flush(site!("linetree.publish.S2.head"), &leaf.head.live);
     media.fence(site!("linetree.publish.S2.fence"));
 }

@@ -21,7 +21,7 @@ use everleaf_pmem::{Media, PPtr, TransactionalMemory, Transactions, site, unless
 use everleaf_pool::{Pool, PoolError, Run, Worker, Workers};
 
 use super::draft::Draft;
-use super::layout::{HALF, LEAVES, Leaf, LeafHead, half_of, leaf_bytes};
+use super::layout::{HALF, LEAVES, LIVE, Leaf, LeafHead, half_of, leaf_bytes};
 use super::publish::publish;
 use super::stock::{Stock, take_from_pool};
 use super::{LOCKS, LineTree, WORKERS, leaf_at};
@@ -197,7 +197,7 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
         let leaves = sampled.flat_map(|run| leaves_of(*run, bytes).take(PREFETCH_LEAVES));
         let bound = |offset| {
             let head =
-                &self.leaf(offset).ok().filter(|leaf| media.load(&leaf.head.live) == 1)?.head;
+                &self.leaf(offset).ok().filter(|leaf| media.load(&leaf.head.live) == LIVE)?.head;
             let word = media.load(&head.lower_bound);
             LeafBound::of::<K, M>(self.pool, word, offset, &Beginning::none()).ok()
         };
@@ -218,8 +218,10 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
                 let head = &self.leaf(offset)?.head;
                 match media.load(&head.live) {
                     0 => found.free.push(offset),
-                    1 if !media.load(&head.dying).is_null() => found.dying.push(offset),
-                    1 => found.add(self.pool, offset, media.load(&head.lower_bound), splitters)?,
+                    LIVE if !media.load(&head.dying).is_null() => found.dying.push(offset),
+                    LIVE => {
+                        found.add(self.pool, offset, media.load(&head.lower_bound), splitters)?
+                    }
                     _ => return Err(IndexError::Corrupt { offset, what: NOT_LIVE }),
                 }
             }
@@ -236,23 +238,23 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
         let media = self.pool.media();
         let mut found = Found::of(surveys, splitters);
         let dying = std::mem::take(&mut found.survey.dying);
-        let free = found.survey.free.len();
-        let is_dead = |head: &LeafHead| {
+        let is_dead = |offset: u64, head: &LeafHead| {
             let next = media.load(&head.dying).offset();
             let is_leaf = self.runs.iter().any(|run| {
                 next.checked_sub(run.offset).is_some_and(|within| {
-                    within.is_multiple_of(leaf_bytes(LINES)) && within < run.bytes
+                    within.is_multiple_of(leaf_bytes(LINES))
+                        && within / leaf_bytes(LINES) < run.bytes / leaf_bytes(LINES)
                 })
             });
-            let next = self.leaf(next).ok().filter(|_| is_leaf).map(|leaf| &leaf.head);
-            next.is_some_and(|next| {
-                media.load(&next.live) == 1
+            let next = self.leaf(next).ok().filter(|_| is_leaf && next != offset);
+            next.map(|leaf| &leaf.head).is_some_and(|next| {
+                media.load(&next.live) == LIVE
                     && media.load(&next.lower_bound) == media.load(&head.lower_bound)
             })
         };
         for offset in &dying {
             let head = &self.leaf(*offset)?.head;
-            if is_dead(head) {
+            if is_dead(*offset, head) {
                 // R1: as D3. Crash: done again.
                 media.store(&head.live, 0);
                 media.flush(site!("linetree.recover.R1.live"), &head.live);
@@ -260,14 +262,15 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
             } else {
                 // R2: it lives on. Were it not forgotten, that neighbour could die, and serve again
                 // as its left neighbour, and die once more, into this leaf: then each of the two
-                // would be dead because of the other. No flush: the bound that makes the two alike
-                // is stored later, in the same line. Crash: done again.
+                // would be dead because of the other. Flushed, for a clean close flushes nothing,
+                // and an opening by its image does not do this again. Crash: done again.
                 unless_planted!(380, media.store(&head.dying, PPtr::NULL));
+                media.flush(site!("linetree.recover.R2.dying"), &head.dying);
                 found.survey.add(self.pool, *offset, media.load(&head.lower_bound), splitters)?;
             }
         }
-        if found.survey.free.len() > free {
-            media.fence(site!("linetree.recover.R1.fence"));
+        if !dying.is_empty() {
+            media.fence(site!("linetree.recover.R2.fence"));
         }
         Ok(found)
     }

@@ -221,6 +221,14 @@ fn directed(_: Engine) -> Vec<Directed> {
         + "insert 56 1\n";
     add("two leaves that died into each other", 8, &script);
 
+    let script = format!("{three}{}", removes(second[1..].iter().copied()))
+        + "cut linetree.end.D2.bound remove 50\nreopen\ninsert 51 1\n";
+    let case = Directed::sized("a leaf that goes on, closed again", U64, 8, &script);
+    cases.push(case.closing());
+    let mut add = |name: &str, slots: u32, script: &str| {
+        cases.push(Directed::sized(name, U64, slots, script));
+    };
+
     // A group of 4096 bytes has 21 leaves of two lines.
     let script =
         inserts((1..=8 * 19).map(|i| i * 10)) + "explore\n" + &inserts((153..172).map(|i| i * 10));

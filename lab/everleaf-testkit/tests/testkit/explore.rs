@@ -114,8 +114,8 @@ fn barriers_of_plain_operations_are_needed() {
             .collect();
         assert_eq!(survivors, Vec::<&str>::new());
         // `lcbtree` has eight barriers in all; of the 16 of `cdds` two are those of its creation,
-        // and the last one of its recovery needs a longer script; so do those of `linetree` by which
-        // leaves end, and there are twelve others.
+        // and the last one of its recovery needs a longer script; so do those of `linetree` by
+        // which leaves end, and there are twelve others.
         let least = match engine.name() {
             "lcbtree" => 8,
             "cdds" => 13,
