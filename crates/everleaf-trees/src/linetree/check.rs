@@ -99,7 +99,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         report: &mut CheckReport,
     ) {
         let media = self.pool.media();
-        let mut window = window::<LINES>(home::<LINES>(K::hash(K::of(key, &[]))));
+        let mut window = window::<LINES>(home::<K, LINES>(K::of(key, &[])));
         let has_room = |line: usize| {
             let mut slots = Slot::all_of(&leaf.lines[line]);
             slots.any(|slot| media.load(slot.key()) == KeyWord::NEVER_USED)

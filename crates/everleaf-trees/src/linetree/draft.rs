@@ -47,7 +47,7 @@ impl<const LINES: usize> Draft<LINES> {
     fn home<K: TreeKey>(&self, line: usize, slot: usize) -> Option<usize> {
         let word = KeyWord::from_word(self.lines[line][2 * slot]);
         let key = K::of(word.number(self.half), &[]);
-        word.is_entry().then(|| home::<LINES>(K::hash(key)))
+        word.is_entry().then(|| home::<K, LINES>(key))
     }
 
     /// Only these entries stay, each in its slot.

@@ -12,7 +12,7 @@
 use everleaf_pmem::{LINE, Line, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::{Node, NodeKind};
 
-use crate::support::key::KeyHash;
+use crate::support::key::{KeyHash, TreeKey};
 
 /// Entries in a line.
 pub(super) const ENTRIES: usize = 4;
@@ -124,8 +124,19 @@ pub(super) fn last_before(upper: Option<u64>) -> KeyWord {
 
 /// The line where a key's entry is if there is room.
 #[inline(always)]
-pub(super) const fn home<const LINES: usize>(hash: KeyHash) -> usize {
-    hash.home(LINES)
+pub(super) fn home<K: TreeKey, const LINES: usize>(key: K::Ref<'_>) -> usize {
+    K::as_word(key).map_or_else(|| K::hash(key), spread).home(LINES)
+}
+
+/// Evenly spread bits of a number. Its upper 60 bits are mixed, so that numbers at a regular
+/// distance do not share lines; sixteen neighbours differ by the golden ratio, so that they take
+/// lines in turn. The first factor is that of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+#[inline(always)]
+const fn spread(number: u64) -> KeyHash {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mixed = (number >> 4).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 32).wrapping_mul(GOLDEN);
+    KeyHash::new(mixed.wrapping_add((number & 15).wrapping_mul(GOLDEN)))
 }
 
 /// The lines that an entry may be in, by its home.
@@ -163,6 +174,7 @@ impl<'p> Slot<'p> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use everleaf_index::U64Keys;
     use proptest::prelude::*;
 
     proptest! {
@@ -180,7 +192,7 @@ mod tests {
         #[test]
         fn a_window_has_lines_of_the_leaf_and_none_twice(bits in any::<u64>()) {
             fn lines<const LINES: usize>(bits: u64) -> Vec<usize> {
-                window::<LINES>(home::<LINES>(KeyHash::new(bits))).collect()
+                window::<LINES>(home::<U64Keys, LINES>(bits)).collect()
             }
             let windows = [(lines::<2>(bits), 2), (lines::<6>(bits), 6), (lines::<15>(bits), 15)];
             for (window, lines) in windows {

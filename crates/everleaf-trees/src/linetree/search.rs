@@ -5,7 +5,7 @@ use everleaf_pmem::{Counter, Media, Word};
 
 use super::LineTree;
 use super::layout::{KEY_WORDS, KeyWord, Leaf, Slot, home, window};
-use crate::support::key::{KeyHash, TreeKey};
+use crate::support::key::TreeKey;
 use crate::support::version_locks::{LockGuard, Seen};
 
 /// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
@@ -102,8 +102,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// What a leaf has of a key.
     #[inline(always)]
     pub(super) fn wanted(key: K::Ref<'_>) -> Wanted {
-        let hash: KeyHash = K::hash(key);
-        Wanted { word: KeyWord::of(K::word(key, 0)), home: home::<LINES>(hash) }
+        Wanted { word: KeyWord::of(K::word(key, 0)), home: home::<K, LINES>(key) }
     }
 
     /// The leaf of `key`, on its way into the cache, at the first attempt: none if others are in

@@ -53,13 +53,20 @@ impl<M: Media> Stock<M> {
         }
     }
 
-    /// Takes a leaf back that has left the tree.
+    /// Takes a leaf back that has left the tree. Its group stays where no worker is to be had: the
+    /// removal that emptied the leaf is done already, and must not be refused.
     ///
     /// # Errors
     /// The pool is damaged.
     pub fn give_back(&self, media: &M, leaf_offset: u64) -> Result<(), IndexError> {
         let mut groups = self.groups(media);
-        groups.give_back(leaf_offset, &mut *self.workers.lease()?)
+        match self.workers.lease() {
+            Ok(mut worker) => groups.give_back(leaf_offset, &mut worker),
+            Err(_) => {
+                groups.keep(leaf_offset);
+                Ok(())
+            }
+        }
     }
 }
 

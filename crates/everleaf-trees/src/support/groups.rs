@@ -138,6 +138,14 @@ impl Groups {
         Ok(())
     }
 
+    /// Takes a leaf back that has left the tree, and keeps its group; the group's place.
+    pub fn keep(&mut self, leaf_offset: u64) -> Option<usize> {
+        self.free.push(leaf_offset);
+        let position = self.position(leaf_offset)?;
+        self.groups[position].used -= 1;
+        Some(position)
+    }
+
     /// Takes a leaf back that has left the tree. When that empties its group and other leaves are
     /// free, the group goes back to the pool; while there are none it is kept, so that removals and
     /// insertions at the border of a group do not allocate every time.
@@ -149,9 +157,7 @@ impl Groups {
         leaf_offset: u64,
         worker: &mut Worker<M>,
     ) -> Result<(), IndexError> {
-        self.free.push(leaf_offset);
-        let Some(position) = self.position(leaf_offset) else { return Ok(()) };
-        self.groups[position].used -= 1;
+        let Some(position) = self.keep(leaf_offset) else { return Ok(()) };
         let Group { run, used } = self.groups[position];
         let leaves = run.bytes / self.leaf_bytes;
         if used > 0 || self.free.len() as u64 <= leaves {

@@ -100,7 +100,12 @@ const ENDS: &[&str] = &[
 
 /// Keys from 1000 on whose home is this line of so many.
 fn at_home(line: u64, lines: u64) -> impl Iterator<Item = u64> {
-    let home = move |key: u64| ((key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * lines) >> 32;
+    let spread = |key: u64| {
+        let mixed = (key >> 4).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed.wrapping_add((key & 15).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    };
+    let home = move |key: u64| ((spread(key) >> 32) * lines) >> 32;
     (1000..).filter(move |key| home(*key) == line)
 }
 

@@ -70,6 +70,18 @@ fn a_split_and_the_end_of_a_leaf_cost_what_the_page_says() {
     assert_eq!((tree.len(), tree.statistics().leaves), (1, 2));
 }
 
+/// Whatever the distance of keys that come in order, their leaves are filled.
+#[test]
+fn keys_at_a_regular_distance_fill_leaves() {
+    for stride in [1, 10, 55, 144, 610, 987, 1_000_000, 60_000_000_000, 1 << 32] {
+        let (_pool, tree) = counted();
+        (0..5000).for_each(|i| assert!(tree.insert(i * stride, i).unwrap()));
+        let bytes = tree.statistics().leaves as f64 * 1024.0 / 5000.0;
+        println!("{bytes} bytes a key at a distance of {stride}");
+        assert!(bytes <= 25.0, "{stride}: {bytes}");
+    }
+}
+
 /// 600,000 random keys: the numbers of the family's page.
 #[test]
 fn random_keys_cost_what_the_page_says() {

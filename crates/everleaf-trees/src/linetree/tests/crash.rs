@@ -9,9 +9,9 @@ use everleaf_crash::{Options, Promise, Subject, Traced, explore};
 use everleaf_index::{Direction, Index, U64Keys};
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
 
+use super::super::layout::home;
 use super::super::open;
 use super::{TINY, format_of};
-use crate::support::key::TreeKey;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
@@ -156,7 +156,7 @@ fn tens(range: std::ops::RangeInclusive<u64>) -> Vec<Op> {
 
 /// Keys from 100 on that have this line of two as their home.
 fn at_home(line: usize) -> impl Iterator<Item = u64> {
-    (100..).filter(move |key| U64Keys::hash(*key).home(2) == line)
+    (100..).filter(move |key| home::<U64Keys, 2>(*key) == line)
 }
 
 #[test]
