@@ -193,7 +193,8 @@ fn a_full_pool_of_expired_values_takes_new_ones() {
             for n in 0..50 {
                 batch.put(key(key_type, 10 * fitted + n), value(n, 300)).unwrap();
             }
-            batch.commit().unwrap();
+            let done = batch.commit();
+            assert!(done.is_ok(), "{engine}, {key_type:?}, reopened: {reopened}: {done:?}");
             assert!(store.len().unwrap() >= 51);
             assert!(store.check().unwrap().ok);
         }

@@ -219,7 +219,7 @@ fn directed(_: Engine) -> Vec<Directed> {
     // before the second one, and dies into that.
     let script = format!("{three}{}", inserts([105, 110, 115, 120, 125]))
         + &removes(second[1..].iter().copied())
-        + "cut linetree.end.D2.bound remove 50\ninsert 55 1\n"
+        + "cut linetree.end.D1.fence remove 50\ninsert 55 1\n"
         + &removes([85, 90, 95, 99, 105, 110, 115, 120])
         + &inserts([41, 42, 43, 44])
         + &removes([41, 42, 43, 44, 45])
@@ -227,7 +227,7 @@ fn directed(_: Engine) -> Vec<Directed> {
     add("two leaves that died into each other", 8, &script);
 
     let script = format!("{three}{}", removes(second[1..].iter().copied()))
-        + "cut linetree.end.D2.bound remove 50\nreopen\ninsert 51 1\n";
+        + "cut linetree.end.D1.fence remove 50\nreopen\ninsert 51 1\n";
     let case = Directed::sized("a leaf that goes on, closed again", U64, 8, &script);
     cases.push(case.closing());
     let mut add = |name: &str, slots: u32, script: &str| {
