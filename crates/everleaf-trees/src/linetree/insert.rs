@@ -4,17 +4,22 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
-use super::layout::Slot;
-use super::search::{Found, LockedLeaf, SkipIf, Wanted, free_in};
+use super::layout::{Slot, half_of};
+use super::room::{enter, free_in};
+use super::search::{Found, LockedLeaf, SkipIf, Wanted};
 use super::update::overwrite;
 use crate::support::key::TreeKey;
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Adds a key; false if it is present.
     #[inline(always)]
-    pub(super) fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+    pub(super) fn insert<const ALONE: bool>(
+        &self,
+        key: K::Ref<'_>,
+        value: u64,
+    ) -> Result<bool, IndexError> {
         let wanted = Self::wanted(key);
-        let inserted = match self.try_lock_leaf(key, wanted, SkipIf::Present) {
+        let inserted = match self.try_lock_leaf::<ALONE>(key, wanted, SkipIf::Present) {
             Some(Found::Absent(locked)) => self.insert_absent(locked, key, wanted, value)?,
             Some(Found::Present(..) | Found::Nothing) => return Ok(false),
             None => false,
@@ -55,16 +60,21 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
             self.make_room(locked, key)?;
             return Ok(false);
         };
+        enter::<K, M, LINES>(media, locked.leaf, slot, half_of(K::word(key, 0)));
         add(media, slot, wanted, value);
         locked.guard.count(1);
         Ok(true)
     }
 
     /// Updates or inserts; the old value, if there was one.
-    pub(super) fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+    pub(super) fn upsert<const ALONE: bool>(
+        &self,
+        key: K::Ref<'_>,
+        value: u64,
+    ) -> Result<Option<u64>, IndexError> {
         let wanted = Self::wanted(key);
         loop {
-            let found = match self.try_lock_leaf(key, wanted, SkipIf::Never) {
+            let found = match self.try_lock_leaf::<ALONE>(key, wanted, SkipIf::Never) {
                 Some(found) => found,
                 None => self.lock_leaf(key, wanted, SkipIf::Never)?,
             };

@@ -16,6 +16,8 @@ use crate::support::key::{KeyHash, TreeKey};
 
 /// Entries in a line.
 pub(super) const ENTRIES: usize = 4;
+/// Entries that a leaf has at most.
+pub(super) const MOST: usize = 15 * ENTRIES;
 /// Lines that an entry may be in, from its home on.
 pub(super) const WINDOW: usize = 4;
 /// The words of a line that are key words, as a mask.
@@ -158,6 +160,11 @@ impl<'p> Slot<'p> {
     #[inline(always)]
     pub fn all_of(line: &'p Line) -> impl Iterator<Item = Self> {
         (0..ENTRIES).map(move |number| Self { line, number })
+    }
+    /// The other slots of its line.
+    #[inline(always)]
+    pub fn others(self) -> impl Iterator<Item = Self> {
+        Self::all_of(self.line).filter(move |other| other.number != self.number)
     }
     /// The cell of its key word.
     #[inline(always)]

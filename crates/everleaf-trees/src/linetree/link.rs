@@ -8,15 +8,15 @@ use everleaf_index::{IndexError, LinkSteps};
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
-use super::layout::Slot;
-use super::remove::{emptied, is_empty};
-use super::search::{Found, SkipIf, Wanted, free_in};
+use super::layout::{Leaf, Slot, half_of};
+use super::room::{enter, free_in, is_empty, leave};
+use super::search::{Found, SkipIf, Wanted};
 use crate::support::key::TreeKey;
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Makes `new` the value of a key, or removes it. False if nothing was done: there is no such
     /// key to be removed.
-    pub(super) fn link_entry(
+    pub(super) fn link_entry<const ALONE: bool>(
         &self,
         key: K::Ref<'_>,
         new: Option<u64>,
@@ -25,7 +25,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         let wanted = Self::wanted(key);
         let skip = if new.is_some() { SkipIf::Never } else { SkipIf::Absent };
         loop {
-            let found = match self.try_lock_leaf(key, wanted, skip) {
+            let found = match self.try_lock_leaf::<ALONE>(key, wanted, skip) {
                 Some(found) => found,
                 None => self.lock_leaf(key, wanted, skip)?,
             };
@@ -59,14 +59,16 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
                     self.make_room(locked, key)?;
                     return Ok(None);
                 };
+                enter::<K, M, LINES>(media, locked.leaf, slot, half_of(K::word(key, 0)));
                 let done = add(media, slot, wanted, value, steps)?;
                 locked.guard.count(1);
                 done
             }
             (Found::Present(locked, slot), None) => {
-                let (is_last, done) = clear(media, slot, steps)?;
+                let half = half_of(K::word(key, 0));
+                let (is_empty, done) = clear::<K, M, LINES>(media, locked.leaf, slot, half, steps)?;
                 locked.guard.count(-1);
-                if is_last && is_empty(media, locked.leaf) {
+                if is_empty {
                     self.end_leaf(locked, key)?;
                 }
                 done
@@ -119,24 +121,27 @@ fn replace<M: Media>(
     Ok(Done(completed))
 }
 
-/// Takes the entry out of a slot; also whether it was the last one of its line. No other thread has
+/// Takes the entry out of a slot; also whether it was the last one of its leaf. No other thread has
 /// the leaf.
 #[inline(always)]
-fn clear<M: Media>(
+fn clear<K: TreeKey, M: Media, const LINES: usize>(
     media: &M,
+    leaf: &Leaf<LINES>,
     slot: Slot<'_>,
+    half: u64,
     steps: &mut dyn LinkSteps,
 ) -> Result<(bool, Done), IndexError> {
     // R1: what the steps prepare. Crash: the key is there.
     steps.prepare(Some(media.load(slot.value())))?;
     media.fence(site!("linetree.link.R1.fence"));
     // R2 COMMIT: one p-atomic store, and the rest of the steps. Crash: as after N2.
-    let (word, is_last) = emptied(media, slot);
+    let (word, is_last) = leave::<K, M, LINES>(media, leaf, slot, half);
     media.store(slot.key(), word);
     media.flush(site!("linetree.link.R2.entry"), slot.key());
     let completed = steps.complete();
+    let is_empty = is_last && is_empty(media, leaf);
     media.fence(site!("linetree.link.R2.fence"));
-    Ok((is_last, Done(completed)))
+    Ok((is_empty, Done(completed)))
 }
 
 /// The entry is changed, durably; the inner result is that of the steps.

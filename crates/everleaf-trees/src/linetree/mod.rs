@@ -108,6 +108,8 @@
 //! (memory of leaves) · `count` (of keys) · `recover` · `close` · `check` · `engine` (for the table
 //! of engines) · `format` (for docs/format.md).
 
+mod alone;
+mod batch;
 mod check;
 mod close;
 mod count;
@@ -121,6 +123,7 @@ mod link;
 mod publish;
 mod recover;
 mod remove;
+mod room;
 mod scan;
 mod search;
 mod split;
@@ -135,8 +138,8 @@ use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 use everleaf_index::{
-    CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
-    InnerFrom, LinkSteps, Links, Visit,
+    BatchSteps, Changes, CheckReport, Concurrency, Conflicts, Contract, Direction, Index,
+    IndexError, IndexStatistics, InnerFrom, LinkSteps, Links, SerialIndex, Visit,
 };
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Audit, Pool, Seal};
@@ -249,7 +252,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
     #[inline]
     fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
         one_word(value.len())?;
-        self.ended(self.insert(key, value[0]))
+        self.ended(self.insert::<false>(key, value[0]))
     }
 
     #[inline]
@@ -261,7 +264,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
     ) -> Result<bool, IndexError> {
         one_word(value.len())?;
         one_word(old.len())?;
-        let found = self.ended(self.update(key, value[0]))?;
+        let found = self.ended(self.update::<false>(key, value[0]))?;
         Ok(copied(found, old))
     }
 
@@ -274,14 +277,14 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
     ) -> Result<bool, IndexError> {
         one_word(value.len())?;
         one_word(old.len())?;
-        let found = self.ended(self.upsert(key, value[0]))?;
+        let found = self.ended(self.upsert::<false>(key, value[0]))?;
         Ok(copied(found, old))
     }
 
     #[inline]
     fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
         one_word(old.len())?;
-        let found = self.ended(self.remove(key))?;
+        let found = self.ended(self.remove::<false>(key))?;
         Ok(copied(found, old))
     }
 
@@ -296,7 +299,20 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
         new: Option<u64>,
         steps: &mut dyn LinkSteps,
     ) -> Result<bool, IndexError> {
-        self.ended(self.link_entry(key, new, steps))
+        self.ended(self.link_entry::<false>(key, new, steps))
+    }
+
+    fn link_all(
+        &self,
+        changes: &Changes<'_, K>,
+        steps: &mut dyn BatchSteps,
+    ) -> Result<bool, IndexError> {
+        self.ended(self.link_entries(changes, steps))?;
+        Ok(true)
+    }
+
+    fn exclusive(&mut self) -> Option<&mut dyn SerialIndex<K>> {
+        Some(self)
     }
 
     fn scan(

@@ -173,7 +173,7 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
                     Some(offset) => offset,
                     None => take_from_pool(&mut groups, worker)?,
                 };
-                publish(pool.media(), self.leaf(offset)?, &Draft::empty(half_of(first)), first);
+                publish(pool.media(), self.leaf(offset)?, &Draft::EMPTY, first);
                 found.survey.add(pool, offset, first, &splitters)?;
             }
             let leaves = PartitionedLeaves::of(found.leaves(), splitters.buckets(), inner_keys);

@@ -2,61 +2,53 @@
 //! besides.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, planted, site};
+use everleaf_pmem::{Media, site};
 
 use super::LineTree;
-use super::layout::{KeyWord, Leaf, Slot};
+use super::layout::{Leaf, Slot, half_of};
+use super::room::{is_empty, leave};
 use super::search::{Found, SkipIf};
 use crate::support::key::TreeKey;
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Removes a key; its value, or none if it is absent.
     #[inline(always)]
-    pub(super) fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    pub(super) fn remove<const ALONE: bool>(
+        &self,
+        key: K::Ref<'_>,
+    ) -> Result<Option<u64>, IndexError> {
         let wanted = Self::wanted(key);
-        let found = match self.try_lock_leaf(key, wanted, SkipIf::Absent) {
+        let found = match self.try_lock_leaf::<ALONE>(key, wanted, SkipIf::Absent) {
             Some(found) => found,
             None => self.lock_leaf(key, wanted, SkipIf::Absent)?,
         };
         let Found::Present(locked, slot) = found else { return Ok(None) };
         let media = self.pool.media();
         let old = media.load(slot.value());
-        let is_line_empty = clear(media, slot);
+        let is_empty = clear::<K, M, LINES>(media, locked.leaf, slot, half_of(K::word(key, 0)));
         locked.guard.count(-1);
-        if is_line_empty && is_empty(media, locked.leaf) {
+        if is_empty {
             self.end_leaf(locked, key)?;
         }
         Ok(Some(old))
     }
 }
 
-/// Takes the entry out of a slot; whether it was the last one of its line. No other thread has the
+/// Takes the entry out of a slot; whether it was the last one of its leaf. No other thread has the
 /// leaf.
 #[inline(always)]
-fn clear<M: Media>(media: &M, slot: Slot<'_>) -> bool {
-    let (word, is_last) = emptied(media, slot);
+fn clear<K: TreeKey, M: Media, const LINES: usize>(
+    media: &M,
+    leaf: &Leaf<LINES>,
+    slot: Slot<'_>,
+    half: u64,
+) -> bool {
+    let (word, is_last) = leave::<K, M, LINES>(media, leaf, slot, half);
     // R1 COMMIT: one p-atomic store. Crash: the entry is there or it is not.
     media.store(slot.key(), word);
     media.flush(site!("linetree.remove.R1.entry"), slot.key());
+    // What is read of the other lines is on its way while the flush is.
+    let is_empty = is_last && is_empty(media, leaf);
     media.fence(site!("linetree.remove.R1.fence"));
-    is_last
-}
-
-/// The key word that a slot gets when its entry goes, and whether that is the last one of its line.
-/// A line that is full gets no slot that counts as never used: entries may have gone past it (I3).
-#[inline(always)]
-pub(super) fn emptied<M: Media>(media: &M, slot: Slot<'_>) -> (KeyWord, bool) {
-    let (mut has_room, mut is_last) = (false, true);
-    for other in Slot::all_of(slot.line).filter(|other| other.number != slot.number) {
-        let word = media.load(other.key());
-        has_room |= word == KeyWord::NEVER_USED;
-        is_last &= !word.is_entry();
-    }
-    (if has_room || planted(382) { KeyWord::NEVER_USED } else { KeyWord::DEAD }, is_last)
-}
-
-/// Whether a leaf has no entry at all, not even one that is out of its range since a split.
-pub(super) fn is_empty<M: Media, const LINES: usize>(media: &M, leaf: &Leaf<LINES>) -> bool {
-    let mut slots = leaf.lines.iter().flat_map(Slot::all_of);
-    slots.all(|slot| !media.load(slot.key()).is_entry())
+    is_empty
 }

@@ -8,13 +8,10 @@ use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::{Media, planted};
 
 use super::LineTree;
-use super::layout::{ENTRIES, HALF, Leaf, Slot, last_before};
+use super::layout::{ENTRIES, HALF, Leaf, MOST, Slot, last_before};
 use crate::support::inner::Sought;
 use crate::support::key::TreeKey;
 use crate::support::sort::sort;
-
-/// Entries that a leaf has at most.
-const MOST: usize = 60;
 
 /// A key, and the number of its slot.
 type Entry<'p, K> = (<K as everleaf_index::KeyKind>::Ref<'p>, u8);

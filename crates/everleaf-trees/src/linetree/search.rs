@@ -4,16 +4,17 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, Word};
 
 use super::LineTree;
-use super::layout::{KEY_WORDS, KeyWord, Leaf, Slot, home, window};
+use super::layout::{KEY_WORDS, KeyWord, Leaf, Slot, WINDOW, home, window};
 use crate::support::key::TreeKey;
 use crate::support::version_locks::{LockGuard, Seen};
 
 /// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
-const GROUP: usize = 16;
+pub(super) const GROUP: usize = 16;
 /// Lines that are asked for ahead of a search which finds: it reads 1.16.
 const PRESENT_IN: usize = 1;
-/// And of one which does not find: it reads 1.69.
-const ABSENT_IN: usize = 2;
+/// And of an insertion, which looks at all of them: it reads 1.69, and which ones is not to be
+/// guessed.
+pub(super) const ABSENT_IN: usize = WINDOW;
 
 /// What is looked for in a leaf.
 #[derive(Clone, Copy)]
@@ -64,21 +65,39 @@ struct Located<'t, const LINES: usize> {
 }
 
 /// The slot that has an entry of this key. What the leaf holds may be changing.
+///
+/// The first `TOGETHER` lines of the window are compared without a branch between them. How many
+/// lines a search reads is not to be guessed, and a wrong guess is found out only when the line has
+/// come from memory: until then nothing of the next operation would count.
 #[inline(always)]
-pub(super) fn find_in<'p, M: Media, const LINES: usize>(
+pub(super) fn find_in<'p, const TOGETHER: usize, M: Media, const LINES: usize>(
     media: &M,
     leaf: &'p Leaf<LINES>,
     wanted: Wanted,
 ) -> Option<Slot<'p>> {
-    for number in window::<LINES>(wanted.home) {
+    let word = wanted.word.into_word();
+    let (mut equal, mut zero) = (0, 0);
+    for (i, number) in window::<LINES>(wanted.home).take(TOGETHER).enumerate() {
+        let found = media.match_word(&leaf.lines[number], word);
+        equal |= (found.0 & KEY_WORDS) << (8 * i);
+        zero |= found.1 & KEY_WORDS;
+    }
+    if equal != 0 {
+        media.count(Counter::LeafProbes, 1);
+        return Some(slot_in_window(leaf, wanted, equal));
+    }
+    // No entry went on past a line that has room.
+    if zero != 0 {
+        return None;
+    }
+    for number in window::<LINES>(wanted.home).skip(TOGETHER) {
         let line = &leaf.lines[number];
-        let (equal, zero) = media.match_word(line, wanted.word.into_word());
+        let (equal, zero) = media.match_word(line, word);
         if equal & KEY_WORDS != 0 {
             media.count(Counter::LeafProbes, 1);
             let number = (equal & KEY_WORDS).trailing_zeros() as usize / 2;
             return Some(Slot { line, number });
         }
-        // No entry went on past a line that has room.
         if zero & KEY_WORDS != 0 {
             return None;
         }
@@ -86,16 +105,17 @@ pub(super) fn find_in<'p, M: Media, const LINES: usize>(
     None
 }
 
-/// The first slot without an entry in the window of a key: all lines before its own are full.
+/// The first slot of a mask that has eight bits for each line of the window.
 #[inline(always)]
-pub(super) fn free_in<'p, M: Media, const LINES: usize>(
-    media: &M,
-    leaf: &'p Leaf<LINES>,
+pub(super) fn slot_in_window<const LINES: usize>(
+    leaf: &Leaf<LINES>,
     wanted: Wanted,
-) -> Option<Slot<'p>> {
-    window::<LINES>(wanted.home)
-        .flat_map(|number| Slot::all_of(&leaf.lines[number]))
-        .find(|slot| !media.load(slot.key()).is_entry())
+    mask: u64,
+) -> Slot<'_> {
+    let first = mask.trailing_zeros() as usize;
+    let line = wanted.home + first / 8;
+    let line = if line < LINES { line } else { line - LINES };
+    Slot { line: &leaf.lines[line], number: first % 8 / 2 }
 }
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
@@ -135,7 +155,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
 
     /// The leaf at `offset`, of whose window the first lines are prefetched.
     #[inline(always)]
-    fn fetched(
+    pub(super) fn fetched(
         &self,
         offset: u64,
         wanted: Wanted,
@@ -150,9 +170,9 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Looks for `key` as a reader does, and then locks the leaf if it is still as it was read. The
     /// exchange that locks waits for the fence of the operation before: all that can be read comes
     /// before it. None if others are in the way, or something is the matter:
-    /// [`lock_leaf`](Self::lock_leaf) tells.
+    /// [`lock_leaf`](Self::lock_leaf) tells. `ALONE`: no other thread has the tree.
     #[inline(always)]
-    pub(super) fn try_lock_leaf(
+    pub(super) fn try_lock_leaf<const ALONE: bool>(
         &self,
         key: K::Ref<'_>,
         wanted: Wanted,
@@ -160,7 +180,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     ) -> Option<Found<'_, LINES>> {
         let ahead = if skip == SkipIf::Absent { PRESENT_IN } else { ABSENT_IN };
         let located = self.try_locate(key, wanted, ahead);
-        let found = located.and_then(|located| self.lock_located(located, wanted, skip));
+        let found = located.and_then(|located| self.lock_located::<ALONE>(located, wanted, skip));
         if found.is_none() {
             self.restarted();
         }
@@ -176,7 +196,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     ) -> Result<Found<'_, LINES>, IndexError> {
         loop {
             if let Some(located) = self.locate(key, wanted)?
-                && let Some(found) = self.lock_located(located, wanted, skip)
+                && let Some(found) = self.lock_located::<false>(located, wanted, skip)
             {
                 return Ok(found);
             }
@@ -187,18 +207,23 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Looks for a key in the leaf that covers it, and locks the leaf; none if the leaf changed
     /// meanwhile.
     #[inline(always)]
-    fn lock_located<'t>(
+    fn lock_located<'t, const ALONE: bool>(
         &'t self,
         Located { offset, leaf, seen }: Located<'t, LINES>,
         wanted: Wanted,
         skip: SkipIf,
     ) -> Option<Found<'t, LINES>> {
-        let slot = find_in(self.pool.media(), leaf, wanted);
+        let media = self.pool.media();
+        let slot = match skip {
+            SkipIf::Absent => find_in::<PRESENT_IN, M, LINES>(media, leaf, wanted),
+            _ => find_in::<ABSENT_IN, M, LINES>(media, leaf, wanted),
+        };
         let idle = if slot.is_some() { SkipIf::Present } else { SkipIf::Absent };
         if skip == idle {
             return seen.is_current().then_some(Found::Nothing);
         }
-        let locked = LockedLeaf { offset, leaf, guard: seen.try_lock()? };
+        let guard = if ALONE { seen.lock_alone() } else { seen.try_lock()? };
+        let locked = LockedLeaf { offset, leaf, guard };
         Some(match slot {
             Some(slot) => Found::Present(locked, slot),
             None => Found::Absent(locked),
@@ -237,7 +262,8 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         wanted: Wanted,
     ) -> Option<Option<u64>> {
         let media = self.pool.media();
-        let found = find_in(media, leaf, wanted).map(|slot| media.load(slot.value()));
+        let found = find_in::<PRESENT_IN, M, LINES>(media, leaf, wanted)
+            .map(|slot| media.load(slot.value()));
         seen.is_current().then_some(found)
     }
 

@@ -6,11 +6,11 @@
 use std::sync::atomic::Ordering;
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, Media, Word, planted};
+use everleaf_pmem::{Counter, Media, Word, planted, prefetch_to_write};
 
 use super::LineTree;
 use super::draft::Draft;
-use super::layout::{ENTRIES, KeyWord, Leaf, Slot, half_of, last_before};
+use super::layout::{KeyWord, Leaf, MOST, Slot, half_of, last_before};
 use super::publish::publish;
 use super::search::LockedLeaf;
 use crate::support::key::TreeKey;
@@ -28,15 +28,16 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         let upper = self.upper_bound(key).map(|upper| K::word(K::borrow(&upper), 0));
         let (half, last) = (half_of(K::word(key, 0)), last_before(upper));
         let is_covered = |word: KeyWord| word <= last;
-        let draft = Draft::of(media, locked.leaf, half);
-        if !draft.entries().all(is_covered) && !planted(383) {
+        let draft = Draft::of::<K, M>(media, locked.leaf, half);
+        let mut words = [KeyWord::NEVER_USED; MOST];
+        let count = draft.entries(&mut words);
+        let words = &mut words[..count];
+        if !words.iter().copied().all(is_covered) && !planted(383) {
             // A crash has left what a split has moved: there is room.
-            take_out::<K, M, LINES>(media, locked.leaf, draft, is_covered);
+            take_out(media, locked.leaf, draft, is_covered);
             return Ok(());
         }
-        let mut words = Vec::with_capacity(LINES * ENTRIES);
-        words.extend(draft.entries());
-        let (new, middle) = (KeyWord::of(K::word(key, 0)), words.len() / 2);
+        let (new, middle) = (KeyWord::of(K::word(key, 0)), count / 2);
         // Ascending keys fill leaves: the new leaf begins with this one.
         let ascending = last == KeyWord::GREATEST && words.iter().all(|word| *word < new);
         let separator = match ascending {
@@ -56,19 +57,23 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         half: u64,
     ) -> Result<(), IndexError> {
         let (media, relax) = (self.pool.media(), self.relax());
-        let mut moved = draft.clone();
-        moved.keep(|word| word >= separator);
-        moved.pull_home::<K>();
-        moved.mark_passed::<K>();
         // All that may be refused comes first: room in the inner nodes, then in the pool.
         let lower_bound = separator.number(half);
         let prepared = self.inner.prepare(&relax, K::of(lower_bound, &[]), locked.offset)?;
         let new_offset = self.stock.take(media)?;
-        publish(media, self.leaf(new_offset)?, &moved, lower_bound);
+        let new = self.leaf(new_offset)?;
+        // Its lines come into the cache while it is drafted.
+        prefetch_to_write(&new.head);
+        new.lines.iter().for_each(prefetch_to_write);
+        let mut moved = draft.clone();
+        moved.keep(|word| word >= separator);
+        moved.pull_home();
+        moved.mark_passed();
+        publish(media, new, &moved, lower_bound);
 
         // S3: what has moved goes out of the old leaf; not flushed, for it is out of its range.
         // Crash: it is still there, and takes room until it is found there.
-        take_out::<K, M, LINES>(media, locked.leaf, draft, |word| word < separator);
+        take_out(media, locked.leaf, draft, |word| word < separator);
         let splits = self.inner.insert(&relax, prepared, new_offset);
         self.leaves.fetch_add(1, Ordering::Relaxed);
         media.count(Counter::LeafSplits, 1);
@@ -83,14 +88,14 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
 const NO_ENTRIES: &str = "a leaf without room has too few keys to be split";
 
 /// Takes all but some entries out of a leaf that holds what the draft has. No flush.
-fn take_out<K: TreeKey, M: Media, const LINES: usize>(
+fn take_out<M: Media, const LINES: usize>(
     media: &M,
     leaf: &Leaf<LINES>,
     mut draft: Draft<LINES>,
     stays: impl Fn(KeyWord) -> bool,
 ) {
     draft.keep(stays);
-    draft.mark_passed::<K>();
+    draft.mark_passed();
     for (line, words) in leaf.lines.iter().zip(draft.lines()) {
         for slot in Slot::all_of(line) {
             let word = KeyWord::from_word(words[2 * slot.number]);

@@ -12,7 +12,7 @@ pub(super) const FAMILY: Family = Family {
     members: &[Member {
         engine: "linetree",
         folders: &["linetree", "support"],
-        needs: &[("linetree.link.", Needs::Store)],
+        needs: &[("linetree.link.", Needs::Store), ("linetree.batch.", Needs::Store)],
         meetings: Meetings::Plain,
     }],
     equivalent_mutants: &[],
@@ -247,6 +247,7 @@ fn directed(_: Engine) -> Vec<Directed> {
     let script = three + "explore\nremove 50\nreopen\ninsert 51 1\nreopen\nremove 51\n";
     cases.push(Directed::sized("closed again", U64, 8, &script).closing());
     cases.extend(linked());
+    cases.extend(batches());
     cases
 }
 
@@ -261,4 +262,45 @@ fn linked() -> impl Iterator<Item = Directed> {
         let (name, script) = (format!("{name}, with values"), format!("{before}explore\n{script}"));
         Directed::new(name, Store, U64, 1, script).with_budget(16)
     })
+}
+
+/// Batches of several rounds: a leaf that is split between them or at the end, one that is emptied,
+/// an entry that goes past a line which the batch itself has filled.
+fn batches() -> Vec<Directed> {
+    let whole = [
+        ("in one round", "insert 45 1; upsert 80 2; upsert 70 4; remove 60"),
+        ("a split in the middle", "insert 5 1; insert 45 4; insert 46 2; upsert 60 2; remove 85"),
+        ("a split at the end", "upsert 10 2; insert 46 2; insert 47 3; insert 48 4"),
+        ("a leaf emptied in the middle", "remove 10; remove 50; remove 60; remove 70; remove 85"),
+        ("a leaf emptied at the end", "upsert 85 2; remove 50; remove 60; remove 70; remove 80"),
+    ];
+    let leaves = inserts([10, 20, 30, 40, 50, 60, 70, 80, 45, 85]) + &removes([20, 30, 40, 45]);
+    let cuts = [
+        ("pool.batch.B2.fence", "insert 45 1; upsert 60 2; insert 85 2; remove 80"),
+        ("linetree.batch.P2.order", "insert 5 1; insert 45 2; upsert 60 2; remove 80"),
+        ("linetree.batch.P2.value", "insert 45 1; upsert 60 2; upsert 70 2; remove 80"),
+        ("linetree.batch.P2.removed", "insert 45 1; upsert 60 2; remove 70; remove 80"),
+        ("linetree.batch.P2.fence", "upsert 10 2; upsert 60 2; insert 45 2; insert 86 5"),
+        ("linetree.batch.P3.fence", "upsert 85 2; remove 50; remove 60; remove 70; remove 80"),
+    ];
+    let mut cases = Vec::new();
+    let mut add = |name: String, script: String| {
+        cases.push(Directed::new(name, Store, U64, 1, &script).with_budget(16));
+    };
+    for (name, batch) in whole {
+        let script = format!("{leaves}explore\nbatch {batch}\ninsert 7 4\nupsert 10 3\n");
+        add(format!("a batch, {name}"), script);
+    }
+    for (site, batch) in cuts {
+        let script =
+            format!("{leaves}cut {site} batch {batch}\ninsert 7 4\nbatch upsert 10 1; remove 20\n");
+        add(format!("a batch cut before {site}"), script);
+    }
+    // Three keys at home in the first line, then two: one too many for it.
+    let keys: Vec<u64> = at_home(0, 2).take(5).collect();
+    let script = inserts(keys[..3].iter().copied())
+        + &format!("explore\nbatch insert {} 1; insert {} 2\n", keys[3], keys[4])
+        + &format!("update {} 3\nremove {}\n", keys[4], keys[0]);
+    add("a batch that goes past a line which it has filled".into(), script);
+    cases
 }

@@ -114,3 +114,26 @@ fn random_keys_cost_what_the_page_says() {
     assert_eq!(totals(&pool.media().counts()), (KEYS + 3 * ended, KEYS + 3 * ended));
     assert_eq!(tree.statistics().leaves, 2);
 }
+
+/// A line that was full ends searches again when what went past it has gone: in a tree that has
+/// seen three times as many changes as it has keys, what is absent takes hardly more lines.
+#[test]
+fn lines_that_were_full_end_searches_again() {
+    const KEYS: u64 = 20_000;
+    let (pool, tree) = counted();
+    (0..KEYS).for_each(|i| assert!(tree.insert(random(i), i).unwrap()));
+    let lines_a_miss = || {
+        pool.media().reset();
+        let absent = 10 * KEYS..11 * KEYS;
+        absent.for_each(|i| assert_eq!(tree.get(random(i)).unwrap(), None));
+        pool.media().counts().pm_lines_read as f64 / KEYS as f64
+    };
+    let young = lines_a_miss();
+    for i in 0..3 * KEYS {
+        assert_eq!(tree.remove(random(i)).unwrap(), Some(i));
+        assert!(tree.insert(random(KEYS + i), KEYS + i).unwrap());
+    }
+    let old = lines_a_miss();
+    println!("{young} lines a miss, and {old}");
+    assert!(old <= young + 0.15, "{young}, {old}");
+}

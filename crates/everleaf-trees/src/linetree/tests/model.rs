@@ -1,13 +1,16 @@
 //! The tree against the model, at random, with nodes of several sizes; opened again on the way.
 
+use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use everleaf_index::{Direction, Index, Model, SerialIndex, U64Keys, Visit};
+use everleaf_index::{
+    BatchSteps, Direction, Index, IndexError, Model, SerialIndex, U64Keys, Visit,
+};
 use proptest::prelude::*;
 
 use super::{Parameters, TINY, assert_sound, dram_pool, opened};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Action {
     Insert(u64, u64),
     Update(u64, u64),
@@ -15,6 +18,8 @@ enum Action {
     Remove(u64),
     /// A row of insertions, up or down, or of removals.
     Row(u64, bool, bool),
+    /// A batch of words and removals.
+    Batch(BTreeMap<u64, Option<u64>>),
     Reopen,
 }
 
@@ -22,7 +27,10 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     let near_half = (0..40u64).prop_map(|i| (1 << 63) - 20 + i);
     let key = prop_oneof![0..20u64, 0..1000u64, Just(u64::MAX), near_half];
     let value = prop_oneof![Just(0u64), Just(u64::MAX), any::<u64>()];
+    let change = (key.clone(), prop::option::weighted(0.6, any::<u64>()));
+    let changes = prop::collection::btree_map(change.0, change.1, 1..60);
     let action = prop_oneof![
+        1 => changes.prop_map(Action::Batch),
         5 => (key.clone(), value.clone()).prop_map(|(key, value)| Action::Insert(key, value)),
         4 => (key.clone(), value.clone()).prop_map(|(key, value)| Action::Update(key, value)),
         2 => (key.clone(), value).prop_map(|(key, value)| Action::Upsert(key, value)),
@@ -32,6 +40,18 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
         1 => Just(Action::Reopen),
     ];
     proptest::collection::vec(action, 1..200)
+}
+
+/// What a batch of the index alone has to do beside it.
+struct NoSteps;
+
+impl BatchSteps for NoSteps {
+    fn commit(&mut self) -> Result<(), IndexError> {
+        Ok(())
+    }
+    fn complete(&mut self) -> Result<(), IndexError> {
+        Ok(())
+    }
 }
 
 fn entries(scan: impl FnOnce(&mut Visit<'_, U64Keys>)) -> Vec<(u64, u64)> {
@@ -61,39 +81,62 @@ fn compare(tree: &dyn Index<U64Keys>, model: &Model<U64Keys>) {
     }
 }
 
-fn run(parameters: Parameters, actions: &[Action]) {
+/// `alone`: as one thread does it that has the tree alone.
+fn run(parameters: Parameters, alone: bool, actions: &[Action]) {
     let pool = dram_pool(parameters, 64 << 20);
     let mut tree = opened(&pool);
     let mut model = Model::<U64Keys>::new();
     for action in actions {
+        macro_rules! on_tree {
+            ($method:ident($($arg:expr),*)) => {
+                match alone {
+                    true => tree.exclusive().unwrap().$method($($arg),*).unwrap(),
+                    false => tree.$method($($arg),*).unwrap(),
+                }
+            };
+        }
         let (mut old, mut expected) = ([1], [1]);
         let row = |start: u64, up: bool| {
             (0..40).map(move |i| if up { start.saturating_add(i) } else { start.saturating_sub(i) })
         };
-        match *action {
+        match action.clone() {
             Action::Insert(key, value) => {
-                let done = tree.insert(key, value).unwrap();
+                let done = on_tree!(insert_words(key, &[value]));
                 assert_eq!(done, model.insert_words(key, &[value]).unwrap());
             }
             Action::Row(start, up, true) => row(start, up).for_each(|key| {
-                let done = tree.insert(key, 3).unwrap();
+                let done = on_tree!(insert_words(key, &[3]));
                 assert_eq!(done, model.insert_words(key, &[3]).unwrap());
             }),
             Action::Row(start, up, false) => row(start, up).for_each(|key| {
-                let done = tree.remove_words(key, &mut old).unwrap();
+                let done = on_tree!(remove_words(key, &mut old));
                 assert_eq!(done, model.remove_words(key, &mut expected).unwrap());
             }),
             Action::Update(key, value) => {
-                let done = tree.update_words(key, &[value], &mut old).unwrap();
+                let done = on_tree!(update_words(key, &[value], &mut old));
                 assert_eq!(done, model.update_words(key, &[value], &mut expected).unwrap());
             }
             Action::Upsert(key, value) => {
-                let done = tree.upsert_words(key, &[value], &mut old).unwrap();
+                let done = on_tree!(upsert_words(key, &[value], &mut old));
                 assert_eq!(done, model.upsert_words(key, &[value], &mut expected).unwrap());
             }
             Action::Remove(key) => {
-                let done = tree.remove_words(key, &mut old).unwrap();
+                let done = on_tree!(remove_words(key, &mut old));
                 assert_eq!(done, model.remove_words(key, &mut expected).unwrap());
+            }
+            Action::Batch(changes) => {
+                let (mut changes, removals): (Vec<_>, Vec<_>) =
+                    changes.into_iter().partition(|(_, new)| new.is_some());
+                changes.extend(removals);
+                assert!(on_tree!(link_all(&changes, &mut NoSteps)));
+                for (key, new) in changes {
+                    match new {
+                        Some(value) => {
+                            model.upsert_words(key, &[value], &mut [0]).unwrap();
+                        }
+                        None => _ = model.remove_words(key, &mut [0]).unwrap(),
+                    }
+                }
             }
             Action::Reopen => {
                 drop(tree);
@@ -113,8 +156,9 @@ proptest! {
     fn it_does_what_the_model_does(
         actions in actions(),
         leaf_slots in prop::sample::select(&[8u64, 24, 60][..]),
+        alone: bool,
     ) {
-        run(Parameters { leaf_slots, ..TINY }, &actions);
+        run(Parameters { leaf_slots, ..TINY }, alone, &actions);
     }
 }
 
@@ -125,7 +169,7 @@ fn ascending_and_descending_keys_make_and_unmake_all_levels() {
         let insertions = (0..5000).map(|i| Action::Insert(number(i), i));
         let removals = (0..=5000).map(|i| Action::Remove(number(i * 7 % 5001)));
         let all: Vec<Action> = insertions.chain(removals).collect();
-        run(TINY, &all);
+        run(TINY, false, &all);
     }
 }
 
@@ -137,7 +181,7 @@ fn keys_below_all_others_find_their_leaf_after_the_first_one_has_gone() {
         let removals = (0..60).map(|i| Action::Remove(half + 10_000 + i * 10));
         let below = (0..200).map(|i| Action::Insert(half + 10_200 - i, i));
         let all: Vec<Action> = insertions.chain(removals).chain(below).collect();
-        run(TINY, &all);
+        run(TINY, false, &all);
     }
 }
 
@@ -146,7 +190,7 @@ fn keys_below_all_others_find_their_leaf_after_the_first_one_has_gone() {
 fn keys_at_the_ends_of_both_halves_are_told_apart() {
     let ends = [0, 1, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
     let insertions = ends.map(|key| Action::Insert(key, !key));
-    run(TINY, &insertions);
+    run(TINY, false, &insertions);
     let removals = ends.map(Action::Remove);
-    run(TINY, &[insertions, removals, insertions].concat());
+    run(TINY, true, &[insertions.clone(), removals, insertions].concat());
 }

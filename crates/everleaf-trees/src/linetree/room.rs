@@ -1,0 +1,117 @@
+//! Slots without an entry: where a new one goes, and what one that goes leaves behind (I3).
+//!
+//! None of these stores is flushed here: each is to a line that the caller flushes. Each is right by
+//! itself, so that it makes no difference which of them are durable.
+
+use everleaf_pmem::{LINE, Line, Media, planted};
+
+use super::layout::{KeyWord, Leaf, Slot, home, window};
+use super::search::{Wanted, slot_in_window};
+use crate::support::key::TreeKey;
+
+/// The first slot without an entry in the window of a key: all lines before its own are full.
+#[inline(always)]
+pub(super) fn free_in<'p, M: Media, const LINES: usize>(
+    media: &M,
+    leaf: &'p Leaf<LINES>,
+    wanted: Wanted,
+) -> Option<Slot<'p>> {
+    let mut free = 0;
+    for (i, line) in window::<LINES>(wanted.home).enumerate() {
+        // Without a branch: which slot is the first is not to be guessed.
+        for slot in Slot::all_of(&leaf.lines[line]) {
+            let is_free = !media.load(slot.key()).is_entry();
+            free |= u64::from(is_free) << (8 * i + 2 * slot.number);
+        }
+    }
+    (free != 0).then(|| slot_in_window(leaf, wanted, free))
+}
+
+/// Makes a slot without an entry that of a key, before the one store that adds it. Where entries
+/// may have gone past its line, but none has, its dead slots end searches again.
+#[inline(always)]
+pub(super) fn enter<K: TreeKey, M: Media, const LINES: usize>(
+    media: &M,
+    leaf: &Leaf<LINES>,
+    slot: Slot<'_>,
+    half: u64,
+) {
+    if media.load(slot.key()) == KeyWord::DEAD
+        && is_not_passed::<K, M, LINES>(media, leaf, slot, half)
+    {
+        revive(media, slot);
+    }
+}
+
+/// The key word that a slot gets when its entry goes, and whether that is the last one of its line.
+/// A line that is full gets no slot that counts as never used, unless no entry has gone past it.
+#[inline(always)]
+pub(super) fn leave<K: TreeKey, M: Media, const LINES: usize>(
+    media: &M,
+    leaf: &Leaf<LINES>,
+    slot: Slot<'_>,
+    half: u64,
+) -> (KeyWord, bool) {
+    let (mut has_room, mut is_last) = (false, true);
+    for other in slot.others() {
+        let word = media.load(other.key());
+        has_room |= word == KeyWord::NEVER_USED;
+        is_last &= !word.is_entry();
+    }
+    if !has_room && is_not_passed::<K, M, LINES>(media, leaf, slot, half) {
+        revive(media, slot);
+        has_room = true;
+    }
+    (if has_room || planted(382) { KeyWord::NEVER_USED } else { KeyWord::DEAD }, is_last)
+}
+
+/// Whether no entry has gone past the line of a slot: the next line has a slot that was never used,
+/// so none is further on, and its own entries are at home there.
+#[inline(never)]
+fn is_not_passed<K: TreeKey, M: Media, const LINES: usize>(
+    media: &M,
+    leaf: &Leaf<LINES>,
+    slot: Slot<'_>,
+    half: u64,
+) -> bool {
+    let next = (position(leaf, slot.line) + 1) % LINES;
+    let mut has_room = false;
+    for slot in Slot::all_of(&leaf.lines[next]) {
+        let word = media.load(slot.key());
+        has_room |= word == KeyWord::NEVER_USED;
+        let home = || home::<K, LINES>(K::of(word.number(half), &[]));
+        if word.is_entry() && home() != next {
+            return false;
+        }
+    }
+    has_room
+}
+
+/// The number of a line of a leaf.
+fn position<const LINES: usize>(leaf: &Leaf<LINES>, line: &Line) -> usize {
+    (std::ptr::from_ref(line).addr() - leaf.lines.as_ptr().addr()) / LINE
+}
+
+/// Makes the other dead slots of a line such as were never used.
+fn revive<M: Media>(media: &M, slot: Slot<'_>) {
+    for other in slot.others().filter(|other| media.load(other.key()) == KeyWord::DEAD) {
+        media.store(other.key(), KeyWord::NEVER_USED);
+    }
+}
+
+/// Whether a leaf has no entry but that of a slot, as [`is_empty`].
+pub(super) fn is_empty_but<M: Media, const LINES: usize>(
+    media: &M,
+    leaf: &Leaf<LINES>,
+    slot: Slot<'_>,
+) -> bool {
+    let slots = leaf.lines.iter().flat_map(Slot::all_of);
+    let mut others = slots.filter(|other| !std::ptr::eq(other.key(), slot.key()));
+    others.all(|other| !media.load(other.key()).is_entry())
+}
+
+/// Whether a leaf has no entry at all, not even one that is out of its range since a split.
+pub(super) fn is_empty<M: Media, const LINES: usize>(media: &M, leaf: &Leaf<LINES>) -> bool {
+    let mut slots = leaf.lines.iter().flat_map(Slot::all_of);
+    slots.all(|slot| !media.load(slot.key()).is_entry())
+}
