@@ -135,7 +135,7 @@ impl<'p> Leaf<'p> {
     ) -> Result<K::Ref<'g>, IndexError> {
         let (media, word) = (records.media(), self.key_of::<K, M>(records.media(), slot));
         if K::RECORDS && self.shape.one_record() {
-            return K::read_hashed(records, word, KeyHash::new(media.load(self.key(slot))));
+            return K::read_hashed(records, word, KeyHash::new(media.load(self.key(slot))).into());
         }
         K::read(records, word)
     }

@@ -266,7 +266,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
             media.count(Counter::LeafProbes, 1);
             let word = leaf.key_of::<K, M>(media, slot);
             let found = match K::RECORDS && leaf.shape().one_record() {
-                true => K::is_hashed(self.pool, word, key, hash)?,
+                true => K::is_hashed(self.pool, word, key, hash.into())?,
                 false => K::is_key(self.pool, word, key)?,
             };
             if found {

@@ -52,7 +52,7 @@ pub(super) fn is_key<K: TreeKey, M: Media, S: Shape>(
     }
     let record = &leaf.value(slot)[0];
     K::prefetch_value(media, record);
-    K::is_hashed(pool, media.load(record), key, hash)
+    K::is_hashed(pool, media.load(record), key, hash.into())
 }
 
 /// The key of a live slot.
@@ -67,7 +67,7 @@ pub(super) fn read_key<'g, K: TreeKey, M: Media, S: Shape>(
     if !K::RECORDS || !leaf.shape().one_record() {
         return K::read(records, word);
     }
-    K::read_hashed(records, media.load(&leaf.value(slot)[0]), KeyHash::new(word))
+    K::read_hashed(records, media.load(&leaf.value(slot)[0]), KeyHash::new(word).into())
 }
 
 /// Prefetches the record of a live slot's key. What it reads may be changing.

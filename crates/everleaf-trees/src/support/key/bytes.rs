@@ -8,7 +8,7 @@ use everleaf_pool::{Pool, Record, RecordGuard, Worker};
 
 use super::numbers::GOLDEN;
 use super::strings::{Handle, word_of};
-use super::{KeepError, Kept, KeyHash, Strings, TreeKey};
+use super::{EntryHash, KeepError, Kept, KeyHash, Strings, TreeKey};
 
 /// What is wrong with the record of an entry whose key is not the entry's.
 #[cold]
@@ -99,10 +99,10 @@ impl TreeKey for BytesKeys {
         pool: &Pool<M>,
         word: u64,
         key: &[u8],
-        hash: KeyHash,
+        hash: EntryHash,
     ) -> Result<bool, IndexError> {
         let is_key = pool.key_is(PPtr::at(word), key)?;
-        if is_key || Self::hash(&pool.copy_key_unverified(PPtr::at(word))?) == hash {
+        if is_key || hash.is_of(Self::hash(&pool.copy_key_unverified(PPtr::at(word))?)) {
             return Ok(is_key);
         }
         Err(foreign(pool, word))
@@ -132,10 +132,10 @@ impl TreeKey for BytesKeys {
     fn read_hashed<'g, M: Media>(
         records: &'g RecordGuard<'_, M>,
         word: u64,
-        hash: KeyHash,
+        hash: EntryHash,
     ) -> Result<&'g [u8], IndexError> {
         let key = records.key_unverified(PPtr::at(word))?;
-        if Self::hash(key) == hash {
+        if hash.is_of(Self::hash(key)) {
             return Ok(key);
         }
         Err(foreign(records, word))

@@ -109,7 +109,7 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
         pool: &Pool<M>,
         word: u64,
         key: Self::Ref<'_>,
-        hash: KeyHash,
+        hash: EntryHash,
     ) -> Result<bool, IndexError>;
 
     /// How the key of a word compares with `key`; 0 is the least key. Nothing is lent, and whether
@@ -151,7 +151,7 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
     fn read_hashed<'g, M: Media>(
         records: &'g RecordGuard<'_, M>,
         word: u64,
-        hash: KeyHash,
+        hash: EntryHash,
     ) -> Result<Self::Ref<'g>, IndexError>;
 
     /// The same of a lower bound, where 0 is the least key.
@@ -292,6 +292,12 @@ impl KeyHash {
         self.0
     }
 
+    /// All of it but the lowest bit, which is set.
+    #[inline(always)]
+    pub const fn odd_word(self) -> u64 {
+        self.0 | 1
+    }
+
     /// One byte to tell the keys of a leaf apart.
     #[inline(always)]
     pub const fn fingerprint(self) -> u8 {
@@ -315,5 +321,33 @@ impl KeyHash {
     #[inline(always)]
     pub const fn place(self, places: usize) -> usize {
         ((((self.0 << 8) >> 32) * places as u64) >> 32) as usize
+    }
+}
+
+/// What an entry keeps of the hash of its key: all of it, or all but the lowest bit.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryHash {
+    bits: u64,
+    mask: u64,
+}
+
+impl EntryHash {
+    /// By a [word](KeyHash::odd_word) without the lowest bit.
+    #[inline(always)]
+    pub const fn of_odd_word(word: u64) -> Self {
+        Self { bits: word, mask: !1 }
+    }
+
+    /// Whether it may be that of a key.
+    #[inline(always)]
+    pub const fn is_of(self, hash: KeyHash) -> bool {
+        (self.bits ^ hash.0) & self.mask == 0
+    }
+}
+
+impl From<KeyHash> for EntryHash {
+    #[inline(always)]
+    fn from(hash: KeyHash) -> Self {
+        Self { bits: hash.0, mask: u64::MAX }
     }
 }

@@ -6,7 +6,7 @@ use everleaf_index::{IndexError, U64Keys};
 use everleaf_pmem::{DramSource, MapError, Media, PCell};
 use everleaf_pool::{Pool, RecordGuard, Worker};
 
-use super::{KeepError, Kept, KeyHash, TreeKey};
+use super::{EntryHash, KeepError, Kept, KeyHash, TreeKey};
 
 /// 2^64 divided by the golden ratio, odd: multiplied by it, neighbouring keys spread evenly over
 /// the top byte (Knuth, vol. 3, 6.4).
@@ -83,7 +83,7 @@ impl TreeKey for U64Keys {
         _pool: &Pool<M>,
         word: u64,
         key: u64,
-        _hash: KeyHash,
+        _hash: EntryHash,
     ) -> Result<bool, IndexError> {
         Ok(word == key)
     }
@@ -92,7 +92,7 @@ impl TreeKey for U64Keys {
     fn read_hashed<M: Media>(
         _records: &RecordGuard<'_, M>,
         word: u64,
-        _hash: KeyHash,
+        _hash: EntryHash,
     ) -> Result<u64, IndexError> {
         Ok(word)
     }

@@ -18,7 +18,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::support::key::{KeepError, Kept, KeyHash, SliceKey, sealed};
+use crate::support::key::{EntryHash, KeepError, Kept, KeyHash, SliceKey, sealed};
 
 /// Numbers in a range.
 const WIDTH: u64 = 64;
@@ -335,7 +335,7 @@ impl<K: TreeKey> TreeKey for Yielding<K> {
     fn read_hashed<'g, M: Media>(
         records: &'g RecordGuard<'_, M>,
         word: u64,
-        hash: KeyHash,
+        hash: EntryHash,
     ) -> Result<K::Ref<'g>, IndexError> {
         K::read_hashed(records, word, hash)
     }
@@ -359,7 +359,7 @@ impl<K: TreeKey> TreeKey for Yielding<K> {
         fn discard<M>(worker: &mut Worker<M>, cell: &PCell) -> Result<(), IndexError>;
         fn is_key<M>(pool: &Pool<M>, word: u64, key: K::Ref<'_>) -> Result<bool, IndexError>;
         fn is_hashed<M>(
-            pool: &Pool<M>, word: u64, key: K::Ref<'_>, hash: KeyHash
+            pool: &Pool<M>, word: u64, key: K::Ref<'_>, hash: EntryHash
         ) -> Result<bool, IndexError>;
         fn compare<M>(
             pool: &Pool<M>, word: u64, key: K::Ref<'_>
