@@ -139,6 +139,20 @@ impl<M: Media> Worker<M> {
         self.exchange(destination.as_word(), None, Some(block))
     }
 
+    /// As [`alloc_record_into`](Worker::alloc_record_into), of the record of an entry: its parts
+    /// begin with the [head](crate::EntryHead) and the key.
+    ///
+    /// # Errors
+    /// Those of [`alloc_record_into`](Worker::alloc_record_into).
+    pub fn alloc_entry_into(
+        &mut self,
+        destination: &PCell<PPtr<Record>>,
+        parts: &[&[u8]],
+    ) -> Result<(), PoolError> {
+        let block = self.reserve_record(Owner::Entry, parts)?;
+        self.exchange(destination.as_word(), None, Some(block))
+    }
+
     /// Frees the block that `destination` points to and makes `destination` null; nothing if it is
     /// null already. 4 flushes, 3 fences.
     ///

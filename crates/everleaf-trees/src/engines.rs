@@ -147,15 +147,14 @@ engines! {
             least_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
-        /// Line tree: entries that commit themselves within their line; for many writers, `u64`
-        /// keys only.
+        /// Line tree: entries that commit themselves within their line; for many writers.
         LineTree = linetree::Variant, {
             name: "linetree",
             residence: Residence::Pool,
             parameters: linetree::engine::PARAMETERS,
             contract: Contract::Strict,
             concurrent: true,
-            bytes_keys: false,
+            bytes_keys: true,
             most_value_words: 1,
             least_leaf_slots: 8,
             slots_of_bytes: slots_of_array,

@@ -30,7 +30,7 @@ use everleaf_index::{BatchSteps, Changes, IndexError};
 use everleaf_pmem::{Line, Media, planted, site};
 
 use super::LineTree;
-use super::layout::{half_of, window};
+use super::layout::{half, window};
 use super::room::{enter, free_in, is_empty_but, leave};
 use super::search::{ABSENT_IN, GROUP, find_in};
 use crate::support::inner::Ticket;
@@ -68,6 +68,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         steps: &mut dyn BatchSteps,
     ) -> Result<(), IndexError> {
         let media = self.pool.media();
+        changes.iter().try_for_each(|(key, _)| K::admit(*key))?;
         // P1 COMMIT.
         steps.commit()?;
         let mut rest = changes;
@@ -134,8 +135,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         (offset, ticket): (u64, Ticket<'_>),
         round: &mut Round<'t>,
     ) -> Result<Made, IndexError> {
-        let (media, wanted, half) =
-            (self.pool.media(), Self::wanted(key), half_of(K::word(key, 0)));
+        let (media, wanted, half) = (self.pool.media(), Self::wanted(key), half::<K>(key));
         if !round.guards.iter().any(|guard| self.locks.is_locked_by(offset, guard)) {
             let seen = self.locks.peek(offset);
             let Some(guard) = seen.and_then(Seen::try_lock) else { return Ok(Made::Later) };
@@ -146,7 +146,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
             return Ok(Made::Later);
         }
         let leaf = self.leaf(offset)?;
-        let slot = match (find_in::<ABSENT_IN, M, LINES>(media, leaf, wanted), new) {
+        let slot = match (find_in::<K, M, LINES>(&self.pool, leaf, key, wanted)?, new) {
             (None, None) => return Ok(Made::Done),
             (Some(slot), Some(word)) => {
                 media.store(slot.value(), word);

@@ -7,7 +7,7 @@ use everleaf_pool::Audit;
 
 use super::LineTree;
 use super::layout::{
-    HALF, KeyWord, LEAVES, LIVE, Leaf, Slot, half_of, home, last_before, leaf_bytes, window,
+    HALF, KeyWord, LEAVES, LIVE, Leaf, Slot, half_of, home_of, last_before, leaf_bytes, window,
 };
 use crate::support::groups::leaves_of;
 use crate::support::image;
@@ -26,18 +26,24 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         let mut report = CheckReport::default();
         let nodes = self.inner.check().into_iter();
         report.violations.extend(nodes.map(|sentence| format!("I5: inner nodes: {sentence}")));
-        let number = |key: &K::Owned| K::word(K::borrow(key), 0);
-        let child = |(lower, sought): (K::Owned, crate::support::inner::Sought<'_, K::Owned>)| {
+        let leaves: Vec<_> = self.leaves().collect();
+        let in_tree: Vec<u64> = leaves.iter().map(|(_, sought)| sought.child).collect();
+        self.check_groups(in_tree, audit, &mut report)?;
+        let mut has_upper_half = K::RECORDS;
+        for (lower, sought) in &leaves {
+            self.check_head(sought.child, &mut report)?;
+            if K::RECORDS {
+                self.check_records(lower, sought, audit, &mut report)?;
+                continue;
+            }
+            let number = |key: &K::Owned| K::word(K::borrow(key), 0);
             let upper = sought.bound.as_ref().map(number);
-            Child { offset: sought.child, lower: number(&lower), upper }
-        };
-        let children: Vec<Child> = self.leaves().map(child).collect();
-        self.check_groups(&children, audit, &mut report)?;
-        for child in &children {
-            self.check_leaf(child, &mut report)?;
+            let child = Child { offset: sought.child, lower: number(lower), upper };
+            has_upper_half |= child.lower == HALF;
+            self.check_leaf(&child, &mut report)?;
         }
         image::reach(&self.pool, audit);
-        if !children.iter().any(|child| child.lower == HALF) {
+        if !has_upper_half {
             report.violations.push("I5: no leaf begins with the upper half of all keys".into());
         }
         if report.keys != self.keys() {
@@ -47,12 +53,18 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         Ok(report)
     }
 
-    /// I1 to I5 of one leaf.
-    fn check_leaf(&self, child: &Child, report: &mut CheckReport) -> Result<(), IndexError> {
-        let (media, leaf, offset) = (self.pool.media(), self.leaf(child.offset)?, child.offset);
-        if media.load(&leaf.head.live) != LIVE || !media.load(&leaf.head.dying).is_null() {
+    /// I1.
+    fn check_head(&self, offset: u64, report: &mut CheckReport) -> Result<(), IndexError> {
+        let (media, head) = (self.pool.media(), &self.leaf(offset)?.head);
+        if media.load(&head.live) != LIVE || !media.load(&head.dying).is_null() {
             report.violations.push(format!("I1: the leaf at {offset:#x} is free or dying"));
         }
+        Ok(())
+    }
+
+    /// I2 to I5 of one leaf of numbers.
+    fn check_leaf(&self, child: &Child, report: &mut CheckReport) -> Result<(), IndexError> {
+        let (media, leaf, offset) = (self.pool.media(), self.leaf(child.offset)?, child.offset);
         if media.load(&leaf.head.lower_bound) != child.lower {
             report.violations.push(format!(
                 "I5: the separator of the leaf at {offset:#x} is not its lower bound"
@@ -77,7 +89,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
                 }
                 if word <= last {
                     found.push(word);
-                    self.check_place(leaf, word.number(half), number, offset, report);
+                    self.check_place(leaf, home_of::<K, LINES>(word, half), number, offset, report);
                 }
             }
         }
@@ -90,16 +102,16 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     }
 
     /// I3.
-    fn check_place(
+    pub(super) fn check_place(
         &self,
         leaf: &Leaf<LINES>,
-        key: u64,
+        home: usize,
         place: usize,
         offset: u64,
         report: &mut CheckReport,
     ) {
         let media = self.pool.media();
-        let mut window = window::<LINES>(home::<K, LINES>(K::of(key, &[])));
+        let mut window = window::<LINES>(home);
         let has_room = |line: usize| {
             let mut slots = Slot::all_of(&leaf.lines[line]);
             slots.any(|slot| media.load(slot.key()) == KeyWord::NEVER_USED)
@@ -115,13 +127,12 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// I1, I6: every leaf of every run is in the tree or free.
     fn check_groups(
         &self,
-        children: &[Child],
+        mut in_tree: Vec<u64>,
         audit: &mut Audit,
         report: &mut CheckReport,
     ) -> Result<(), IndexError> {
         let media = self.pool.media();
         let groups = self.stock.groups(media);
-        let mut in_tree: Vec<u64> = children.iter().map(|child| child.offset).collect();
         in_tree.sort_unstable();
         let mut free = groups.free().to_vec();
         free.sort_unstable();
@@ -146,8 +157,12 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
                         "I6: the leaf at {offset:#x} is both in the tree and free, or neither"
                     ));
                 }
-                if !tree && media.load(&self.leaf(offset)?.head.live) != 0 {
+                let head = &self.leaf(offset)?.head;
+                if !tree && media.load(&head.live) != 0 {
                     report.violations.push(format!("I1: the free leaf at {offset:#x} is live"));
+                }
+                if K::RECORDS && !tree && !media.load(&head.spare).is_null() {
+                    report.violations.push(format!("I8: the free leaf at {offset:#x} has a bound"));
                 }
             }
             if used != group.used {

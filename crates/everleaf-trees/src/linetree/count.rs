@@ -7,7 +7,7 @@ use everleaf_index::Direction;
 use everleaf_pmem::Media;
 
 use super::LineTree;
-use super::layout::{Slot, last_before};
+use super::layout::{Slot, last_of};
 use crate::support::inner::Sought;
 use crate::support::key::TreeKey;
 
@@ -47,7 +47,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     fn keys_of(&self, sought: &Sought<'_, K::Owned>) -> u64 {
         let Ok(leaf) = self.leaf(sought.child) else { return 0 };
         let media = self.pool.media();
-        let last = last_before(sought.bound.as_ref().map(|upper| K::word(K::borrow(upper), 0)));
+        let last = last_of::<K>(sought.bound.as_ref());
         let words = leaf.lines.iter().flat_map(Slot::all_of).map(|slot| media.load(slot.key()));
         words.filter(|word| word.is_entry() && *word <= last).count() as u64
     }

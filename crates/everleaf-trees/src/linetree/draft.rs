@@ -2,11 +2,14 @@
 
 use everleaf_pmem::{Media, Word, planted};
 
-use super::layout::{ENTRIES, KeyWord, Leaf, MOST, home, window};
+use super::layout::{ENTRIES, KeyWord, Leaf, MOST, home_of, window};
 use crate::support::key::TreeKey;
 
 /// The words of a line: key words and values in turns.
 type Words = [u64; 2 * ENTRIES];
+
+/// An entry: its key word and its value.
+pub(super) type Entry = (KeyWord, u64);
 
 /// The home of a slot without an entry.
 const NO_HOME: u8 = u8::MAX;
@@ -32,7 +35,7 @@ impl<const LINES: usize> Draft<LINES> {
         for (words, homes) in draft.lines.iter().zip(&mut draft.homes) {
             for slot in 0..ENTRIES {
                 let word = KeyWord::from_word(words[2 * slot]);
-                let home = home::<K, LINES>(K::of(word.number(half), &[]));
+                let home = home_of::<K, LINES>(word, half);
                 homes[slot] = if word.is_entry() { home as u8 } else { NO_HOME };
             }
         }
@@ -44,14 +47,21 @@ impl<const LINES: usize> Draft<LINES> {
         &self.lines
     }
 
-    /// The key words of its entries, in no order; how many there are.
-    pub fn entries(&self, entries: &mut [KeyWord; MOST]) -> usize {
+    /// Its entries, in no order.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+        let pairs = self.lines.iter().flat_map(|words| words.as_chunks::<2>().0);
+        let entries = pairs.map(|pair| (KeyWord::from_word(pair[0]), pair[1]));
+        entries.filter(|(word, _)| word.is_entry())
+    }
+
+    /// Their key words, in no order; how many there are.
+    pub fn words(&self, into: &mut [KeyWord; MOST]) -> usize {
         let mut count = 0;
         for words in &self.lines {
             for slot in 0..ENTRIES {
                 // Without a branch: which slots have entries is not to be guessed.
                 let word = KeyWord::from_word(words[2 * slot]);
-                entries[count] = word;
+                into[count] = word;
                 count += usize::from(word.is_entry());
             }
         }
@@ -60,12 +70,12 @@ impl<const LINES: usize> Draft<LINES> {
 
     /// Only these entries stay, each in its slot.
     #[inline(always)]
-    pub fn keep(&mut self, stays: impl Fn(KeyWord) -> bool) {
+    pub fn keep(&mut self, stays: impl Fn(Entry) -> bool) {
         for (words, homes) in self.lines.iter_mut().zip(&mut self.homes) {
             for slot in 0..ENTRIES {
                 let word = KeyWord::from_word(words[2 * slot]);
                 // Without a branch: which entries stay is not to be guessed.
-                let stays = word.is_entry() & stays(word);
+                let stays = word.is_entry() & stays((word, words[2 * slot + 1]));
                 let mask = u64::from(stays).wrapping_neg();
                 words[2 * slot] &= mask;
                 words[2 * slot + 1] &= mask;

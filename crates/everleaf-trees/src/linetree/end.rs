@@ -9,7 +9,7 @@ use everleaf_index::{Direction, IndexError};
 use everleaf_pmem::{Media, PPtr, site};
 
 use super::LineTree;
-use super::layout::{LeafHead, half_of};
+use super::layout::{LeafHead, half};
 use super::search::LockedLeaf;
 use crate::support::key::TreeKey;
 use crate::support::version_locks::LockGuard;
@@ -29,14 +29,20 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     ) -> Result<(), IndexError> {
         let Some(upper) = self.upper_bound(key) else { return Ok(()) };
         let upper = K::borrow(&upper);
-        if half_of(K::word(upper, 0)) != half_of(K::word(key, 0)) {
+        if half::<K>(upper) != half::<K>(key) {
             return Ok(());
         }
+        // Byte strings: it frees the bound of its neighbour.
+        let worker = K::RECORDS.then(|| self.stock.worker()).transpose();
+        let Ok(mut worker) = worker else { return Ok(()) };
         let Some((next_offset, next_guard)) = self.lock_next(upper, &guard) else { return Ok(()) };
         let (media, next) = (self.pool.media(), &self.leaf(next_offset)?.head);
 
-        // D1: who takes over. Crash: the bounds differ, so the leaf is what it was, and recovery
-        // forgets this (R2).
+        // D1: who takes over, and the bound of that, which is this leaf's own when it is free.
+        // Crash: the bounds differ, so the leaf is what it was, and recovery forgets this (R2).
+        if K::RECORDS {
+            media.store(leaf.head.spare.as_word(), media.load(&next.lower_bound));
+        }
         media.store(&leaf.head.dying, PPtr::<LeafHead>::at(next_offset));
         media.flush(site!("linetree.end.D1.dying"), &leaf.head.dying);
         media.fence(site!("linetree.end.D1.fence"));
@@ -62,6 +68,11 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
             return Err(IndexError::Corrupt { offset, what });
         }
         self.leaves.fetch_sub(1, Ordering::Relaxed);
+        if let Some(worker) = &mut worker {
+            // D4: nothing leads to the leaf. Crash: recovery frees the bound.
+            K::discard(worker, leaf.head.spare.as_word())?;
+        }
+        drop(worker); // Giving back takes one.
         self.stock.give_back(media, offset)
     }
 

@@ -7,10 +7,13 @@ use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
 use super::LineTree;
+use super::own::OwnRecords;
 use crate::engine::{Opening, TreeFamily};
 use crate::support::inner_nodes::{CAPACITIES, DEFAULT_CAPACITY};
 use crate::support::key::TreeKey;
-use crate::support::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters};
+use crate::support::parameters::{
+    Choice, EngineParameters, GROUP_UNIT, ONE_RECORD, Offer, Parameters,
+};
 
 /// Slots that a leaf may have: four to a line.
 const SLOTS: &[u64] = &[8, 24, 60];
@@ -42,6 +45,10 @@ impl TreeFamily for Variant {
         &OFFER
     }
 
+    fn one_record(self) -> bool {
+        true
+    }
+
     fn open<K: TreeKey, M: Media>(
         self,
         pool: &Arc<Pool<M>>,
@@ -51,7 +58,7 @@ impl TreeFamily for Variant {
     }
 }
 
-/// Opens the tree in a pool of `u64` keys whose format has its sizes; makes an empty tree in a
+/// Opens the tree in a pool whose format has its sizes; makes an empty tree in a
 /// fresh pool, where a crash on the way leaves an empty tree or none.
 ///
 /// # Errors
@@ -80,9 +87,22 @@ pub fn open<K: TreeKey, M: Media>(
     opening: Opening,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
     let parameters = OFFER.unpack(pool.format().parameters)?;
-    Ok(match parameters.leaf_slots {
-        8 => Box::new(LineTree::<K, M, 2>::open(pool, parameters, opening)?),
-        24 => Box::new(LineTree::<K, M, 6>::open(pool, parameters, opening)?),
-        _ => Box::new(LineTree::<K, M, 15>::open(pool, parameters, opening)?),
-    })
+    match parameters.leaf_slots {
+        8 => open_lines::<K, M, 2>(pool, parameters, opening),
+        24 => open_lines::<K, M, 6>(pool, parameters, opening),
+        _ => open_lines::<K, M, 15>(pool, parameters, opening),
+    }
+}
+
+/// With so many lines of entries in a leaf.
+fn open_lines<K: TreeKey, M: Media, const LINES: usize>(
+    pool: &Arc<Pool<M>>,
+    parameters: Parameters,
+    opening: Opening,
+) -> Result<Box<dyn Index<K>>, IndexError> {
+    let tree = LineTree::<K, M, LINES>::open(pool, parameters, opening)?;
+    match K::RECORDS && pool.format().parameters[ONE_RECORD] == 0 {
+        true => Ok(Box::new(OwnRecords::over(tree)?)),
+        false => Ok(Box::new(tree)),
+    }
 }

@@ -4,7 +4,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
-use super::layout::{Slot, half_of};
+use super::layout::{Slot, half};
 use super::room::{enter, free_in};
 use super::search::{Found, LockedLeaf, SkipIf, Wanted};
 use super::update::overwrite;
@@ -18,6 +18,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         key: K::Ref<'_>,
         value: u64,
     ) -> Result<bool, IndexError> {
+        K::admit(key)?;
         let wanted = Self::wanted(key);
         let inserted = match self.try_lock_leaf::<ALONE>(key, wanted, SkipIf::Present) {
             Some(Found::Absent(locked)) => self.insert_absent(locked, key, wanted, value)?,
@@ -60,7 +61,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
             self.make_room(locked, key)?;
             return Ok(false);
         };
-        enter::<K, M, LINES>(media, locked.leaf, slot, half_of(K::word(key, 0)));
+        enter::<K, M, LINES>(media, locked.leaf, slot, half::<K>(key));
         add(media, slot, wanted, value);
         locked.guard.count(1);
         Ok(true)
@@ -72,6 +73,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         key: K::Ref<'_>,
         value: u64,
     ) -> Result<Option<u64>, IndexError> {
+        K::admit(key)?;
         let wanted = Self::wanted(key);
         loop {
             let found = match self.try_lock_leaf::<ALONE>(key, wanted, SkipIf::Never) {

@@ -1,18 +1,21 @@
 //! Every persistent byte of a leaf.
 //!
 //! ```text
-//! leaf     line 0     live | lower bound | dying | reserved
+//! leaf     line 0     live | lower bound | dying | from | spare | reserved
 //!          line 1..   four entries each: key word, value
 //! ```
 //!
 //! The top bit of all keys of a leaf is the same, that of its lower bound, and is left out of key
 //! words, whose lowest bit says that the entry is there. So every key and every value is legal, and
 //! the one store of its key word adds an entry.
+//!
+//! The key word of a byte string is its hash, whose lowest bit is left out instead; the value leads
+//! to the record that has the key. Bounds are in records of their own.
 
 use everleaf_pmem::{LINE, Line, PCell, PPtr, WORD, Word, persistent};
-use everleaf_pool::{Node, NodeKind};
+use everleaf_pool::{Node, NodeKind, Record};
 
-use crate::support::key::{KeyHash, TreeKey};
+use crate::support::key::{EntryHash, KeyHash, TreeKey};
 
 /// Entries in a line.
 pub(super) const ENTRIES: usize = 4;
@@ -34,12 +37,19 @@ persistent! {
         /// anything.
         pub live: PCell,
         /// No key of the leaf is smaller. It falls when the leaf before it dies, and never rises.
+        /// Of byte strings it is where the record of the bound is, 0 for the least key; a live leaf
+        /// owns it.
         pub lower_bound: PCell,
         /// The leaf that takes over the range of this one. It has, exactly if it is live and has
         /// the same lower bound.
         pub dying: PCell<PPtr<LeafHead>>,
+        /// The leaf that may still have what this one has got of it (byte strings; else null).
+        pub from: PCell<PPtr<LeafHead>>,
+        /// The record of a bound that a free leaf owns (byte strings): one that it is to get, or
+        /// that of the leaf which has taken its range over. Of a live leaf it means nothing.
+        pub spare: PCell<PPtr<Record>>,
         /// Zero or garbage.
-        pub _reserved: [PCell; 5],
+        pub _reserved: [PCell; 3],
     }
 
     /// A leaf.
@@ -48,6 +58,18 @@ persistent! {
         pub head: LeafHead,
         /// Its entries: in each line four pairs of a key word and a value.
         pub lines: [Line; LINES],
+    }
+}
+
+persistent! {
+    /// The anchor of a tree that has its own records: those of the change that is being made.
+    pub struct OwnLog {
+        /// The record that comes; null: none.
+        pub new: PCell<PPtr<Record>>,
+        /// The record that goes; null: none.
+        pub old: PCell<PPtr<Record>>,
+        /// Zero.
+        pub _reserved: [PCell; 6],
     }
 }
 
@@ -64,6 +86,8 @@ pub(super) const fn leaf_bytes(lines: usize) -> u64 {
 }
 
 const _: () = {
+    // One line: a flush of `old` is one of `new`.
+    assert!(size_of::<OwnLog>() == LINE);
     // The head is one line: `live` is durable no earlier than what is stored before it.
     assert!(size_of::<LeafHead>() == LINE && size_of::<Leaf<15>>() == 16 * LINE);
     // An entry never straddles a line: its key word is durable no earlier than its value.
@@ -98,6 +122,11 @@ impl KeyWord {
     pub const fn of(number: u64) -> Self {
         Self(number << 1 | 1)
     }
+    /// The hash of a byte string.
+    #[inline(always)]
+    pub const fn hash(self) -> EntryHash {
+        EntryHash::of_odd_word(self.0)
+    }
     /// Whether there is an entry.
     #[inline(always)]
     pub const fn is_entry(self) -> bool {
@@ -110,10 +139,30 @@ impl KeyWord {
     }
 }
 
+/// The key word of a key.
+#[inline(always)]
+pub(super) fn key_word<K: TreeKey>(key: K::Ref<'_>) -> KeyWord {
+    if K::RECORDS { KeyWord(K::hash(key).odd_word()) } else { KeyWord::of(K::word(key, 0)) }
+}
+
 /// The half of all keys that a key is in: its top bit.
 #[inline(always)]
 pub(super) const fn half_of(number: u64) -> u64 {
     number & HALF
+}
+
+/// The same of any key: byte strings are all in the lower one.
+#[inline(always)]
+pub(super) fn half<K: TreeKey>(key: K::Ref<'_>) -> u64 {
+    if K::RECORDS { 0 } else { half_of(K::word(key, 0)) }
+}
+
+/// The last key word that a leaf which ends before this key covers. A leaf of byte strings has
+/// entries of its range only, whatever their words.
+#[inline(always)]
+pub(super) fn last_of<K: TreeKey>(upper: Option<&K::Owned>) -> KeyWord {
+    let upper = upper.filter(|_| !K::RECORDS);
+    last_before(upper.map(|upper| K::word(K::borrow(upper), 0)))
 }
 
 /// The last key word that a leaf which ends before `upper` covers: the greatest of all if it is the
@@ -128,6 +177,15 @@ pub(super) fn last_before(upper: Option<u64>) -> KeyWord {
 #[inline(always)]
 pub(super) fn home<K: TreeKey, const LINES: usize>(key: K::Ref<'_>) -> usize {
     K::as_word(key).map_or_else(|| K::hash(key), spread).home(LINES)
+}
+
+/// The same by the key word in a leaf of this half.
+#[inline(always)]
+pub(super) fn home_of<K: TreeKey, const LINES: usize>(word: KeyWord, half: u64) -> usize {
+    match K::RECORDS {
+        true => KeyHash::new(word.0).home(LINES),
+        false => home::<K, LINES>(K::of(word.number(half), &[])),
+    }
 }
 
 /// Evenly spread bits of a number. Its upper 60 bits are mixed, so that numbers at a regular

@@ -8,7 +8,7 @@ use everleaf_index::{IndexError, LinkSteps};
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
-use super::layout::{Leaf, Slot, half_of};
+use super::layout::{Leaf, Slot, half};
 use super::room::{enter, free_in, is_empty, leave};
 use super::search::{Found, SkipIf, Wanted};
 use crate::support::key::TreeKey;
@@ -22,6 +22,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         new: Option<u64>,
         steps: &mut dyn LinkSteps,
     ) -> Result<bool, IndexError> {
+        K::admit(key)?;
         let wanted = Self::wanted(key);
         let skip = if new.is_some() { SkipIf::Never } else { SkipIf::Absent };
         loop {
@@ -59,13 +60,13 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
                     self.make_room(locked, key)?;
                     return Ok(None);
                 };
-                enter::<K, M, LINES>(media, locked.leaf, slot, half_of(K::word(key, 0)));
+                enter::<K, M, LINES>(media, locked.leaf, slot, half::<K>(key));
                 let done = add(media, slot, wanted, value, steps)?;
                 locked.guard.count(1);
                 done
             }
             (Found::Present(locked, slot), None) => {
-                let half = half_of(K::word(key, 0));
+                let half = half::<K>(key);
                 let (is_empty, done) = clear::<K, M, LINES>(media, locked.leaf, slot, half, steps)?;
                 locked.guard.count(-1);
                 if is_empty {

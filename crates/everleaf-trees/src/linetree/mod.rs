@@ -23,6 +23,9 @@
 //! | split, 15 lines | 16 | 2 |
 //! | end of a leaf | 3 | 3 |
 //!
+//! Byte strings: a split 3 fences, its flushes and those of the lines of the old leaf that change;
+//! it allocates the record of a bound, and the end of a leaf frees one.
+//!
 //! # Order of persistence
 //! ```text
 //! insert   P1  value; order; key word; flush, fence   COMMIT
@@ -33,13 +36,21 @@
 //! split    S1  every line of the new leaf; flush each, fence
 //!          S2  its lower bound, `dying` := null; order; `live`; flush, fence   COMMIT
 //!          S3  key words that moved out of the old leaf := never used, or dead where an entry that
-//!              stays went past them; no flush
+//!              stays went past them; no flush (byte strings: flush each, fence)
 //! end      D1  `dying` := the right neighbour; flush, fence
 //!          D2  lower bound of that := that of this leaf; flush, fence   COMMIT
 //!          D3  `live` := 0; flush, fence
 //! group    G1  `live` := 0 of each leaf of a run; flush; the pool fences and publishes the run
 //! open     R1  `live` := 0 of leaves that are dead; R2 `dying` := null of those that are not;
 //!              flush each, one fence
+//!
+//! byte strings
+//! split    S0  before S1: the record of the bound, to `spare`: the pool's exchange
+//!          S2  `lower_bound` := `spare`, `from` := the old leaf, with the rest
+//!          S4  after S3: `from` := null; flush, no fence
+//! end      D1  `spare` := the bound of the right neighbour, with the rest
+//!          D4  after D3: the record that `spare` leads to is freed: the pool's exchange
+//! open     R3  as S3 where `from` is set; R4  as D4 of all free leaves
 //! ```
 //! No other thread reads or changes a leaf between a change and its fence, see L3.
 //!
@@ -58,6 +69,22 @@
 //! * I6: every leaf of every run is in the tree or in the list of free leaves; the counts of the
 //!   groups agree.
 //! * I7: the number of keys is that of the entries in the ranges of leaves.
+//! * I8: byte strings: a free leaf has no `spare`, a leaf of the tree no `from`, and all entries of
+//!   a leaf are in its range.
+//! * I9: byte strings of a tree that has its own records: no change of one is under way.
+//!
+//! # Byte strings
+//! The key word of an entry is the hash of its key, and its value leads to a record that has the
+//! key: the store's, or one of its own (`own`). So all of the above stays as it is, but for what
+//! reads keys in their order. Bounds are records, each owned by one leaf: *a live leaf owns that of
+//! `lower_bound`, whatever `spare` says, a free leaf owns that of `spare`*. So `live` says at every
+//! moment what belongs to whom, and the end of a leaf exchanges two bounds without a log.
+//!
+//! What a split has moved must go out of the old leaf before the leaves are unlocked (S3): the
+//! record of a key that is then removed may serve as that of a key in the range of the old leaf.
+//! If S3 is cut, the new leaf says by `from` where to look. The two leaves then have entries of the
+//! same words; in no other case have two leaves, since a record is that of one entry. Of the two it
+//! is the old one's that goes: that with the lower bound, whatever leaves have split since.
 //!
 //! # Protocol of threads
 //! That of the concurrent FPTree (Oukid et al., SIGMOD 2016), with version locks:
@@ -107,10 +134,14 @@
 //! `insert` `update` `remove` `link` `split` `publish` (a new leaf) `end` (of a leaf) · `stock`
 //! (memory of leaves) · `count` (of keys) · `recover` · `close` · `check` · `engine` (for the table
 //! of engines) · `format` (for docs/format.md).
+//!
+//! Of byte strings: `records` (keys in them) · `split_records` · `check_records` · `own` (a tree
+//! that has the records of its entries).
 
 mod alone;
 mod batch;
 mod check;
+mod check_records;
 mod close;
 mod count;
 mod draft;
@@ -120,13 +151,16 @@ mod format;
 mod insert;
 mod layout;
 mod link;
+mod own;
 mod publish;
+mod records;
 mod recover;
 mod remove;
 mod room;
 mod scan;
 mod search;
 mod split;
+mod split_records;
 mod stock;
 #[cfg(test)]
 mod tests;
@@ -146,7 +180,7 @@ use everleaf_pool::{Audit, Pool, Seal};
 
 pub use engine::{OFFER, Variant, open};
 pub use format::layouts;
-pub use layout::{HALF, KeyWord, Leaf, LeafHead};
+pub use layout::{HALF, KeyWord, Leaf, LeafHead, OwnLog};
 
 use crate::support::key::TreeKey;
 use crate::support::parameters::Parameters;

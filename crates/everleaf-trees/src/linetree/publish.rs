@@ -3,14 +3,16 @@
 use everleaf_pmem::{Media, PPtr, planted, site};
 
 use super::draft::Draft;
-use super::layout::{LIVE, Leaf};
+use super::layout::{LIVE, Leaf, LeafHead};
 
-/// Makes a free leaf one of the tree, with these lines and this lower bound.
+/// Makes a free leaf one of the tree, with these lines and this lower bound. What it has got is
+/// still to be found in the leaf `from`, if that matters.
 pub(super) fn publish<M: Media, const LINES: usize>(
     media: &M,
     leaf: &Leaf<LINES>,
     draft: &Draft<LINES>,
     lower_bound: u64,
+    from: PPtr<LeafHead>,
 ) {
     // S1: every line, also those without an entry: they have what the leaf held before it was
     // free. Crash: the leaf is free.
@@ -26,6 +28,7 @@ pub(super) fn publish<M: Media, const LINES: usize>(
     // no longer in the range of the leaf before it.
     media.store(&leaf.head.lower_bound, lower_bound);
     media.store(&leaf.head.dying, PPtr::NULL);
+    media.store(&leaf.head.from, from);
     media.order(site!("linetree.publish.S2.order"));
     media.store(&leaf.head.live, LIVE);
     media.flush(site!("linetree.publish.S2.head"), &leaf.head.live);

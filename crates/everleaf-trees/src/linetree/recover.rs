@@ -8,6 +8,8 @@
 //! | the end of a leaf, after D1 | `dying`, and the bounds differ | `dying` becomes null (R2) |
 //! | the end of a leaf, after D2 | `dying`, that leaf is live and has the same bound | the leaf is free (R1) |
 //! | the end of a leaf, after D3 | a leaf that is not live | it is free |
+//! | byte strings: a new leaf with its bound, or the end of a leaf, after D3 | a leaf that is not live, with `spare` | that is freed |
+//! | byte strings: a new leaf, after S2 | `from` | what both leaves have is taken out of the old one (R3) |
 //! | creation | no leaf in a half of all keys | an empty one becomes its first |
 //!
 //! Every action may be cut by a crash and is then done again by the next recovery.
@@ -130,8 +132,8 @@ fn lines_of(parameters: Parameters) -> usize {
 }
 
 /// The pass over the heads of all leaves. A thread takes the next run whenever it is done with one.
-struct Pass<'p, M: Media, const LINES: usize> {
-    pool: &'p Pool<M>,
+pub(super) struct Pass<'p, M: Media, const LINES: usize> {
+    pub pool: &'p Pool<M>,
     runs: &'p [Run],
     taken: AtomicUsize,
 }
@@ -144,12 +146,14 @@ struct Survey<K: TreeKey> {
     free: Vec<u64>,
     /// Live leaves that may be dead.
     dying: Vec<u64>,
+    /// Live leaves whose split may have been cut (byte strings).
+    cut: Vec<u64>,
     /// Live leaves of each half, and of these the first ones.
     halves: [[u64; 2]; 2],
 }
 
 impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
-    fn leaf(&self, offset: u64) -> Result<&Leaf<LINES>, IndexError> {
+    pub(super) fn leaf(&self, offset: u64) -> Result<&Leaf<LINES>, IndexError> {
         leaf_at(self.pool, offset)
     }
 
@@ -167,13 +171,16 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
         let between = |surveys: Vec<Result<Survey<K>, IndexError>>| {
             let surveys = surveys.into_iter().collect::<Result<Vec<_>, _>>()?;
             let mut found = self.settle(surveys, &splitters)?;
+            if K::RECORDS {
+                self.settle_records::<K>(worker, &found.survey.free, &found.survey.cut)?;
+            }
             let mut groups = self.groups(&mut found.survey.free, group_bytes);
             for first in found.missing()? {
                 let offset = match groups.pop() {
                     Some(offset) => offset,
                     None => take_from_pool(&mut groups, worker)?,
                 };
-                publish(pool.media(), self.leaf(offset)?, &Draft::EMPTY, first);
+                publish(pool.media(), self.leaf(offset)?, &Draft::EMPTY, first, PPtr::NULL);
                 found.survey.add(pool, offset, first, &splitters)?;
             }
             let leaves = PartitionedLeaves::of(found.leaves(), splitters.buckets(), inner_keys);
@@ -216,7 +223,11 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
                     media.prefetch(&leaf.head);
                 }
                 let head = &self.leaf(offset)?.head;
-                match media.load(&head.live) {
+                let live = media.load(&head.live);
+                if K::RECORDS && live == LIVE && !media.load(&head.from).is_null() {
+                    found.cut.push(offset);
+                }
+                match live {
                     0 => found.free.push(offset),
                     LIVE if !media.load(&head.dying).is_null() => found.dying.push(offset),
                     LIVE => {
@@ -229,6 +240,23 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
         Ok(found)
     }
 
+    /// The live leaf that a word of another one leads to, if it leads to one.
+    pub(super) fn live_leaf(
+        &self,
+        pointer: PPtr<LeafHead>,
+        of_offset: u64,
+    ) -> Option<&Leaf<LINES>> {
+        let offset = pointer.offset();
+        let is_leaf = self.runs.iter().any(|run| {
+            offset.checked_sub(run.offset).is_some_and(|within| {
+                within.is_multiple_of(leaf_bytes(LINES))
+                    && within / leaf_bytes(LINES) < run.bytes / leaf_bytes(LINES)
+            })
+        });
+        let leaf = self.leaf(offset).ok().filter(|_| is_leaf && offset != of_offset);
+        leaf.filter(|leaf| self.pool.media().load(&leaf.head.live) == LIVE)
+    }
+
     /// Ends what a crash has cut of the ends of leaves.
     fn settle<K: TreeKey>(
         &self,
@@ -239,18 +267,8 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
         let mut found = Found::of(surveys, splitters);
         let dying = std::mem::take(&mut found.survey.dying);
         let is_dead = |offset: u64, head: &LeafHead| {
-            let next = media.load(&head.dying).offset();
-            let is_leaf = self.runs.iter().any(|run| {
-                next.checked_sub(run.offset).is_some_and(|within| {
-                    within.is_multiple_of(leaf_bytes(LINES))
-                        && within / leaf_bytes(LINES) < run.bytes / leaf_bytes(LINES)
-                })
-            });
-            let next = self.leaf(next).ok().filter(|_| is_leaf && next != offset);
-            next.map(|leaf| &leaf.head).is_some_and(|next| {
-                media.load(&next.live) == LIVE
-                    && media.load(&next.lower_bound) == media.load(&head.lower_bound)
-            })
+            let next = self.live_leaf(media.load(&head.dying), offset).map(|leaf| &leaf.head);
+            next.is_some_and(|next| media.load(&next.lower_bound) == media.load(&head.lower_bound))
         };
         for offset in &dying {
             let head = &self.leaf(*offset)?.head;
@@ -296,7 +314,7 @@ const NOT_LIVE: &str = "a leaf is neither live nor free";
 impl<K: TreeKey> Survey<K> {
     fn none(splitters: &Splitters<K>) -> Self {
         let leaves = Partition::none(splitters, 0);
-        Self { leaves, free: Vec::new(), dying: Vec::new(), halves: [[0; 2]; 2] }
+        Self { leaves, free: Vec::new(), dying: Vec::new(), cut: Vec::new(), halves: [[0; 2]; 2] }
     }
 
     /// Adds a live leaf.
@@ -331,6 +349,7 @@ impl<K: TreeKey> Found<K> {
         for mut survey in surveys {
             found.survey.free.append(&mut survey.free);
             found.survey.dying.append(&mut survey.dying);
+            found.survey.cut.append(&mut survey.cut);
             let halves = found.survey.halves.as_flattened_mut().iter_mut();
             halves.zip(survey.halves.as_flattened()).for_each(|(sum, part)| *sum += part);
             found.others.push(survey.leaves);
@@ -348,7 +367,8 @@ impl<K: TreeKey> Found<K> {
             let what = "the first leaf does not begin with the least key";
             return Err(IndexError::Corrupt { offset: 0, what });
         }
-        let halves = FIRSTS.into_iter().zip(&self.survey.halves);
+        let firsts = if K::RECORDS { &FIRSTS[..1] } else { &FIRSTS };
+        let halves = firsts.iter().copied().zip(&self.survey.halves);
         Ok(halves.filter(|(_, [leaves, _])| *leaves == 0).map(|(first, _)| first).collect())
     }
 

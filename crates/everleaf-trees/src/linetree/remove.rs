@@ -5,7 +5,7 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
-use super::layout::{Leaf, Slot, half_of};
+use super::layout::{Leaf, Slot, half};
 use super::room::{is_empty, leave};
 use super::search::{Found, SkipIf};
 use crate::support::key::TreeKey;
@@ -25,7 +25,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         let Found::Present(locked, slot) = found else { return Ok(None) };
         let media = self.pool.media();
         let old = media.load(slot.value());
-        let is_empty = clear::<K, M, LINES>(media, locked.leaf, slot, half_of(K::word(key, 0)));
+        let is_empty = clear::<K, M, LINES>(media, locked.leaf, slot, half::<K>(key));
         locked.guard.count(-1);
         if is_empty {
             self.end_leaf(locked, key)?;

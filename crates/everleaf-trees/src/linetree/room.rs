@@ -5,8 +5,8 @@
 
 use everleaf_pmem::{LINE, Line, Media, planted};
 
-use super::layout::{KeyWord, Leaf, Slot, home, window};
-use super::search::{Wanted, slot_in_window};
+use super::layout::{KeyWord, Leaf, Slot, home_of, window};
+use super::search::Wanted;
 use crate::support::key::TreeKey;
 
 /// The first slot without an entry in the window of a key: all lines before its own are full.
@@ -24,7 +24,9 @@ pub(super) fn free_in<'p, M: Media, const LINES: usize>(
             free |= u64::from(is_free) << (8 * i + 2 * slot.number);
         }
     }
-    (free != 0).then(|| slot_in_window(leaf, wanted, free))
+    let first = (free != 0).then(|| free.trailing_zeros() as usize)?;
+    let line = (wanted.home + first / 8) % LINES;
+    Some(Slot { line: &leaf.lines[line], number: first % 8 / 2 })
 }
 
 /// Makes a slot without an entry that of a key, before the one store that adds it. Where entries
@@ -79,8 +81,7 @@ fn is_not_passed<K: TreeKey, M: Media, const LINES: usize>(
     for slot in Slot::all_of(&leaf.lines[next]) {
         let word = media.load(slot.key());
         has_room |= word == KeyWord::NEVER_USED;
-        let home = || home::<K, LINES>(K::of(word.number(half), &[]));
-        if word.is_entry() && home() != next {
+        if word.is_entry() && home_of::<K, LINES>(word, half) != next {
             return false;
         }
     }

@@ -8,13 +8,14 @@ use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::{Media, planted};
 
 use super::LineTree;
-use super::layout::{ENTRIES, HALF, Leaf, MOST, Slot, last_before};
+use super::layout::{ENTRIES, HALF, Leaf, MOST, Slot, last_of};
+use super::records::collect;
 use crate::support::inner::Sought;
 use crate::support::key::TreeKey;
 use crate::support::sort::sort;
 
 /// A key, and the number of its slot.
-type Entry<'p, K> = (<K as everleaf_index::KeyKind>::Ref<'p>, u8);
+pub(super) type Entry<'p, K> = (<K as everleaf_index::KeyKind>::Ref<'p>, u8);
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it
@@ -94,13 +95,18 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         // Forward the range of the leaf ends at the bound that was found; backward all that is
         // before the bound that was looked for is in its range.
         let upper = sought.bound.as_ref().filter(|_| direction == Direction::Forward);
-        let (last, half) = (last_before(upper.map(number::<K>)), half_at::<K>(sought, direction));
+        let (last, half) = (last_of::<K>(upper), half_at::<K>(sought, direction));
         let (mut entries, mut count) = ([(K::least(), 0); MOST], 0);
-        for (place, slot) in leaf.lines.iter().flat_map(Slot::all_of).enumerate() {
-            // Without a branch: which slots have entries is not to be guessed.
-            let word = media.load(slot.key());
-            entries[count] = (K::of(word.number(half), &[]), place as u8);
-            count += usize::from(word.is_entry() && (word <= last || planted(384)));
+        let records = K::RECORDS.then(|| self.pool.pin());
+        if let Some(records) = &records {
+            count = collect::<K, M, LINES>(records, leaf, &mut entries)?;
+        } else {
+            for (place, slot) in leaf.lines.iter().flat_map(Slot::all_of).enumerate() {
+                // Without a branch: which slots have entries is not to be guessed.
+                let word = media.load(slot.key());
+                entries[count] = (K::of(word.number(half), &[]), place as u8);
+                count += usize::from(word.is_entry() && (word <= last || planted(384)));
+            }
         }
         // The next leaf is on its way while this one is sorted and shown. It may be no leaf by now.
         if let Some(next) = sought.hint

@@ -2,9 +2,11 @@
 
 use everleaf_index::IndexError;
 use everleaf_pmem::{Counter, Media, Word};
+use everleaf_pool::Pool;
 
 use super::LineTree;
-use super::layout::{KEY_WORDS, KeyWord, Leaf, Slot, WINDOW, home, window};
+use super::layout::{KEY_WORDS, KeyWord, Leaf, Slot, home, key_word, window};
+use super::records::is_key;
 use crate::support::key::TreeKey;
 use crate::support::version_locks::{LockGuard, Seen};
 
@@ -12,9 +14,8 @@ use crate::support::version_locks::{LockGuard, Seen};
 pub(super) const GROUP: usize = 16;
 /// Lines that are asked for ahead of a search which finds: it reads 1.16.
 const PRESENT_IN: usize = 1;
-/// And of an insertion, which looks at all of them: it reads 1.69, and which ones is not to be
-/// guessed.
-pub(super) const ABSENT_IN: usize = WINDOW;
+/// And of one which does not find: it reads 1.69.
+pub(super) const ABSENT_IN: usize = 2;
 
 /// What is looked for in a leaf.
 #[derive(Clone, Copy)]
@@ -64,65 +65,42 @@ struct Located<'t, const LINES: usize> {
     seen: Seen<'t>,
 }
 
-/// The slot that has an entry of this key. What the leaf holds may be changing.
-///
-/// The first `TOGETHER` lines of the window are compared without a branch between them. How many
-/// lines a search reads is not to be guessed, and a wrong guess is found out only when the line has
-/// come from memory: until then nothing of the next operation would count.
+/// The slot that has an entry of this key. What the leaf holds may be changing, and an error comes
+/// from that or from damage.
 #[inline(always)]
-pub(super) fn find_in<'p, const TOGETHER: usize, M: Media, const LINES: usize>(
-    media: &M,
+pub(super) fn find_in<'p, K: TreeKey, M: Media, const LINES: usize>(
+    pool: &Pool<M>,
     leaf: &'p Leaf<LINES>,
+    key: K::Ref<'_>,
     wanted: Wanted,
-) -> Option<Slot<'p>> {
-    let word = wanted.word.into_word();
-    let (mut equal, mut zero) = (0, 0);
-    for (i, number) in window::<LINES>(wanted.home).take(TOGETHER).enumerate() {
-        let found = media.match_word(&leaf.lines[number], word);
-        equal |= (found.0 & KEY_WORDS) << (8 * i);
-        zero |= found.1 & KEY_WORDS;
-    }
-    if equal != 0 {
-        media.count(Counter::LeafProbes, 1);
-        return Some(slot_in_window(leaf, wanted, equal));
-    }
-    // No entry went on past a line that has room.
-    if zero != 0 {
-        return None;
-    }
-    for number in window::<LINES>(wanted.home).skip(TOGETHER) {
+) -> Result<Option<Slot<'p>>, IndexError> {
+    let media = pool.media();
+    for number in window::<LINES>(wanted.home) {
         let line = &leaf.lines[number];
-        let (equal, zero) = media.match_word(line, word);
-        if equal & KEY_WORDS != 0 {
+        let (equal, zero) = media.match_word(line, wanted.word.into_word());
+        let mut equal = equal & KEY_WORDS;
+        while equal != 0 {
             media.count(Counter::LeafProbes, 1);
-            let number = (equal & KEY_WORDS).trailing_zeros() as usize / 2;
-            return Some(Slot { line, number });
+            let slot = Slot { line, number: equal.trailing_zeros() as usize / 2 };
+            // Byte strings may have the same hash; else the word is the key.
+            if !K::RECORDS || is_key::<K, M>(pool, slot, key, wanted)? {
+                return Ok(Some(slot));
+            }
+            equal &= equal - 1;
         }
+        // No entry went on past a line that has room.
         if zero & KEY_WORDS != 0 {
-            return None;
+            return Ok(None);
         }
     }
-    None
-}
-
-/// The first slot of a mask that has eight bits for each line of the window.
-#[inline(always)]
-pub(super) fn slot_in_window<const LINES: usize>(
-    leaf: &Leaf<LINES>,
-    wanted: Wanted,
-    mask: u64,
-) -> Slot<'_> {
-    let first = mask.trailing_zeros() as usize;
-    let line = wanted.home + first / 8;
-    let line = if line < LINES { line } else { line - LINES };
-    Slot { line: &leaf.lines[line], number: first % 8 / 2 }
+    Ok(None)
 }
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// What a leaf has of a key.
     #[inline(always)]
     pub(super) fn wanted(key: K::Ref<'_>) -> Wanted {
-        Wanted { word: KeyWord::of(K::word(key, 0)), home: home::<K, LINES>(key) }
+        Wanted { word: key_word::<K>(key), home: home::<K, LINES>(key) }
     }
 
     /// The leaf of `key`, on its way into the cache, at the first attempt: none if others are in
@@ -180,7 +158,8 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     ) -> Option<Found<'_, LINES>> {
         let ahead = if skip == SkipIf::Absent { PRESENT_IN } else { ABSENT_IN };
         let located = self.try_locate(key, wanted, ahead);
-        let found = located.and_then(|located| self.lock_located::<ALONE>(located, wanted, skip));
+        let found = located
+            .and_then(|located| self.lock_located::<ALONE>(located, key, wanted, skip)?.ok());
         if found.is_none() {
             self.restarted();
         }
@@ -196,9 +175,9 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     ) -> Result<Found<'_, LINES>, IndexError> {
         loop {
             if let Some(located) = self.locate(key, wanted)?
-                && let Some(found) = self.lock_located::<false>(located, wanted, skip)
+                && let Some(found) = self.lock_located::<false>(located, key, wanted, skip)
             {
-                return Ok(found);
+                return found;
             }
             self.restarted();
         }
@@ -210,24 +189,24 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     fn lock_located<'t, const ALONE: bool>(
         &'t self,
         Located { offset, leaf, seen }: Located<'t, LINES>,
+        key: K::Ref<'_>,
         wanted: Wanted,
         skip: SkipIf,
-    ) -> Option<Found<'t, LINES>> {
-        let media = self.pool.media();
-        let slot = match skip {
-            SkipIf::Absent => find_in::<PRESENT_IN, M, LINES>(media, leaf, wanted),
-            _ => find_in::<ABSENT_IN, M, LINES>(media, leaf, wanted),
+    ) -> Option<Result<Found<'t, LINES>, IndexError>> {
+        let slot = match find_in::<K, M, LINES>(&self.pool, leaf, key, wanted) {
+            Ok(slot) => slot,
+            Err(error) => return seen.is_current().then_some(Err(error)),
         };
         let idle = if slot.is_some() { SkipIf::Present } else { SkipIf::Absent };
         if skip == idle {
-            return seen.is_current().then_some(Found::Nothing);
+            return seen.is_current().then_some(Ok(Found::Nothing));
         }
         let guard = if ALONE { seen.lock_alone() } else { seen.try_lock()? };
         let locked = LockedLeaf { offset, leaf, guard };
-        Some(match slot {
+        Some(Ok(match slot {
             Some(slot) => Found::Present(locked, slot),
             None => Found::Absent(locked),
-        })
+        }))
     }
 
     /// The value of `key`, if the key is there.
@@ -235,9 +214,9 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
         let wanted = Self::wanted(key);
         let located = self.try_locate(key, wanted, PRESENT_IN);
-        match located.and_then(|located| self.read_leaf(located, wanted)) {
-            Some(found) => Ok(found),
-            None => self.find_retrying(key, wanted),
+        match located.and_then(|located| self.read_leaf(located, key, wanted)) {
+            Some(Ok(found)) => Ok(found),
+            Some(Err(_)) | None => self.find_retrying(key, wanted),
         }
     }
 
@@ -247,9 +226,9 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         loop {
             self.restarted();
             if let Some(located) = self.locate(key, wanted)?
-                && let Some(found) = self.read_leaf(located, wanted)
+                && let Some(found) = self.read_leaf(located, key, wanted)
             {
-                return Ok(found);
+                return found;
             }
         }
     }
@@ -259,11 +238,11 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     fn read_leaf(
         &self,
         Located { leaf, seen, .. }: Located<'_, LINES>,
+        key: K::Ref<'_>,
         wanted: Wanted,
-    ) -> Option<Option<u64>> {
-        let media = self.pool.media();
-        let found = find_in::<PRESENT_IN, M, LINES>(media, leaf, wanted)
-            .map(|slot| media.load(slot.value()));
+    ) -> Option<Result<Option<u64>, IndexError>> {
+        let found = find_in::<K, M, LINES>(&self.pool, leaf, key, wanted);
+        let found = found.map(|slot| slot.map(|slot| self.pool.media().load(slot.value())));
         seen.is_current().then_some(found)
     }
 
@@ -302,11 +281,11 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
             let seen = self.locks.look(children[i]);
             let found = located[i].filter(|_| !seen.is_locked() && tickets[i].is_current());
             let found = found.and_then(|(leaf, wanted)| {
-                self.read_leaf(Located { offset: children[i], leaf, seen }, wanted)
+                self.read_leaf(Located { offset: children[i], leaf, seen }, *key, wanted)
             });
             values[i] = match found {
-                Some(found) => found,
-                None => self.find_retrying(*key, Self::wanted(*key))?,
+                Some(Ok(found)) => found,
+                Some(Err(_)) | None => self.find_retrying(*key, Self::wanted(*key))?,
             };
         }
         Ok(())

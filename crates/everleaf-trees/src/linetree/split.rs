@@ -6,13 +6,14 @@
 use std::sync::atomic::Ordering;
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Counter, Media, Word, planted, prefetch_to_write};
+use everleaf_pmem::{Counter, Line, Media, PPtr, Word, planted, prefetch_to_write};
 
 use super::LineTree;
-use super::draft::Draft;
+use super::draft::{Draft, Entry};
 use super::layout::{KeyWord, Leaf, MOST, Slot, half_of, last_before};
 use super::publish::publish;
 use super::search::LockedLeaf;
+use crate::support::inner::Prepared;
 use crate::support::key::TreeKey;
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
@@ -24,17 +25,20 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         locked: LockedLeaf<'_, LINES>,
         key: K::Ref<'_>,
     ) -> Result<(), IndexError> {
+        if K::RECORDS {
+            return self.make_room_in_records(locked, key);
+        }
         let media = self.pool.media();
         let upper = self.upper_bound(key).map(|upper| K::word(K::borrow(&upper), 0));
         let (half, last) = (half_of(K::word(key, 0)), last_before(upper));
-        let is_covered = |word: KeyWord| word <= last;
+        let is_covered = |word: &KeyWord| *word <= last;
         let draft = Draft::of::<K, M>(media, locked.leaf, half);
         let mut words = [KeyWord::NEVER_USED; MOST];
-        let count = draft.entries(&mut words);
+        let count = draft.words(&mut words);
         let words = &mut words[..count];
-        if !words.iter().copied().all(is_covered) && !planted(383) {
+        if !words.iter().all(is_covered) && !planted(383) {
             // A crash has left what a split has moved: there is room.
-            take_out(media, locked.leaf, draft, is_covered);
+            take_out(media, locked.leaf, draft, |(word, _)| is_covered(&word), |_| ());
             return Ok(());
         }
         let (new, middle) = (KeyWord::of(K::word(key, 0)), count / 2);
@@ -66,42 +70,55 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         prefetch_to_write(&new.head);
         new.lines.iter().for_each(prefetch_to_write);
         let mut moved = draft.clone();
-        moved.keep(|word| word >= separator);
+        moved.keep(|(word, _)| word >= separator);
         moved.pull_home();
         moved.mark_passed();
-        publish(media, new, &moved, lower_bound);
+        publish(media, new, &moved, lower_bound, PPtr::NULL);
 
         // S3: what has moved goes out of the old leaf; not flushed, for it is out of its range.
         // Crash: it is still there, and takes room until it is found there.
-        take_out(media, locked.leaf, draft, |word| word < separator);
-        let splits = self.inner.insert(&relax, prepared, new_offset);
-        self.leaves.fetch_add(1, Ordering::Relaxed);
-        media.count(Counter::LeafSplits, 1);
-        media.count(Counter::InnerSplits, splits);
+        take_out(media, locked.leaf, draft, |(word, _)| word < separator, |_| ());
+        self.enter(prepared, new_offset);
         // Only now: a thread that waits for this leaf finds its keys' new place.
         drop(locked.guard);
         Ok(())
     }
+
+    /// A new leaf becomes known to the inner nodes.
+    pub(super) fn enter(&self, prepared: Prepared<'_, '_, K>, new_offset: u64) {
+        let (media, relax) = (self.pool.media(), self.relax());
+        let splits = self.inner.insert(&relax, prepared, new_offset);
+        self.leaves.fetch_add(1, Ordering::Relaxed);
+        media.count(Counter::LeafSplits, 1);
+        media.count(Counter::InnerSplits, splits);
+    }
 }
 
 /// Why a leaf cannot be split.
-const NO_ENTRIES: &str = "a leaf without room has too few keys to be split";
+pub(super) const NO_ENTRIES: &str = "a leaf without room has too few keys to be split";
 
-/// Takes all but some entries out of a leaf that holds what the draft has. No flush.
-fn take_out<M: Media, const LINES: usize>(
+/// Takes all but some entries out of a leaf that holds what the draft has, and calls `changed` with
+/// each line that this changes. No flush.
+pub(super) fn take_out<M: Media, const LINES: usize>(
     media: &M,
     leaf: &Leaf<LINES>,
     mut draft: Draft<LINES>,
-    stays: impl Fn(KeyWord) -> bool,
+    stays: impl Fn(Entry) -> bool,
+    changed: impl Fn(&Line),
 ) {
     draft.keep(stays);
     draft.mark_passed();
     for (line, words) in leaf.lines.iter().zip(draft.lines()) {
+        let mut is_changed = false;
         for slot in Slot::all_of(line) {
             let word = KeyWord::from_word(words[2 * slot.number]);
             if media.load(slot.key()) != word {
                 media.store(slot.key(), word);
+                is_changed = true;
             }
+        }
+        if is_changed {
+            changed(line);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! that its version has changed.
 
 use everleaf_index::IndexError;
-use everleaf_pmem::{Media, PCell, site};
+use everleaf_pmem::{Media, PPtr, site};
 use everleaf_pool::{Lease, PoolError, Workers};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -81,7 +81,7 @@ pub(super) fn take_from_pool<M: Media>(
     groups.grow(worker, |media, leaf_offset| {
         // G1: each leaf is free. Crash: the group is not published.
         let head = media.region().at::<LeafHead>(leaf_offset);
-        head.into_iter().for_each(|head| free(media, &head.live));
+        head.into_iter().for_each(|head| free(media, head));
     })?;
     groups.pop().ok_or(IndexError::Corrupt {
         offset: 0,
@@ -89,7 +89,8 @@ pub(super) fn take_from_pool<M: Media>(
     })
 }
 
-fn free<M: Media>(media: &M, live: &PCell) {
-    media.store(live, 0);
-    media.flush(site!("linetree.group.G1.live"), live);
+fn free<M: Media>(media: &M, head: &LeafHead) {
+    media.store(&head.spare, PPtr::NULL);
+    media.store(&head.live, 0);
+    media.flush(site!("linetree.group.G1.live"), &head.live);
 }

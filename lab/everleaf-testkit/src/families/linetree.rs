@@ -6,16 +6,27 @@ use everleaf::Engine;
 
 use super::{Directed, Family, Meetings, Member, Needs, inserts, lines, removes};
 use crate::Level::Store;
-use crate::ScriptKeys::U64;
+use crate::ScriptKeys::{Bytes, U64};
 
 pub(super) const FAMILY: Family = Family {
     members: &[Member {
         engine: "linetree",
         folders: &["linetree", "support"],
-        needs: &[("linetree.link.", Needs::Store), ("linetree.batch.", Needs::Store)],
+        needs: &[
+            ("linetree.link.", Needs::Store),
+            ("linetree.batch.", Needs::Store),
+            ("linetree.own.", Needs::KeyRecords),
+            ("linetree.recover.R3.", Needs::BytesKeys),
+            ("linetree.split.S3.", Needs::BytesKeys),
+            ("linetree.split.S4.", Needs::BytesKeys),
+        ],
         meetings: Meetings::Plain,
     }],
-    equivalent_mutants: &[],
+    equivalent_mutants: &[(
+        "linetree.split.S4.from",
+        "where `from` is still set, recovery looks at two leaves and finds nothing that both have: \
+         it is flushed so that not every recovery looks at all leaves",
+    )],
     may_be_idle: &[],
     directed,
     meetings: MEETINGS,
@@ -86,6 +97,17 @@ const SPLITS: &[&str] = &[
     "publish.S2.order",
     "publish.S2.head",
     "publish.S2.fence",
+    "insert.P1.entry",
+];
+/// The same of byte strings.
+const STRING_SPLITS: &[&str] = &[
+    "publish.S1.line",
+    "publish.S1.fence",
+    "publish.S2.head",
+    "publish.S2.fence",
+    "split.S3.line",
+    "split.S3.fence",
+    "split.S4.from",
     "insert.P1.entry",
 ];
 /// Where the end of a leaf is cut.
@@ -248,6 +270,69 @@ fn directed(_: Engine) -> Vec<Directed> {
     cases.push(Directed::sized("closed again", U64, 8, &script).closing());
     cases.extend(linked());
     cases.extend(batches());
+    cases.extend(strings());
+    cases
+}
+
+/// Byte strings, in a tree that has their records and below a store.
+fn strings() -> Vec<Directed> {
+    let mut cases = Vec::new();
+    let mut add = |name: &str, script: &str| {
+        cases.push(Directed::sized(name, Bytes, 8, script).with_budget(16));
+    };
+    let script = "insert 50 1\ninsert 30 1\nexplore\ninsert 40 2\nupdate 40 3\nremove 40\n\
+        upsert 50 5\nupsert 10 1\nremove 50\nreopen\nremove 30\ninsert 55 1\nremove 60\n";
+    add("plain operations", script);
+    for site in ["own.O1.old", "own.O1.fence", "update.U1.value", "update.U1.fence"] {
+        let script = format!("{}cut linetree.{site} update 20 2\n", inserts([10, 20, 30]))
+            + "update 20 3\nremove 20\ninsert 25 1\nremove 10\n";
+        add(&format!("an update cut before {site}"), &script);
+    }
+    for site in ["own.O1.fence", "remove.R1.entry", "remove.R1.fence", "insert.P1.entry"] {
+        let change = if site.starts_with("insert") { "insert 25 1" } else { "remove 20" };
+        let script = format!("{}cut linetree.{site} {change}\n", inserts([10, 20, 30]))
+            + "upsert 20 3\nupsert 25 3\nremove 20\nremove 25\ninsert 26 1\n";
+        add(&format!("a change cut before {site}"), &script);
+    }
+    let script = format!("{EIGHT}explore\n{}", inserts([45, 46, 85, 90, 95, 99, 75, 44, 43]));
+    add("splits", &script);
+    for site in STRING_SPLITS {
+        let script = format!("{EIGHT}cut linetree.{site} insert 45 1\n")
+            + "remove 60\ninsert 15 2\ninsert 46 1\nremove 70\nupdate 80 3\ninsert 16 1\n";
+        add(&format!("a split cut before {site}"), &script);
+    }
+    // The leaf that was split dies, and serves as the upper half of the one that was split from it.
+    let serves = format!("{EIGHT}insert 45 1\n{}", inserts([11, 12, 13, 14]))
+        + &removes([10, 11, 12, 13, 14])
+        + &inserts([51, 52, 53, 54]);
+    let script = format!("{serves}explore\ninsert 55 1\nremove 54\nremove 80\ninsert 12 1\n");
+    add("two leaves that were split from each other", &script);
+    for site in ["publish.S2.fence", "split.S3.line", "split.S3.fence"] {
+        let script = format!("{serves}cut linetree.{site} insert 55 1\nremove 80\ninsert 12 1\n");
+        add(&format!("two leaves that were split from each other, cut before {site}"), &script);
+    }
+    let script = format!("{TWO}explore\nremove 10\ninsert 55 1\ninsert 65 1\nremove 60\n");
+    add("the end of the first leaf", &script);
+    let script = format!("{THREE}explore\nremove 60\nremove 10\ninsert 55 1\ninsert 12 1\n");
+    add("a leaf that has taken over two", &script);
+    let last = removes([85, 90, 95, 99]);
+    let script = format!("{THREE}explore\nremove 10\nremove 60\n{last}insert 55 1\n");
+    add("all leaves but one end", &script);
+    for site in ENDS {
+        let script = format!("{THREE}cut linetree.{site} remove 60\nremove 10\n")
+            + "insert 61 1\ninsert 12 1\nremove 85\nremove 61\n";
+        add(&format!("the end of a leaf cut before {site}"), &script);
+    }
+    let script = format!("{TWO}explore\nremove 10\nreopen\ninsert 51 1\nreopen\nremove 51\n");
+    cases.push(Directed::sized("closed again", Bytes, 8, &script).closing());
+    let stored = |name: &str, script: &str| {
+        Directed::new(format!("{name}, one record"), Store, Bytes, 1, script).with_budget(16)
+    };
+    for site in ["publish.S2.fence", "split.S3.line", "split.S3.fence", "split.S4.from"] {
+        let script = format!("{EIGHT}cut linetree.{site} insert 45 1\n")
+            + "remove 60\ninsert 15 2\nremove 15\ninsert 46 1\nremove 70\ninsert 16 1\n";
+        cases.push(stored(&format!("a split cut before {site}"), &script));
+    }
     cases
 }
 
@@ -258,9 +343,12 @@ fn linked() -> impl Iterator<Item = Directed> {
         ("removals, and the end of a leaf", TWO, "remove 10\ninsert 20 1\nremove 60\n"),
         ("one key put, changed and removed", TWO, "insert 15 1\nupdate 15 2\nremove 15\n"),
     ];
-    scripts.into_iter().map(|(name, before, script)| {
-        let (name, script) = (format!("{name}, with values"), format!("{before}explore\n{script}"));
-        Directed::new(name, Store, U64, 1, script).with_budget(16)
+    scripts.into_iter().flat_map(|(name, before, script)| {
+        let script = format!("{before}explore\n{script}");
+        [U64, Bytes].map(|keys| {
+            let name = format!("{name}, with values, {keys:?}");
+            Directed::new(name, Store, keys, 1, script.clone()).with_budget(16)
+        })
     })
 }
 
@@ -285,7 +373,10 @@ fn batches() -> Vec<Directed> {
     ];
     let mut cases = Vec::new();
     let mut add = |name: String, script: String| {
-        cases.push(Directed::new(name, Store, U64, 1, &script).with_budget(16));
+        for keys in [U64, Bytes] {
+            let name = format!("{name}, {keys:?}");
+            cases.push(Directed::new(name, Store, keys, 1, &script).with_budget(16));
+        }
     };
     for (name, batch) in whole {
         let script = format!("{leaves}explore\nbatch {batch}\ninsert 7 4\nupsert 10 3\n");

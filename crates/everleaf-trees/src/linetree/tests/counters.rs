@@ -12,7 +12,7 @@ use super::{OFFER, format_of, opened};
 fn counted() -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
     let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
     let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
-    let pool = Pool::create(media, &format_of(OFFER.tuned)).unwrap();
+    let pool = Pool::create(media, &format_of::<U64Keys>(OFFER.tuned)).unwrap();
     let tree = opened(&pool);
     (pool, tree)
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf_crash::{Options, Promise, Subject, Traced, explore};
-use everleaf_index::{Direction, Index, U64Keys};
+use everleaf_crash::{Options, Promise, Subject, Traced};
+use everleaf_index::{BytesKeys, Direction, Index, KeyKind, U64Keys};
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
 
 use super::super::layout::home;
 use super::super::open;
 use super::{TINY, format_of};
+use crate::support::key::TestKey;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
@@ -21,52 +22,55 @@ enum Op {
 }
 use Op::{Insert, Remove, Update};
 
-struct Explored {
+struct Explored<K: TestKey> {
     prepare: Vec<Op>,
     explore: Vec<Op>,
+    /// The keys of numbers, in their order.
+    key: fn(u64) -> K::Owned,
 }
 
-struct Opened {
+struct Opened<K: TestKey> {
     pool: Arc<Pool<Traced>>,
-    tree: Box<dyn Index<U64Keys>>,
+    tree: Box<dyn Index<K>>,
 }
 
-type Model = BTreeMap<u64, u64>;
+type Model<K> = BTreeMap<<K as KeyKind>::Owned, u64>;
 
-impl Explored {
-    fn apply(tree: &dyn Index<U64Keys>, op: Op) -> Result<(), String> {
+impl<K: TestKey<Owned: Ord>> Explored<K> {
+    fn apply(&self, tree: &dyn Index<K>, op: Op) -> Result<(), String> {
+        let key = |number| (self.key)(number);
         let done = match op {
-            Insert(number) => tree.insert(number, number).map(drop),
-            Update(number, value) => tree.upsert(number, value).map(drop),
-            Remove(number) => tree.remove(number).map(drop),
+            Insert(number) => tree.insert(K::borrow(&key(number)), number).map(drop),
+            Update(number, value) => tree.upsert(K::borrow(&key(number)), value).map(drop),
+            Remove(number) => tree.remove(K::borrow(&key(number))).map(drop),
         };
         done.map_err(|e| e.to_string())
     }
 
     /// What the first operations make of nothing.
-    fn model(&self, explored: usize) -> Model {
-        let mut model = Model::new();
+    fn model(&self, explored: usize) -> Model<K> {
+        let mut model = Model::<K>::new();
         for op in self.prepare.iter().chain(&self.explore[..explored]) {
             match *op {
-                Insert(number) => _ = model.entry(number).or_insert(number),
-                Update(number, value) => _ = model.insert(number, value),
-                Remove(number) => _ = model.remove(&number),
+                Insert(number) => _ = model.entry((self.key)(number)).or_insert(number),
+                Update(number, value) => _ = model.insert((self.key)(number), value),
+                Remove(number) => _ = model.remove(&(self.key)(number)),
             }
         }
         model
     }
 
-    fn holds(&self, tree: &dyn Index<U64Keys>, explored: usize) -> Result<bool, String> {
-        let mut found = Model::new();
+    fn holds(&self, tree: &dyn Index<K>, explored: usize) -> Result<bool, String> {
+        let mut found = Model::<K>::new();
         tree.scan(Bound::Unbounded, Direction::Forward, &mut |key, value| {
-            found.insert(key, value[0]);
+            found.insert(K::to_owned(key), value[0]);
             ControlFlow::Continue(())
         })
         .map_err(|e| e.to_string())?;
         Ok(found == self.model(explored))
     }
 
-    fn check(state: &Opened) -> Result<(), String> {
+    fn check(state: &Opened<K>) -> Result<(), String> {
         let mut audit = Audit::new();
         let report = state.tree.check(&mut audit).map_err(|e| e.to_string())?;
         let audit = state.pool.finish_audit(audit);
@@ -77,13 +81,13 @@ impl Explored {
     }
 }
 
-impl Subject for Explored {
-    type State = Opened;
+impl<K: TestKey<Owned: Ord>> Subject for Explored<K> {
+    type State = Opened<K>;
 
     fn prepare(&self, media: Traced) -> Result<Self::State, String> {
-        let pool = Pool::create(media, &format_of(TINY)).map_err(|e| e.to_string())?;
+        let pool = Pool::create(media, &format_of::<K>(TINY)).map_err(|e| e.to_string())?;
         let tree = open(&pool, Shutdown::Crash.into()).map_err(|e| e.to_string())?;
-        self.prepare.iter().try_for_each(|op| Self::apply(&*tree, *op))?;
+        self.prepare.iter().try_for_each(|op| self.apply(&*tree, *op))?;
         Ok(Opened { pool, tree })
     }
 
@@ -92,7 +96,7 @@ impl Subject for Explored {
     }
 
     fn run(&self, state: &mut Self::State, operation: usize) -> Result<(), String> {
-        Self::apply(&*state.tree, self.explore[operation])
+        self.apply(&*state.tree, self.explore[operation])
     }
 
     fn recover(&self, image: Traced) -> Result<Self::State, String> {
@@ -107,10 +111,10 @@ impl Subject for Explored {
             return Err("the tree is neither as before the operation nor as after it".into());
         }
         for number in [1, 9, 25, 26, 27, 28, 200, 9] {
-            Self::apply(&*state.tree, Update(number, 3))?;
+            self.apply(&*state.tree, Update(number, 3))?;
         }
         for number in [9, 1, 10, 20, 26, 27] {
-            Self::apply(&*state.tree, Remove(number))?;
+            self.apply(&*state.tree, Remove(number))?;
         }
         Self::check(state)
     }
@@ -135,16 +139,26 @@ fn removes(numbers: impl IntoIterator<Item = u64>) -> Vec<Op> {
 
 /// Every state that a crash can leave while the second operations run holds what they have done.
 fn is_never_lost<const N: usize>(prepare: Vec<Op>, explored: [Vec<Op>; N]) {
+    of_keys::<U64Keys>(&prepare, &explored.concat(), 48, |number| number);
+    of_keys::<BytesKeys>(&prepare, &explored.concat(), 12, |number| number.to_be_bytes().into());
+}
+
+fn of_keys<K: TestKey<Owned: Ord>>(
+    prepare: &[Op],
+    explore: &[Op],
+    budget: u64,
+    key: fn(u64) -> K::Owned,
+) {
     let options = Options {
         len: 96 << 10,
         max_len: 256 << 10,
-        budget: 48,
+        budget,
         recovery_budget: 6,
         recoveries: 256,
         ..Options::default()
     };
-    let subject = Explored { prepare, explore: explored.concat() };
-    let report = explore(&subject, &options).unwrap();
+    let subject = Explored::<K> { prepare: prepare.to_vec(), explore: explore.to_vec(), key };
+    let report = everleaf_crash::explore(&subject, &options).unwrap();
     assert!(report.violations.is_empty(), "{:?}", report.violations);
     println!("{} images, {} recoveries", report.images, report.recoveries);
 }

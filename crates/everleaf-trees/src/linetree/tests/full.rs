@@ -1,10 +1,12 @@
 //! A full pool: what needs no room is done, the rest is refused, and nothing is lost.
 
+use everleaf_index::U64Keys;
+
 use super::{Parameters, TINY, assert_sound, dram_pool, opened};
 
 fn fill_up(parameters: Parameters) {
-    let pool = dram_pool(parameters, 96 << 10);
-    let tree = opened(&pool);
+    let pool = dram_pool::<U64Keys>(parameters, 96 << 10);
+    let tree = opened::<U64Keys, _>(&pool);
     let numbers: Vec<u64> = (0..20_000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let mut present = Vec::new();
     for number in &numbers {
@@ -32,7 +34,7 @@ fn fill_up(parameters: Parameters) {
     }
     assert_sound(&pool, &*tree);
     drop(tree);
-    let tree = opened(&pool);
+    let tree = opened::<U64Keys, _>(&pool);
     assert_eq!(tree.len(), present.len() as u64);
     for number in &present {
         assert_eq!(tree.remove(*number).unwrap(), Some(2));

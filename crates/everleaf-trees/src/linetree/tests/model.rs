@@ -83,7 +83,7 @@ fn compare(tree: &dyn Index<U64Keys>, model: &Model<U64Keys>) {
 
 /// `alone`: as one thread does it that has the tree alone.
 fn run(parameters: Parameters, alone: bool, actions: &[Action]) {
-    let pool = dram_pool(parameters, 64 << 20);
+    let pool = dram_pool::<U64Keys>(parameters, 64 << 20);
     let mut tree = opened(&pool);
     let mut model = Model::<U64Keys>::new();
     for action in actions {

@@ -169,19 +169,38 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     }
 
     /// Makes `child` the one that covers what `old` covers, which covers `key`; false, and nothing
-    /// is done, if `old` does not, or is the only child. The caller holds the locks of the leaves
-    /// of both.
+    /// is done, if `old` does not. The caller holds the locks of the leaves of both.
     pub fn replace(&self, relax: &impl Fn(), key: K::Ref<'_>, old: u64, child: u64) -> bool {
         debug_assert!(!self.is_transactional(), "not written for transactions");
         loop {
             let (place, ()) = self.visit(relax, key, SeekMode::Covering, |_| ());
-            let Some((at, slot)) = place.slot.filter(|_| place.child == old) else { return false };
+            if place.child != old {
+                return false;
+            }
+            let Some((at, slot)) = place.slot else {
+                if self.replace_only(old, child) {
+                    return true;
+                }
+                self.restarted(relax);
+                continue;
+            };
             let set = || self.tree.nodes.set_child(at.node, slot, child);
             match self.change_one(at, set) {
                 OneNodeChange::Done => return true,
                 _ => self.restarted(relax),
             }
         }
+    }
+
+    /// The same where `old` is the only child; false if there are nodes by now.
+    fn replace_only(&self, old: u64, child: u64) -> bool {
+        let _structure = self.lock_structure();
+        let is_only = self.tree.height() == 0 && self.tree.only_child.load(Relaxed) == old;
+        if is_only {
+            self.tree.only_child.store(child, Relaxed);
+            self.tree.set_root(0, 0); // With another version: who has seen it looks again.
+        }
+        is_only
     }
 
     /// Removes if only the bottom node must change: neither its first slot, nor so many that it
