@@ -8,6 +8,8 @@
 //! Flushes: those of a split of numbers, the lines of the old leaf that change and the head once
 //! more, 3 fences; and the allocation of the bound's record.
 
+use std::cell::Cell;
+
 use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PPtr, site};
 use everleaf_pool::Worker;
@@ -123,10 +125,11 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
     ) -> Result<(), IndexError> {
         let media = self.pool.media();
         // R3: as S3. Crash: done again.
+        let mut is_changed = false;
         for offset in cut {
-            self.take_out_moved::<K>(*offset)?;
+            is_changed |= self.take_out_moved::<K>(*offset)?;
         }
-        if !cut.is_empty() {
+        if is_changed {
             media.fence(site!("linetree.recover.R3.fence"));
         }
         for offset in cut {
@@ -139,21 +142,26 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
         })
     }
 
-    /// Takes out of the leaf before `offset` what that one has got of it. A leaf that is not before
-    /// it was not split for it, but serves for something else since.
-    fn take_out_moved<K: TreeKey>(&self, offset: u64) -> Result<(), IndexError> {
+    /// Takes out of the leaf before `offset` what that one has got of it; whether there was any. A
+    /// leaf that is not before it was not split for it, but serves for something else since.
+    fn take_out_moved<K: TreeKey>(&self, offset: u64) -> Result<bool, IndexError> {
         let (media, new) = (self.pool.media(), self.leaf(offset)?);
-        let Some(old) = self.live_leaf(media.load(&new.head.from), offset) else { return Ok(()) };
+        let from = media.load(&new.head.from);
+        let Some(old) = self.live_leaf(from, offset) else { return Ok(false) };
         let records = self.pool.pin();
         let bound = |head: &LeafHead| K::read_bound(&records, media.load(&head.lower_bound));
         if K::cmp_keys(bound(&old.head)?, bound(&new.head)?).is_ge() {
-            return Ok(());
+            return Ok(false);
         }
         let moved: Vec<Entry> = Draft::of::<K, M>(media, new, 0).entries().collect();
         let stays = |entry: Entry| !moved.contains(&entry);
-        let changed = |line: &_| media.flush(site!("linetree.recover.R3.line"), first_of(line));
+        let is_changed = Cell::new(false);
+        let changed = |line: &_| {
+            media.flush(site!("linetree.recover.R3.line"), first_of(line));
+            is_changed.set(true);
+        };
         take_out(media, old, Draft::of::<K, M>(media, old, 0), stays, changed);
-        Ok(())
+        Ok(is_changed.get())
     }
 }
 

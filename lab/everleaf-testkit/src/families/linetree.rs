@@ -22,11 +22,7 @@ pub(super) const FAMILY: Family = Family {
         ],
         meetings: Meetings::Plain,
     }],
-    equivalent_mutants: &[(
-        "linetree.split.S4.from",
-        "where `from` is still set, recovery looks at two leaves and finds nothing that both have: \
-         it is flushed so that not every recovery looks at all leaves",
-    )],
+    equivalent_mutants: &[],
     may_be_idle: &[],
     directed,
     meetings: MEETINGS,

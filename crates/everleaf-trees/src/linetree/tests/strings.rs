@@ -110,7 +110,7 @@ fn of_one_hash() -> impl Iterator<Item = [u8; 16]> {
     let before = move |hash: u64| fold(hash.wrapping_mul(inverse)).wrapping_mul(inverse);
     (0..).map(move |first: u64| {
         let mixed = fold((16 ^ first).wrapping_mul(GOLDEN));
-        let second = mixed ^ before(0x1234_5678_9abc_def0 | first % 2);
+        let second = mixed ^ before(0x1234_5678_9abc_def0 | (first % 2));
         let mut key = [0; 16];
         key[..8].copy_from_slice(&first.to_le_bytes());
         key[8..].copy_from_slice(&second.to_le_bytes());
