@@ -205,11 +205,11 @@ pub enum Error {
         /// The limit.
         limit_bytes: u64,
     },
-    /// A closure to which a store shows a value or an entry calls this store, from no closure of
-    /// another store.
+    /// A closure to which a store shows something, of `get_with`, `scan_with` or `check_with`,
+    /// calls this store.
     #[error(
-        "the closure of `get_with` or `scan_with` must not call its store; call the store when \
-        these have returned"
+        "the closure of `get_with`, `scan_with` or `check_with` must not call its store; call the \
+        store when these have returned"
     )]
     WithinClosure,
     /// Long work was ended by the callback that watched it. What it was making is not there, but

@@ -1,30 +1,29 @@
 //! Closures of callers that run while their store is read: what they would call of it could wait
 //! for the very thread that they run in, and is refused.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
 use crate::Error;
 
 thread_local! {
-    /// The store that shows something to a closure in this thread, by its address; 0: none does.
-    static SHOWING: Cell<usize> = const { Cell::new(0) };
+    /// The stores that show something to closures in this thread, by their addresses, the innermost
+    /// last.
+    static SHOWING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// As long as this is there, a store shows something to a closure in this thread. A closure within
-/// one of another store hides the outer one.
-pub(crate) struct Showing {
-    outer: usize,
-}
+/// As long as this is there, a store shows something to a closure in this thread.
+pub(crate) struct Showing(());
 
 impl Showing {
     pub(crate) fn of<S: ?Sized>(store: &S) -> Self {
-        Self { outer: SHOWING.replace(address(store)) }
+        let _ = SHOWING.try_with(|stores| stores.borrow_mut().push(address(store)));
+        Self(())
     }
 }
 
 impl Drop for Showing {
     fn drop(&mut self) {
-        SHOWING.set(self.outer);
+        let _ = SHOWING.try_with(|stores| stores.borrow_mut().pop());
     }
 }
 
@@ -35,7 +34,9 @@ impl Drop for Showing {
 /// [`Error::WithinClosure`].
 #[inline]
 pub(crate) fn check<S: ?Sized>(store: &S) -> Result<(), Error> {
-    if SHOWING.get() == address(store) { Err(Error::WithinClosure) } else { Ok(()) }
+    // A thread that ends may have dropped the list.
+    let within = SHOWING.try_with(|stores| stores.borrow().contains(&address(store)));
+    if within == Ok(true) { Err(Error::WithinClosure) } else { Ok(()) }
 }
 
 fn address<S: ?Sized>(store: &S) -> usize {

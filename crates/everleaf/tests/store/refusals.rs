@@ -315,7 +315,23 @@ fn a_closure_that_is_shown_something_cannot_call_its_store() {
         ControlFlow::Continue(())
     };
     store.scan_with(Scan::all(), visit).unwrap();
+    let mut watched = 0;
+    let watch = |_: &everleaf::Progress| {
+        watched += 1;
+        call_everything();
+        ControlFlow::Continue(())
+    };
+    assert!(store.check_with(watch).unwrap().ok);
+    // Nor in a closure of another store, within its own.
+    let nested = store.get_with("key", |_| {
+        other.get_with("of another store", |_| {
+            assert!(matches!(store.put("key", b"new"), Err(Error::WithinClosure)));
+            assert!(matches!(other.put("key", b"new"), Err(Error::WithinClosure)));
+        })
+    });
+    assert!(nested.unwrap().unwrap().unwrap().is_some());
     assert_eq!((shown, other.len().unwrap()), (1, 1));
+    assert!(watched > 0);
     // A closure that panics has ended too; so has one of another store.
     let panics = || store.get_with("key", |_| panic!("on purpose"));
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());

@@ -32,8 +32,8 @@ use crate::core::check;
 use crate::core::gate::Gate;
 use crate::core::images::{Images, Snapshots};
 use crate::core::link::Live;
-use crate::core::progress::Watch;
-use crate::core::showing;
+use crate::core::progress::{Progress, Watch};
+use crate::core::showing::{self, Showing};
 use crate::registry::Opening as IndexOpening;
 use crate::{
     Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Statistics,
@@ -319,6 +319,10 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
                 live.index.sync()?;
             }
             let now_ms = self.now_ms();
+            let watch = &mut |progress: &Progress| {
+                let _showing = Showing::of(self);
+                watch(progress)
+            };
             let mut outcome = check::check(&live.pool, &*live.index, Audit::new(), now_ms, watch)?;
             if let Some(counted) = self.counts.counted(now_ms).filter(|c| c.until_ms == now_ms)
                 && outcome.ok
