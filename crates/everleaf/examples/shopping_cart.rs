@@ -71,7 +71,8 @@ impl Shop {
                 text += &format!("{count} x {article}\n");
                 tx.on(&self.carts)?.delete((customer, article))?;
             }
-            tx.on(&self.orders)?.put(number, text)
+            tx.on(&self.orders)?.put(number, text)?;
+            Ok(())
         })
     }
 }

@@ -10,6 +10,7 @@ use crate::core::life::Life;
 use crate::core::write::{Kind, Write};
 use crate::error::check_value;
 use crate::handle::Handle;
+use crate::untyped::encode_value;
 use crate::{AsKey, Error, Key, OwnedKey, Result, Tree};
 
 /// Writes that are gathered, in DRAM, until [`commit`](Batch::commit) does all of them or none,
@@ -39,6 +40,7 @@ pub struct Batch {
     /// Of the tree that writes concern if nothing else is said.
     handle: Handle,
     writes: Vec<Write>,
+    value_bytes: usize,
 }
 
 /// The part of a batch that concerns one tree.
@@ -51,7 +53,7 @@ pub struct BatchOn<'b, K = OwnedKey, V = Vec<u8>> {
 
 impl Batch {
     pub(crate) fn new(handle: Handle) -> Self {
-        Self { handle, writes: Vec::new() }
+        Self { handle, writes: Vec::new(), value_bytes: 0 }
     }
 
     /// Makes what follows concern another tree of the same store, typed or not.
@@ -82,81 +84,6 @@ impl Batch {
     fn here(&mut self) -> BatchOn<'_> {
         let (space, life) = (self.handle.space(), self.handle.life().clone());
         BatchOn { batch: self, space, life, types: PhantomData }
-    }
-
-    /// Will store a value, in place of the one that there may be.
-    ///
-    /// # Errors
-    /// [`Error::WrongKeyType`], [`Error::ValueTooLong`], a key that is too long.
-    ///
-    /// # Examples
-    /// ```
-    /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
-    /// let mut batch = store.batch();
-    /// batch.put("ann", "70")?.put("bob", "30")?.delete("eve")?;
-    /// batch.commit()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn put(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
-        self.here().add(key.as_key(), Kind::Put, value.as_ref(), None)?;
-        Ok(self)
-    }
-
-    /// Will store a value that is absent from a moment on.
-    ///
-    /// # Errors
-    /// As [`put`](Batch::put).
-    pub fn put_until(
-        &mut self,
-        key: impl AsKey,
-        value: impl AsRef<[u8]>,
-        expires: SystemTime,
-    ) -> Result<&mut Self> {
-        self.here().put_until(key, value, expires)?;
-        Ok(self)
-    }
-
-    /// Will store a value that is absent so long after now.
-    ///
-    /// # Errors
-    /// As [`put`](Batch::put).
-    pub fn put_for(
-        &mut self,
-        key: impl AsKey,
-        value: impl AsRef<[u8]>,
-        life: Duration,
-    ) -> Result<&mut Self> {
-        self.here().put_for(key, value, life)?;
-        Ok(self)
-    }
-
-    /// Will store a value if the key is absent then.
-    ///
-    /// # Errors
-    /// As [`put`](Batch::put).
-    pub fn put_if_absent(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
-        self.here().add(key.as_key(), Kind::Insert, value.as_ref(), None)?;
-        Ok(self)
-    }
-
-    /// Will store a value if the key is present then.
-    ///
-    /// # Errors
-    /// As [`put`](Batch::put).
-    pub fn replace(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
-        self.here().add(key.as_key(), Kind::Update, value.as_ref(), None)?;
-        Ok(self)
-    }
-
-    /// Will remove a key, if it is present then.
-    ///
-    /// # Errors
-    /// As [`put`](Batch::put).
-    pub fn delete(&mut self, key: impl AsKey) -> Result<&mut Self> {
-        self.here().add(key.as_key(), Kind::Delete, &[], None)?;
-        Ok(self)
     }
 
     /// Number of writes.
@@ -211,6 +138,11 @@ fn took_place(written: Written, kind: Kind) -> bool {
 }
 
 impl<K, V> BatchOn<'_, K, V> {
+    /// As [`Batch::here`].
+    pub(crate) fn here(&mut self) -> &mut Self {
+        self
+    }
+
     pub(crate) fn add(
         &mut self,
         key: Key<'_>,
@@ -220,80 +152,176 @@ impl<K, V> BatchOn<'_, K, V> {
     ) -> Result<()> {
         check_value(value)?;
         let key = self.space.encode(key)?.as_key().to_owned();
+        self.batch.value_bytes += value.len();
         let (life, value) = (self.life.clone(), value.into());
         self.batch.writes.push(Write { life, key, kind, value, expires_ms });
         Ok(())
     }
 
-    pub(crate) fn expires_after(&self, life: Duration) -> u64 {
-        self.batch.handle.expires_after(life)
+    pub(crate) fn expires_after(&self, ttl: Duration) -> u64 {
+        self.batch.handle.expires_after(ttl)
     }
+}
+
+/// The methods that write. What stands for keys and values is given by its trait, and how it is
+/// encoded.
+macro_rules! batch_methods {
+    (key: $AsKey:path, $key:path; value: $AsValue:path, $value:path;) => {
+        /// Will store a value, in place of the one that there may be.
+        ///
+        /// # Errors
+        /// [`WrongKeyType`](crate::Error::WrongKeyType),
+        /// [`ValueTooLong`](crate::Error::ValueTooLong),
+        /// [`NotEncodable`](crate::Error::NotEncodable) of a typed tree, a key that is too long.
+        ///
+        /// # Examples
+        /// ```
+        /// # let folder = tempfile::tempdir()?;
+        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+        /// #     .create(folder.path().join("a.pool"))?;
+        /// let ages = store.typed_tree::<String, u8>("ages")?;
+        /// let mut batch = store.batch();
+        /// batch.put("ann", "70")?.put("bob", "30")?.delete("eve")?;
+        /// batch.on(&ages)?.put("ann", 31)?.put("bob", 33)?;
+        /// batch.commit()?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn put(&mut self, key: impl $AsKey, value: impl $AsValue) -> Result<&mut Self> {
+            self.here().add($key(&key).as_key(), Kind::Put, &$value(&value)?, None)?;
+            Ok(self)
+        }
+
+        /// The same as [`put`](Self::put), by the name that maps have for it.
+        ///
+        /// # Errors
+        /// As [`put`](Self::put).
+        pub fn insert(&mut self, key: impl $AsKey, value: impl $AsValue) -> Result<&mut Self> {
+            self.put(key, value)
+        }
+
+        /// Will store many values, as [`put`](Self::put).
+        ///
+        /// # Errors
+        /// As [`put`](Self::put); the entries before the one that is refused stay in the batch.
+        ///
+        /// # Examples
+        /// ```
+        /// # let folder = tempfile::tempdir()?;
+        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+        /// #     .create(folder.path().join("a.pool"))?;
+        /// let mut batch = store.batch();
+        /// batch.extend([("ash", "Fraxinus"), ("oak", "Quercus")])?.delete("elm")?;
+        /// batch.commit()?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn extend<Q: $AsKey, W: $AsValue>(
+            &mut self,
+            entries: impl IntoIterator<Item = (Q, W)>,
+        ) -> Result<&mut Self> {
+            entries.into_iter().try_for_each(|(key, value)| self.put(key, value).map(drop))?;
+            Ok(self)
+        }
+
+        /// Will store a value that is absent from a moment on.
+        ///
+        /// # Errors
+        /// As [`put`](Self::put).
+        pub fn put_until(
+            &mut self,
+            key: impl $AsKey,
+            value: impl $AsValue,
+            expires: SystemTime,
+        ) -> Result<&mut Self> {
+            let expires_ms = Some(to_ms(expires));
+            self.here().add($key(&key).as_key(), Kind::Put, &$value(&value)?, expires_ms)?;
+            Ok(self)
+        }
+
+        /// Will store a value that is absent once `ttl` has passed from now on.
+        ///
+        /// # Errors
+        /// As [`put`](Self::put).
+        pub fn put_for(
+            &mut self,
+            key: impl $AsKey,
+            value: impl $AsValue,
+            ttl: Duration,
+        ) -> Result<&mut Self> {
+            let expires_ms = Some(self.here().expires_after(ttl));
+            self.here().add($key(&key).as_key(), Kind::Put, &$value(&value)?, expires_ms)?;
+            Ok(self)
+        }
+
+        /// Will store a value if the key is absent then.
+        ///
+        /// # Errors
+        /// As [`put`](Self::put).
+        pub fn put_if_absent(
+            &mut self,
+            key: impl $AsKey,
+            value: impl $AsValue,
+        ) -> Result<&mut Self> {
+            self.here().add($key(&key).as_key(), Kind::Insert, &$value(&value)?, None)?;
+            Ok(self)
+        }
+
+        /// Will store a value if the key is present then.
+        ///
+        /// # Errors
+        /// As [`put`](Self::put).
+        pub fn replace(&mut self, key: impl $AsKey, value: impl $AsValue) -> Result<&mut Self> {
+            self.here().add($key(&key).as_key(), Kind::Update, &$value(&value)?, None)?;
+            Ok(self)
+        }
+
+        /// Will remove a key, if it is present then.
+        ///
+        /// # Errors
+        /// As [`put`](Self::put).
+        pub fn delete(&mut self, key: impl $AsKey) -> Result<&mut Self> {
+            self.here().add($key(&key).as_key(), Kind::Delete, &[], None)?;
+            Ok(self)
+        }
+
+        /// The same as [`delete`](Self::delete), by the name that maps have for it. What was
+        /// removed is not returned: nothing is read before the commit.
+        ///
+        /// # Errors
+        /// As [`put`](Self::put).
+        pub fn remove(&mut self, key: impl $AsKey) -> Result<&mut Self> {
+            self.delete(key)
+        }
+    };
+}
+pub(crate) use batch_methods;
+
+/// Writes of the tree that the batch is of; see [`on`](Batch::on) for others.
+impl Batch {
+    batch_methods! { key: AsKey, AsKey::as_key; value: AsRef<[u8]>, encode_value; }
 }
 
 /// Of a tree whose keys and values have no types.
 impl BatchOn<'_> {
-    /// As [`Batch::put`].
-    ///
-    /// # Errors
-    /// Those of [`Batch::put`].
-    pub fn put(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
-        self.add(key.as_key(), Kind::Put, value.as_ref(), None)?;
-        Ok(self)
-    }
+    batch_methods! { key: AsKey, AsKey::as_key; value: AsRef<[u8]>, encode_value; }
+}
 
-    /// As [`Batch::put_until`].
-    ///
-    /// # Errors
-    /// Those of [`Batch::put_until`].
-    pub fn put_until(
-        &mut self,
-        key: impl AsKey,
-        value: impl AsRef<[u8]>,
-        expires: SystemTime,
-    ) -> Result<&mut Self> {
-        self.add(key.as_key(), Kind::Put, value.as_ref(), Some(to_ms(expires)))?;
-        Ok(self)
-    }
+/// Entries that [`in_batches`] commits at a time: one sync of a disk for so many.
+const STEP_ENTRIES: usize = 1024;
+/// Bytes of values after which it commits earlier.
+const STEP_BYTES: usize = 1 << 20;
 
-    /// As [`Batch::put_for`].
-    ///
-    /// # Errors
-    /// Those of [`Batch::put_for`].
-    pub fn put_for(
-        &mut self,
-        key: impl AsKey,
-        value: impl AsRef<[u8]>,
-        life: Duration,
-    ) -> Result<&mut Self> {
-        let expires_ms = self.expires_after(life);
-        self.add(key.as_key(), Kind::Put, value.as_ref(), Some(expires_ms))?;
-        Ok(self)
+/// Adds all entries, and commits some at a time, each time all or none.
+pub(crate) fn in_batches<E>(
+    handle: &Handle,
+    entries: impl IntoIterator<Item = E>,
+    mut add: impl FnMut(&mut Batch, E) -> Result<()>,
+) -> Result<()> {
+    let mut batch = Batch::new(handle.clone());
+    for entry in entries {
+        add(&mut batch, entry)?;
+        if batch.len() >= STEP_ENTRIES || batch.value_bytes >= STEP_BYTES {
+            std::mem::replace(&mut batch, Batch::new(handle.clone())).commit()?;
+        }
     }
-
-    /// As [`Batch::put_if_absent`].
-    ///
-    /// # Errors
-    /// Those of [`Batch::put_if_absent`].
-    pub fn put_if_absent(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
-        self.add(key.as_key(), Kind::Insert, value.as_ref(), None)?;
-        Ok(self)
-    }
-
-    /// As [`Batch::replace`].
-    ///
-    /// # Errors
-    /// Those of [`Batch::replace`].
-    pub fn replace(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<&mut Self> {
-        self.add(key.as_key(), Kind::Update, value.as_ref(), None)?;
-        Ok(self)
-    }
-
-    /// As [`Batch::delete`].
-    ///
-    /// # Errors
-    /// Those of [`Batch::delete`].
-    pub fn delete(&mut self, key: impl AsKey) -> Result<&mut Self> {
-        self.add(key.as_key(), Kind::Delete, &[], None)?;
-        Ok(self)
-    }
+    batch.commit().map(drop)
 }

@@ -67,6 +67,7 @@ mod core;
 mod dump;
 mod dump_files;
 mod durability;
+mod entry;
 mod error;
 mod expiry;
 mod handle;
@@ -88,6 +89,7 @@ mod transfer;
 mod tree;
 mod typed;
 mod unfinished;
+mod untyped;
 mod view;
 
 pub use batch::{Batch, BatchOn};
@@ -98,6 +100,7 @@ pub use core::fetched::Entry;
 pub use core::progress::{Progress, Watch};
 pub use dump_files::{restore, restore_with};
 pub use durability::{DurabilityMode, NoDurabilityMode};
+pub use entry::TreeEntry;
 pub use error::{Error, MAX_VALUE_BYTES, Result};
 pub use everleaf_index::{
     Concurrency, Conflicts, Contract, Direction, EpochStatistics, IndexError, InnerFrom,
@@ -120,7 +123,9 @@ pub use transaction::{Transaction, TransactionOn};
 pub use tree::Tree;
 #[cfg(feature = "serde")]
 pub use typed::Json;
-pub use typed::{KeyFor, OrderedKey, RangeFor, StoredValue, TypedKeys, TypedRange, ValueFor};
+pub use typed::{
+    KeyFor, OrderedKey, PrefixFor, RangeFor, StoredValue, TypedKeys, TypedRange, ValueFor,
+};
 pub use view::View;
 
 // Within the crate only; others have it from `internal`.

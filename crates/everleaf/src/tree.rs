@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime};
 use everleaf_index::Direction;
 use everleaf_pool::KeyType;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, in_batches};
 use crate::clock::to_ms;
+use crate::entry::TreeEntry;
 use crate::handle::Handle;
 use crate::view::{View, reads};
 use crate::{AsKey, Entry, Error, Key, KeyRange, Keys, OrderedKey, OwnedKey, Range, Result, Scan};
@@ -140,13 +141,8 @@ impl Tree {
     ///
     /// # Errors
     /// Those of [`Store::put_for`](crate::Store::put_for).
-    pub fn put_for(
-        &self,
-        key: impl AsKey,
-        value: impl AsRef<[u8]>,
-        life: Duration,
-    ) -> Result<bool> {
-        let expires_ms = self.handle.expires_after(life);
+    pub fn put_for(&self, key: impl AsKey, value: impl AsRef<[u8]>, ttl: Duration) -> Result<bool> {
+        let expires_ms = self.handle.expires_after(ttl);
         self.handle.put(key.as_key(), value.as_ref(), Some(expires_ms))
     }
 
@@ -228,10 +224,25 @@ impl Tree {
         entries: impl IntoIterator<Item = (K, V)>,
     ) -> Result<()> {
         let mut batch = self.batch();
-        for (key, value) in entries {
-            batch.put(key, value)?;
-        }
+        batch.extend(entries)?;
         batch.commit().map(drop)
+    }
+
+    /// Stores many values, some hundred at a time. See [`Store::extend`](crate::Store::extend).
+    ///
+    /// # Errors
+    /// Those of [`Store::extend`](crate::Store::extend).
+    pub fn extend<K: AsKey, V: AsRef<[u8]>>(
+        &self,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<()> {
+        in_batches(&self.handle, entries, |batch, (key, value)| batch.put(key, value).map(drop))
+    }
+
+    /// A key, whose value is read and written in one step. See
+    /// [`Store::entry`](crate::Store::entry).
+    pub fn entry<K: AsKey>(&self, key: K) -> TreeEntry<'_, K> {
+        TreeEntry::new(&self.handle, key.as_key().to_owned(), key)
     }
 
     /// Removes and returns the entry with the smallest key. See

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::Store;
+use crate::entry::TreeEntry;
 use crate::transaction::Pace;
 use crate::{AsKey, Batch, Entry, Error, Key, KeyRange, Result, Scan, Transaction};
 
@@ -80,13 +81,8 @@ impl Store {
     /// assert_eq!(store.expiry("session")?, Some(None), "a write without a life ends the expiry");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn put_for(
-        &self,
-        key: impl AsKey,
-        value: impl AsRef<[u8]>,
-        life: Duration,
-    ) -> Result<bool> {
-        self.default_tree().put_for(key, value, life)
+    pub fn put_for(&self, key: impl AsKey, value: impl AsRef<[u8]>, ttl: Duration) -> Result<bool> {
+        self.default_tree().put_for(key, value, ttl)
     }
 
     /// As [`put`](Store::put), and returns a copy of the value that was replaced.
@@ -302,7 +298,33 @@ impl Store {
     /// assert_eq!(store.get("bob")?.as_deref(), Some(&b"30"[..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn transaction<R, E: From<Error>>(
+    pub fn transaction<R>(&self, work: impl FnMut(&mut Transaction) -> Result<R>) -> Result<R> {
+        self.try_transaction(work)
+    }
+
+    /// As [`transaction`](Store::transaction), of a closure that has an error type of its own.
+    ///
+    /// # Errors
+    /// Those of [`transaction`](Store::transaction).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// type AnyError = Box<dyn std::error::Error>;
+    ///
+    /// store.put("count", "7")?;
+    /// let count = store.try_transaction(|tx| -> Result<u64, AnyError> {
+    ///     let text = String::from_utf8(tx.get("count")?.unwrap_or_default())?;
+    ///     let count = text.parse::<u64>()? + 1;
+    ///     tx.put("count", count.to_string())?;
+    ///     Ok(count)
+    /// })?;
+    /// assert_eq!(count, 8);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_transaction<R, E: From<Error>>(
         &self,
         work: impl FnMut(&mut Transaction) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
@@ -340,6 +362,50 @@ impl Store {
         entries: impl IntoIterator<Item = (K, V)>,
     ) -> Result<()> {
         self.default_tree().put_many(entries)
+    }
+
+    /// Stores many values in batches of up to 1,024 entries or about 1 MiB, each of them all or
+    /// none, and durable before the next one begins: a crash or an error leaves the entries of a
+    /// beginning of the iterator. It takes as little memory for an endless iterator as for a short
+    /// one; on a disk there is one sync for each batch.
+    ///
+    /// # Errors
+    /// As [`put`](Store::put) and [`Batch::commit`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// use std::collections::BTreeMap;
+    ///
+    /// let map = BTreeMap::from([("ash", "Fraxinus"), ("oak", "Quercus")]);
+    /// store.extend(&map)?;
+    /// assert_eq!(store.len()?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn extend<K: AsKey, V: AsRef<[u8]>>(
+        &self,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<()> {
+        self.default_tree().extend(entries)
+    }
+
+    /// A key, whose value is read and written in one step, as a map's `entry` does: what
+    /// [`TreeEntry::or_insert`] and the others do is atomic, and durable when they return. Nothing
+    /// is read or locked before.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// assert_eq!(store.entry("name").or_insert("ann")?, b"ann");
+    /// assert_eq!(store.entry("name").or_insert("bob")?, b"ann", "it was there");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn entry<K: AsKey>(&self, key: K) -> TreeEntry<'_, K> {
+        self.default_tree().entry(key)
     }
 
     /// Removes and returns the entry with the smallest key. Concurrent callers never receive the

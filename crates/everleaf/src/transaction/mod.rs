@@ -1,19 +1,19 @@
 //! Transactions: reads and writes of many keys that happen at one moment, or not at all.
 //!
-//! Map of the files: this one (what users call) · `reads` (what was read, and of which moment) ·
+//! Map of the files: this one (what a transaction is) · `methods` (what it reads and writes) ·
 //! `attempts` (running a closure until it meets no other writer, at last alone). What happens under
 //! the store's locks is in `attached/transaction.rs`.
 
 mod attempts;
+mod methods;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use everleaf_index::Direction;
 
-use crate::clock::to_ms;
 use crate::core::fetched::Entry;
 use crate::core::keyspace::Space;
 use crate::core::life::Life;
@@ -22,9 +22,10 @@ use crate::core::value::is_expired;
 use crate::core::write::{Kind, Write};
 use crate::error::check_value;
 use crate::handle::Handle;
-use crate::{AsKey, Error, Key, KeyRange, OwnedKey, Result, Scan, Tree};
+use crate::{Error, Key, OwnedKey, Result, Scan, Tree};
 
 pub(crate) use self::attempts::Pace;
+pub(crate) use self::methods::transaction_methods;
 
 /// Reads and writes that happen at one moment, or not at all: serializable, whatever other threads
 /// do, and whatever crash comes.
@@ -53,12 +54,11 @@ pub(crate) use self::attempts::Pace;
 /// #     .create(folder.path().join("a.pool"))?;
 /// # store.put("stock:apple", "1")?;
 /// // The last apple is sold once, however many threads want it and whenever the power fails.
-/// let sold = store.transaction(|tx| -> everleaf::Result<bool> {
+/// let sold = store.transaction(|tx| {
 ///     if tx.get("stock:apple")?.as_deref() != Some(b"1") {
 ///         return Ok(false);
 ///     }
-///     tx.put("stock:apple", "0")?;
-///     tx.put("cart:ann", "an apple")?;
+///     tx.put("stock:apple", "0")?.put("cart:ann", "an apple")?;
 ///     Ok(true)
 /// })?;
 /// assert!(sold);
@@ -101,10 +101,11 @@ impl Transaction {
     /// #     .create(folder.path().join("a.pool"))?;
     /// let (stock, sold) = (store.typed_tree::<String, u64>("stock")?, store.tree("sold")?);
     /// stock.put("apple", 3)?;
-    /// store.transaction(|tx| -> everleaf::Result<()> {
+    /// store.transaction(|tx| {
     ///     let left = tx.on(&stock)?.get("apple")?.unwrap_or(0);
     ///     tx.on(&stock)?.put("apple", left - 1)?;
-    ///     tx.on(&sold)?.put(format!("apple {left}"), "to ann")
+    ///     tx.on(&sold)?.put(format!("apple {left}"), "to ann")?;
+    ///     Ok(())
     /// })?;
     /// assert_eq!(stock.get("apple")?, Some(2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -181,108 +182,12 @@ impl Transaction {
     }
 }
 
-/// The tree that a transaction began on; see [`on`](Transaction::on) for others.
-impl Transaction {
-    /// As [`TransactionOn::get`].
-    ///
-    /// # Errors
-    /// Those of [`TransactionOn::get`].
-    pub fn get(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
-        self.here().get(key)
-    }
-
-    /// As [`TransactionOn::contains_key`].
-    ///
-    /// # Errors
-    /// Those of [`TransactionOn::contains_key`].
-    pub fn contains_key(&mut self, key: impl AsKey) -> Result<bool> {
-        self.here().contains_key(key)
-    }
-
-    /// As [`TransactionOn::range`].
-    ///
-    /// # Errors
-    /// Those of [`TransactionOn::range`].
-    pub fn range(&mut self, range: impl KeyRange) -> Result<Vec<Entry>> {
-        self.here().range(range)
-    }
-
-    /// As [`TransactionOn::prefix`].
-    ///
-    /// # Errors
-    /// Those of [`TransactionOn::prefix`].
-    pub fn prefix(&mut self, prefix: impl AsRef<[u8]>) -> Result<Vec<Entry>> {
-        self.here().prefix(prefix)
-    }
-
-    /// As [`TransactionOn::scan`].
-    ///
-    /// # Errors
-    /// Those of [`TransactionOn::scan`].
-    pub fn scan(&mut self, scan: Scan, limit: usize) -> Result<Vec<Entry>> {
-        self.here().scan(scan, limit)
-    }
-
-    /// As [`TransactionOn::put`].
-    ///
-    /// # Errors
-    /// Those of [`TransactionOn::put`].
-    pub fn put(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<()> {
-        self.here().put(key, value)
-    }
-
-    /// As [`TransactionOn::put_until`].
-    ///
-    /// # Errors
-    /// Those of [`TransactionOn::put_until`].
-    pub fn put_until(
-        &mut self,
-        key: impl AsKey,
-        value: impl AsRef<[u8]>,
-        expires: SystemTime,
-    ) -> Result<()> {
-        self.here().put_until(key, value, expires)
-    }
-
-    /// As [`TransactionOn::put_for`].
-    ///
-    /// # Errors
-    /// Those of [`TransactionOn::put_for`].
-    pub fn put_for(
-        &mut self,
-        key: impl AsKey,
-        value: impl AsRef<[u8]>,
-        life: Duration,
-    ) -> Result<()> {
-        self.here().put_for(key, value, life)
-    }
-
-    /// As [`TransactionOn::put_if_absent`].
-    ///
-    /// # Errors
-    /// Those of [`TransactionOn::put_if_absent`].
-    pub fn put_if_absent(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<bool> {
-        self.here().put_if_absent(key, value)
-    }
-
-    /// As [`TransactionOn::delete`].
-    ///
-    /// # Errors
-    /// Those of [`TransactionOn::delete`].
-    pub fn delete(&mut self, key: impl AsKey) -> Result<()> {
-        self.here().delete(key)
-    }
-
-    /// As [`TransactionOn::remove`].
-    ///
-    /// # Errors
-    /// Those of [`TransactionOn::remove`].
-    pub fn remove(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
-        self.here().remove(key)
-    }
-}
-
 impl<K, V> TransactionOn<'_, K, V> {
+    /// As [`Transaction::here`].
+    pub(crate) fn here(&mut self) -> &mut Self {
+        self
+    }
+
     /// What a key is now.
     pub(crate) fn find(&mut self, key: Key<'_>) -> Result<Option<&[u8]>> {
         let encoded = self.space.encode(key)?;
@@ -341,6 +246,13 @@ impl<K, V> TransactionOn<'_, K, V> {
         Ok(entries)
     }
 
+    /// Removes the first entry of what `scan` describes, and returns it.
+    pub(crate) fn pop(&mut self, scan: Scan) -> Result<Option<Entry>> {
+        let Some(entry) = self.entries(scan, 1)?.pop() else { return Ok(None) };
+        self.set(entry.0.as_ref(), None)?;
+        Ok(Some(entry))
+    }
+
     /// Adds the entries of a range that was read, as they are with what was written since.
     fn merge(&self, range: &Bounds, end: Direction, entries: &mut Vec<Entry>) -> Result<()> {
         let Transaction { reads, writes, .. } = &*self.transaction;
@@ -375,119 +287,6 @@ fn without((lower, upper): Bounds, left: Option<&Bounds>, end: Direction) -> Bou
         (None, _) => (lower, upper),
         (Some((from, _)), Direction::Forward) => (lower, until(from)),
         (Some((_, to)), Direction::Backward) => (until(to), upper),
-    }
-}
-
-/// Of a tree whose keys and values have no types.
-impl TransactionOn<'_> {
-    /// The value of a key, or nothing.
-    ///
-    /// # Errors
-    /// [`Error::Conflict`] if another thread has written what was read before;
-    /// [`Error::WrongKeyType`], [`Error::TreeDropped`], damage.
-    pub fn get(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
-        Ok(self.find(key.as_key())?.map(<[u8]>::to_vec))
-    }
-
-    /// Whether a key is present.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    pub fn contains_key(&mut self, key: impl AsKey) -> Result<bool> {
-        Ok(self.find(key.as_key())?.is_some())
-    }
-
-    /// The entries of a range, the least key first. That there are no others is read as well: a
-    /// key that another thread adds to the range before the commit is a conflict.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    pub fn range(&mut self, range: impl KeyRange) -> Result<Vec<Entry>> {
-        self.entries(Scan::of(range), usize::MAX)
-    }
-
-    /// The entries whose keys begin with these bytes, as [`range`](Self::range).
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    pub fn prefix(&mut self, prefix: impl AsRef<[u8]>) -> Result<Vec<Entry>> {
-        self.entries(Scan::all().with_prefix(prefix), usize::MAX)
-    }
-
-    /// The first entries of what `scan` describes, at most so many; what lies behind the last of
-    /// them was not read.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    pub fn scan(&mut self, scan: Scan, limit: usize) -> Result<Vec<Entry>> {
-        self.entries(scan, limit)
-    }
-
-    /// Stores a value, in place of the one that there may be. It reads nothing.
-    ///
-    /// # Errors
-    /// [`Error::WrongKeyType`], [`Error::ValueTooLong`], a key that is too long.
-    pub fn put(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<()> {
-        self.set(key.as_key(), Some((value.as_ref(), None)))
-    }
-
-    /// Stores a value that is absent from a moment on.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
-    pub fn put_until(
-        &mut self,
-        key: impl AsKey,
-        value: impl AsRef<[u8]>,
-        expires: SystemTime,
-    ) -> Result<()> {
-        self.set(key.as_key(), Some((value.as_ref(), Some(to_ms(expires)))))
-    }
-
-    /// Stores a value that is absent so long after the transaction has begun.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
-    pub fn put_for(
-        &mut self,
-        key: impl AsKey,
-        value: impl AsRef<[u8]>,
-        life: Duration,
-    ) -> Result<()> {
-        let expires_ms = self.expires_after(life);
-        self.set(key.as_key(), Some((value.as_ref(), Some(expires_ms))))
-    }
-
-    /// Stores a value if the key is absent; whether it was.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get) and [`put`](Self::put).
-    pub fn put_if_absent(&mut self, key: impl AsKey, value: impl AsRef<[u8]>) -> Result<bool> {
-        let absent = self.find(key.as_key())?.is_none();
-        if absent {
-            self.set(key.as_key(), Some((value.as_ref(), None)))?;
-        }
-        Ok(absent)
-    }
-
-    /// Removes a key, if it is there. It reads nothing.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
-    pub fn delete(&mut self, key: impl AsKey) -> Result<()> {
-        self.set(key.as_key(), None)
-    }
-
-    /// Removes a key and returns its value.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    pub fn remove(&mut self, key: impl AsKey) -> Result<Option<Vec<u8>>> {
-        let value = self.find(key.as_key())?.map(<[u8]>::to_vec);
-        if value.is_some() {
-            self.set(key.as_key(), None)?;
-        }
-        Ok(value)
     }
 }
 

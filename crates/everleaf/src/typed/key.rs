@@ -3,15 +3,19 @@
 //! ```text
 //! unsigned integer  big-endian
 //! signed integer    big-endian, with the sign's bit turned around
+//! usize, isize      as u64 and i64, so that a pool means the same on every machine
 //! bool, char        as the unsigned integer that it is
-//! [u8; N]           its bytes
+//! SystemTime        the seconds since 1970 as i64, rounded down, and the nanoseconds as u32
+//! [u8; N], Uuid     its bytes
 //! String, Vec<u8>   its bytes; as a part that others follow: 00 as 00 01, then 00 00
 //! tuple             its parts one after the other
 //! ```
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use everleaf_pool::KeyType;
 
-use super::{KeyFor, OrderedKey};
+use super::{KeyFor, OrderedKey, PrefixFor};
 
 impl<K, T: KeyFor<K> + ?Sized> KeyFor<K> for &T {
     fn encode(&self, bytes: &mut Vec<u8>) {
@@ -57,6 +61,57 @@ integers! {
     i128: u128, 1 << 127, Bytes;
 }
 
+/// Types that are encoded as another one is: how they are made that, and back.
+macro_rules! as_other {
+    ($($type:ty: $other:ty, $there:expr, $back:expr;)*) => { $(
+        impl KeyFor<$type> for $type {
+            fn encode(&self, bytes: &mut Vec<u8>) {
+                let there: fn(&$type) -> $other = $there;
+                KeyFor::<$other>::encode(&there(self), bytes);
+            }
+        }
+        impl OrderedKey for $type {
+            const KEY_TYPE: KeyType = <$other>::KEY_TYPE;
+            fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
+                let back: fn($other) -> Option<$type> = $back;
+                <$other>::decode_part(bytes).and_then(back)
+            }
+        }
+    )* };
+}
+as_other! {
+    usize: u64, |key| *key as u64, |key| key.try_into().ok();
+    isize: i64, |key| *key as i64, |key| key.try_into().ok();
+    char: u32, |key| u32::from(*key), char::from_u32;
+    SystemTime: (i64, u32), to_seconds, from_seconds;
+}
+#[cfg(feature = "uuid")]
+as_other! {
+    uuid::Uuid: [u8; 16], |key| *key.as_bytes(), |bytes| Some(uuid::Uuid::from_bytes(bytes));
+}
+
+const NANOSECONDS: i128 = 1_000_000_000;
+
+/// Seconds since 1970, rounded down, and the nanoseconds behind them.
+pub(super) fn to_seconds(time: &SystemTime) -> (i64, u32) {
+    let since = match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => after.as_nanos() as i128,
+        Err(before) => -(before.duration().as_nanos() as i128),
+    };
+    (since.div_euclid(NANOSECONDS) as i64, since.rem_euclid(NANOSECONDS) as u32)
+}
+
+/// None if no clock shows this time.
+pub(super) fn from_seconds((seconds, nanoseconds): (i64, u32)) -> Option<SystemTime> {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let second = match seconds {
+        0.. => UNIX_EPOCH.checked_add(whole)?,
+        _ => UNIX_EPOCH.checked_sub(whole)?,
+    };
+    let is_part = i128::from(nanoseconds) < NANOSECONDS;
+    second.checked_add(Duration::new(0, nanoseconds)).filter(|_| is_part)
+}
+
 impl KeyFor<bool> for bool {
     fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.push(u8::from(*self));
@@ -69,17 +124,6 @@ impl OrderedKey for bool {
             [1] => Some(true),
             _ => None,
         }
-    }
-}
-
-impl KeyFor<char> for char {
-    fn encode(&self, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&u32::from(*self).to_be_bytes());
-    }
-}
-impl OrderedKey for char {
-    fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
-        char::from_u32(u32::from_be_bytes(take(bytes)?))
     }
 }
 
@@ -160,6 +204,33 @@ strings! {
     Vec<u8>, [u8], Some;
 }
 
+/// What strings of bytes may begin with.
+macro_rules! prefixes {
+    ($($({$($generics:tt)*})? $key:ty: $prefix:ty;)*) => { $(
+        impl $(<$($generics)*>)? PrefixFor<$key> for $prefix {
+            fn encode_prefix(&self, bytes: &mut Vec<u8>) {
+                bytes.extend_from_slice(self.as_ref());
+            }
+        }
+    )* };
+}
+prefixes! {
+    String: str;
+    String: String;
+    Vec<u8>: [u8];
+    Vec<u8>: Vec<u8>;
+    {const N: usize} Vec<u8>: [u8; N];
+    {const N: usize} [u8; N]: [u8];
+    {const N: usize} [u8; N]: Vec<u8>;
+    {const N: usize, const M: usize} [u8; N]: [u8; M];
+}
+
+impl<K, P: PrefixFor<K> + ?Sized> PrefixFor<K> for &P {
+    fn encode_prefix(&self, bytes: &mut Vec<u8>) {
+        (**self).encode_prefix(bytes);
+    }
+}
+
 macro_rules! tuples {
     ($(($($given:ident $key:ident $part:ident),*; $last_given:ident $last:ident $last_part:ident))*)
     => { $(
@@ -185,12 +256,44 @@ macro_rules! tuples {
                 Some(($($key::decode_part(bytes)?,)* $last::decode_part(bytes)?,))
             }
         }
+        /// The last part may be a prefix itself.
+        impl<$($key, $given: KeyFor<$key>,)* $last, $last_given: PrefixFor<$last>>
+            PrefixFor<($($key,)* $last,)> for ($($given,)* $last_given,)
+        {
+            fn encode_prefix(&self, bytes: &mut Vec<u8>) {
+                let ($($part,)* $last_part,) = self;
+                $( $part.encode_part(bytes); )*
+                $last_part.encode_prefix(bytes);
+            }
+        }
     )* };
 }
 tuples! {
     (A J a; B K b)
     (A J a, B K b; C L c)
     (A J a, B K b, C L c; D M d)
+}
+
+/// The first parts of tuples, each a whole one.
+macro_rules! first_parts {
+    ($(($($given:ident $key:ident $part:ident),*) $($rest:ident),*;)*) => { $(
+        impl<$($key, $given: KeyFor<$key>,)* $($rest),*> PrefixFor<($($key,)* $($rest,)*)>
+            for ($($given,)*)
+        {
+            fn encode_prefix(&self, bytes: &mut Vec<u8>) {
+                let ($($part,)*) = self;
+                $( $part.encode_part(bytes); )*
+            }
+        }
+    )* };
+}
+first_parts! {
+    (A J a) K;
+    (A J a) K, L;
+    (A J a) K, L, M;
+    (A J a, B K b) L;
+    (A J a, B K b) L, M;
+    (A J a, B K b, C L c) M;
 }
 
 #[cfg(test)]
@@ -236,6 +339,31 @@ mod tests {
         }
 
         #[test]
+        fn times_and_sizes_keep_their_order(a: (usize, isize), b: (usize, isize),
+                                            s: (i32, i32), n in (0..3u32, 0..3u32)) {
+            same_order_and_back(&a, &b);
+            same_order_and_back(&a.0, &b.0);
+            // Around 1970, too.
+            for (a, b) in [s, (s.0 % 3, s.1 % 3)] {
+                let time =
+                    |seconds: i32, n| from_seconds((seconds.into(), n * 499_999_999)).unwrap();
+                same_order_and_back(&time(a, n.0), &time(b, n.1));
+            }
+        }
+
+        /// Just the keys that begin so are in the range that a prefix stands for.
+        #[test]
+        fn prefixes_are_of_the_keys_that_begin_so(key in (bytes(), bytes()), p in bytes()) {
+            let begins = |prefix: &dyn PrefixFor<(Vec<u8>, Vec<u8>)>| {
+                let mut bytes = Vec::new();
+                prefix.encode_prefix(&mut bytes);
+                encoded(&key).starts_with(&bytes)
+            };
+            prop_assert_eq!(begins(&(&p,)), key.0 == p);
+            prop_assert_eq!(begins(&(&key.0, &p)), key.1.starts_with(&p));
+        }
+
+        #[test]
         fn tuples_of_strings_keep_their_order(a in (bytes(), bytes(), any::<char>()),
                                               b in (bytes(), bytes(), any::<char>())) {
             same_order_and_back(&a, &b);
@@ -249,6 +377,8 @@ mod tests {
         assert_eq!(u32::decode(b"\0\0\0"), None, "too short");
         assert_eq!(u32::decode(b"\0\0\0\0\0"), None, "too long");
         assert_eq!(bool::decode(b"\x02"), None);
+        assert_eq!(char::decode(&[0, 0, 0xd8, 0]), None, "a surrogate");
+        assert_eq!(SystemTime::decode(&encoded(&(0i64, 1_000_000_000u32))), None);
         assert_eq!(String::decode(b"\xff"), None);
         assert_eq!(<(String, u8)>::decode(b"a\0\x02\0"), None, "a bad escape");
         assert_eq!(<(Vec<u8>, u8)>::decode(b"a"), None, "no end");

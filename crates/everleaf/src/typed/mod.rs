@@ -21,6 +21,7 @@ use everleaf_pool::KeyType;
 
 #[cfg(feature = "serde")]
 pub use self::json::Json;
+pub(crate) use self::range::decode_value;
 pub use self::range::{RangeFor, TypedKeys, TypedRange};
 use crate::{Error, Result};
 
@@ -38,10 +39,28 @@ pub trait KeyFor<K> {
     }
 }
 
+/// What the keys of type `K` that are wanted begin with: of `String` and `Vec<u8>` the first bytes;
+/// of tuples the first parts, of which the last one may be a prefix itself.
+///
+/// Of keys `(String, String, u64)`, `("ann",)` stands for all whose first part is `"ann"`,
+/// `("ann", "2024-05")` for those whose second part is `"2024-05"`, too. Of keys
+/// `(String, String)`, `("ann", "2024-")` stands for all of `"ann"` whose second part begins with
+/// `"2024-"`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the beginning of keys of type `{K}`",
+    note = "keys of strings of bytes and of tuples have beginnings; of other types take a range"
+)]
+pub trait PrefixFor<K> {
+    /// Appends the bytes that the encoding of such a key begins with.
+    fn encode_prefix(&self, bytes: &mut Vec<u8>);
+}
+
 /// A type of keys: its encoding as bytes keeps its order.
 ///
-/// There are integers, `bool`, `char`, `String`, `Vec<u8>`, `[u8; N]` (a UUID is `[u8; 16]`), and
-/// tuples of up to four of these. Others are made of them:
+/// There are integers, `bool`, `char`, `String`, `Vec<u8>`, `[u8; N]`, `SystemTime`, with the
+/// feature `uuid` `Uuid`, and tuples of up to four of these. What is borrowed is no type of keys,
+/// since keys that are read have to be kept somewhere: a tree of `String`s takes any `&str`. Others
+/// are made of them:
 ///
 /// ```
 /// use everleaf::{KeyFor, OrderedKey};
@@ -70,6 +89,11 @@ pub trait KeyFor<K> {
 /// assert_eq!(states.first()?, Some((Celsius(-1), "ice".to_owned())));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a type of keys of a typed tree",
+    note = "for `&str` and `&[u8]` take `String` and `Vec<u8>`: their trees are given `&str` and \
+            `&[u8]`"
+)]
 pub trait OrderedKey: KeyFor<Self> + Sized {
     /// The kind of keys that the tree has.
     const KEY_TYPE: KeyType = KeyType::Bytes;
@@ -95,8 +119,14 @@ pub trait ValueFor<V> {
 
 /// A type of values.
 ///
-/// There are integers, `f32` and `f64` (little-endian), `bool`, `String`, `Vec<u8>`, `[u8; N]` and
-/// `()`; with the feature `serde` also `Json`.
+/// There are integers, `f32` and `f64` (little-endian), `bool`, `char`, `String`, `Vec<u8>`,
+/// `[u8; N]`, `SystemTime`, `()`, `Option`s and tuples of up to four of these; with the feature
+/// `uuid` also `Uuid`, and with `serde` `Json` of all that serde knows.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a type of values of a typed tree",
+    note = "for `&str` and `&[u8]` take `String` and `Vec<u8>`: their trees are given `&str` and \
+            `&[u8]`; for types with serde's traits take `everleaf::Json`"
+)]
 pub trait StoredValue: ValueFor<Self> + Sized {
     /// The value of these bytes. None if they are no value.
     fn decode(bytes: &[u8]) -> Option<Self>;

@@ -6,7 +6,7 @@ use std::ops::{
     Bound, Range as StdRange, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
 };
 
-use super::{KeyFor, OrderedKey, StoredValue, no};
+use super::{KeyFor, OrderedKey, PrefixFor, StoredValue, no};
 use crate::scan::Range;
 use crate::{Entry, Key, OwnedKey, Result, Scan};
 
@@ -86,7 +86,7 @@ pub(super) fn decode_key<K: OrderedKey>(key: Key<'_>) -> Result<K> {
     decoded.ok_or_else(no::<K>)
 }
 
-pub(super) fn decode_value<V: StoredValue>(bytes: &[u8]) -> Result<V> {
+pub(crate) fn decode_value<V: StoredValue>(bytes: &[u8]) -> Result<V> {
     V::decode(bytes).ok_or_else(no::<V>)
 }
 
@@ -99,6 +99,12 @@ pub(super) fn scan_of<K: OrderedKey>(range: &impl RangeFor<K>) -> Scan {
     let mut scan = Scan::all();
     (scan.from, scan.to) = (from.map(encode::<K>), to.map(encode::<K>));
     scan
+}
+
+pub(super) fn scan_of_prefix<K>(prefix: &impl PrefixFor<K>) -> Scan {
+    let mut bytes = Vec::new();
+    prefix.encode_prefix(&mut bytes);
+    Scan::all().with_prefix(bytes)
 }
 
 /// An iterator over the entries of a tree with types, in key order, from either end. It promises

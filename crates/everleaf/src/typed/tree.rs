@@ -4,13 +4,16 @@ use std::time::{Duration, SystemTime};
 
 use everleaf_index::Direction;
 
-use super::range::{decode_entry, decode_key, decode_value, encode, scan_of};
-use super::{KeyFor, OrderedKey, RangeFor, StoredValue, TypedKeys, TypedRange, ValueFor};
-use crate::batch::BatchOn;
+use super::range::{decode_entry, decode_key, decode_value, encode, scan_of, scan_of_prefix};
+use super::{
+    KeyFor, OrderedKey, PrefixFor, RangeFor, StoredValue, TypedKeys, TypedRange, ValueFor,
+};
+use crate::batch::{BatchOn, batch_methods, in_batches};
 use crate::clock::to_ms;
 use crate::core::write::Kind;
-use crate::transaction::TransactionOn;
-use crate::{Result, Scan, Tree, View};
+use crate::entry::TreeEntry;
+use crate::transaction::{TransactionOn, transaction_methods};
+use crate::{AsKey, Result, Scan, Tree, View};
 
 /// The methods that read, of a type that has a handle.
 macro_rules! typed_reads {
@@ -102,6 +105,26 @@ macro_rules! typed_reads {
         pub fn range(&self, range: impl RangeFor<K>) -> TypedRange<'_, K, V> {
             TypedRange::over(self.handle().scan(scan_of(&range)))
         }
+
+        /// The entries whose keys begin with `prefix`, in key order: text or bytes that strings
+        /// begin with, or the first parts of tuples (see [`PrefixFor`]).
+        ///
+        /// # Examples
+        /// ```
+        /// # let folder = tempfile::tempdir()?;
+        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+        /// #     .create(folder.path().join("a.pool"))?;
+        /// let words = store.typed_tree::<String, u64>("words")?;
+        /// words.put_many([("lead", 1), ("leaf", 2), ("tree", 3)])?;
+        /// assert_eq!(words.prefix("lea").count(), 2);
+        /// let visits = store.typed_tree::<(String, u64), ()>("visits by user and second")?;
+        /// visits.put_many([(("ann", 5), ()), (("ann", 7), ()), (("anna", 6), ())])?;
+        /// assert_eq!(visits.prefix(("ann",)).count(), 2);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn prefix(&self, prefix: impl PrefixFor<K>) -> TypedRange<'_, K, V> {
+            TypedRange::over(self.handle().scan(scan_of_prefix(&prefix)))
+        }
     };
 }
 
@@ -148,9 +171,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         &self,
         key: impl KeyFor<K>,
         value: impl ValueFor<V>,
-        life: Duration,
+        ttl: Duration,
     ) -> Result<bool> {
-        let expires_ms = self.handle().expires_after(life);
+        let expires_ms = self.handle().expires_after(ttl);
         self.handle().put(encode::<K>(&key).as_ref(), &value.encode()?, Some(expires_ms))
     }
 
@@ -251,10 +274,51 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         entries: impl IntoIterator<Item = (Q, W)>,
     ) -> Result<()> {
         let mut batch = self.batch();
-        for (key, value) in entries {
-            batch.on(self)?.put(key, value)?;
-        }
+        batch.on(self)?.extend(entries)?;
         batch.commit().map(drop)
+    }
+
+    /// Stores many values, some hundred at a time; see [`Store::extend`](crate::Store::extend).
+    ///
+    /// # Errors
+    /// As [`Store::extend`](crate::Store::extend).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// let squares = store.typed_tree::<u64, u64>("squares")?;
+    /// squares.extend((0..5000).map(|n| (n, n * n)))?;
+    /// assert_eq!(squares.last()?, Some((4999, 4999 * 4999)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn extend<Q: KeyFor<K>, W: ValueFor<V>>(
+        &self,
+        entries: impl IntoIterator<Item = (Q, W)>,
+    ) -> Result<()> {
+        in_batches(self.handle(), entries, |batch, (key, value)| {
+            batch.on(self)?.put(key, value).map(drop)
+        })
+    }
+
+    /// A key, whose value is read and written in one step; see
+    /// [`Store::entry`](crate::Store::entry).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// let counts = store.typed_tree::<String, u64>("counts")?;
+    /// for word in ["to", "be", "or", "not", "to", "be"] {
+    ///     counts.entry(word).and_modify(|count| *count += 1).or_insert(1)?;
+    /// }
+    /// assert_eq!(counts.get("be")?, Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn entry<Q: KeyFor<K>>(&self, key: Q) -> TreeEntry<'_, Q, V> {
+        TreeEntry::new(self.handle(), encode::<K>(&key), key)
     }
 
     /// Removes and returns the entry with the smallest key.
@@ -301,150 +365,49 @@ impl<'t, K: OrderedKey, V: StoredValue> IntoIterator for &'t Tree<K, V> {
 
 /// Of a tree with keys and values of types.
 impl<K: OrderedKey, V: StoredValue> BatchOn<'_, K, V> {
-    fn encode_and_add(
-        &mut self,
-        key: &impl KeyFor<K>,
-        kind: Kind,
-        value: &impl ValueFor<V>,
-        expires_ms: Option<u64>,
-    ) -> Result<&mut Self> {
-        self.add(encode::<K>(key).as_ref(), kind, &value.encode()?, expires_ms)?;
-        Ok(self)
-    }
-
-    /// As [`Batch::put`](crate::Batch::put).
-    ///
-    /// # Errors
-    /// Those of [`Batch::put`](crate::Batch::put).
-    pub fn put(&mut self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<&mut Self> {
-        self.encode_and_add(&key, Kind::Put, &value, None)
-    }
-
-    /// As [`Batch::put_until`](crate::Batch::put_until).
-    ///
-    /// # Errors
-    /// Those of [`Batch::put_until`](crate::Batch::put_until).
-    pub fn put_until(
-        &mut self,
-        key: impl KeyFor<K>,
-        value: impl ValueFor<V>,
-        expires: SystemTime,
-    ) -> Result<&mut Self> {
-        self.encode_and_add(&key, Kind::Put, &value, Some(to_ms(expires)))
-    }
-
-    /// As [`Batch::put_for`](crate::Batch::put_for).
-    ///
-    /// # Errors
-    /// Those of [`Batch::put_for`](crate::Batch::put_for).
-    pub fn put_for(
-        &mut self,
-        key: impl KeyFor<K>,
-        value: impl ValueFor<V>,
-        life: Duration,
-    ) -> Result<&mut Self> {
-        let expires_ms = self.expires_after(life);
-        self.encode_and_add(&key, Kind::Put, &value, Some(expires_ms))
-    }
-
-    /// As [`Batch::put_if_absent`](crate::Batch::put_if_absent).
-    ///
-    /// # Errors
-    /// Those of [`Batch::put_if_absent`](crate::Batch::put_if_absent).
-    pub fn put_if_absent(
-        &mut self,
-        key: impl KeyFor<K>,
-        value: impl ValueFor<V>,
-    ) -> Result<&mut Self> {
-        self.encode_and_add(&key, Kind::Insert, &value, None)
-    }
-
-    /// As [`Batch::replace`](crate::Batch::replace).
-    ///
-    /// # Errors
-    /// Those of [`Batch::replace`](crate::Batch::replace).
-    pub fn replace(&mut self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<&mut Self> {
-        self.encode_and_add(&key, Kind::Update, &value, None)
-    }
-
-    /// As [`Batch::delete`](crate::Batch::delete).
-    ///
-    /// # Errors
-    /// Those of [`Batch::delete`](crate::Batch::delete).
-    pub fn delete(&mut self, key: impl KeyFor<K>) -> Result<&mut Self> {
-        self.add(encode::<K>(&key).as_ref(), Kind::Delete, &[], None)?;
-        Ok(self)
-    }
+    batch_methods! { key: KeyFor<K>, encode::<K>; value: ValueFor<V>, ValueFor::<V>::encode; }
 }
 
 /// Of a tree with keys and values of types.
 impl<K: OrderedKey, V: StoredValue> TransactionOn<'_, K, V> {
-    /// The value of a key, or nothing; as [`Transaction::get`](crate::Transaction::get).
-    ///
-    /// # Errors
-    /// [`Error::WrongType`](crate::Error::WrongType) if the stored value is not a `V`; those of
-    /// [`Transaction::get`](crate::Transaction::get).
-    pub fn get(&mut self, key: impl KeyFor<K>) -> Result<Option<V>> {
-        self.find(encode::<K>(&key).as_ref())?.map(decode_value).transpose()
+    transaction_methods! {
+        key: KeyFor<K>, encode::<K>;
+        value: ValueFor<V>, ValueFor::<V>::encode;
+        range: RangeFor<K>, scan_of;
+        prefix: PrefixFor<K>, scan_of_prefix;
+        read: V, V, decode_value;
+        entry: (K, V), decode_entry;
     }
 
-    /// As [`Transaction::contains_key`](crate::Transaction::contains_key).
+    /// Changes the value of `key`: `change` is given the value, or none if the key is absent, and
+    /// returns the new one, or none to remove the key. Returns the result of `change`.
     ///
     /// # Errors
-    /// Those of [`Transaction::contains_key`](crate::Transaction::contains_key).
-    pub fn contains_key(&mut self, key: impl KeyFor<K>) -> Result<bool> {
-        Ok(self.find(encode::<K>(&key).as_ref())?.is_some())
-    }
-
-    /// As [`Transaction::range`](crate::Transaction::range).
+    /// As [`get`](Self::get) and [`put`](Self::put).
     ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    pub fn range(&mut self, range: impl RangeFor<K>) -> Result<Vec<(K, V)>> {
-        let entries = self.entries(scan_of(&range), usize::MAX)?;
-        entries.into_iter().map(decode_entry).collect()
-    }
-
-    /// As [`Transaction::put`](crate::Transaction::put).
-    ///
-    /// # Errors
-    /// Those of [`Transaction::put`](crate::Transaction::put).
-    pub fn put(&mut self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<()> {
-        self.set(encode::<K>(&key).as_ref(), Some((&value.encode()?, None)))
-    }
-
-    /// As [`Transaction::put_for`](crate::Transaction::put_for).
-    ///
-    /// # Errors
-    /// Those of [`Transaction::put_for`](crate::Transaction::put_for).
-    pub fn put_for(
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// let accounts = store.typed_tree::<String, u64>("accounts")?;
+    /// store.transaction(|tx| {
+    ///     let mut accounts = tx.on(&accounts)?;
+    ///     accounts.update("ann", |sum| Some(sum.unwrap_or(0) + 70))?;
+    ///     accounts.update("bob", |sum| Some(sum.unwrap_or(0) + 30))
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn update(
         &mut self,
         key: impl KeyFor<K>,
-        value: impl ValueFor<V>,
-        life: Duration,
-    ) -> Result<()> {
-        let expires_ms = self.expires_after(life);
-        self.set(encode::<K>(&key).as_ref(), Some((&value.encode()?, Some(expires_ms))))
-    }
-
-    /// As [`Transaction::put_if_absent`](crate::Transaction::put_if_absent).
-    ///
-    /// # Errors
-    /// Those of [`Transaction::put_if_absent`](crate::Transaction::put_if_absent).
-    pub fn put_if_absent(&mut self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<bool> {
-        let key = encode::<K>(&key);
-        let absent = self.find(key.as_ref())?.is_none();
-        if absent {
-            self.set(key.as_ref(), Some((&value.encode()?, None)))?;
-        }
-        Ok(absent)
-    }
-
-    /// As [`Transaction::delete`](crate::Transaction::delete).
-    ///
-    /// # Errors
-    /// Those of [`Transaction::delete`](crate::Transaction::delete).
-    pub fn delete(&mut self, key: impl KeyFor<K>) -> Result<()> {
-        self.set(encode::<K>(&key).as_ref(), None)
+        change: impl FnOnce(Option<V>) -> Option<V>,
+    ) -> Result<Option<V>> {
+        let new = change(self.get(&key)?);
+        match &new {
+            Some(value) => self.put(key, value)?,
+            None => self.delete(key)?,
+        };
+        Ok(new)
     }
 }

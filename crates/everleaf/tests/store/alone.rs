@@ -142,7 +142,7 @@ fn alone_no_anomaly_happens_either() -> Result<()> {
                 other.put(0_u64, (seen + 1).to_le_bytes())?;
                 other.commit()?;
             }
-            tx.put(0_u64, (seen + 1).to_le_bytes())
+            tx.put(0_u64, (seen + 1).to_le_bytes()).map(drop)
         })?;
         assert_eq!((runs, number(store.get(0)?)), (2, 52));
         // Write skew.
@@ -153,10 +153,10 @@ fn alone_no_anomaly_happens_either() -> Result<()> {
             if runs == 1 {
                 transaction_alone(&store, 0, patience, |other| -> Result<()> {
                     assert_eq!(read(other, 1)? + read(other, 2)?, 100);
-                    other.put(2_u64, 0_u64.to_le_bytes())
+                    other.put(2_u64, 0_u64.to_le_bytes()).map(drop)
                 })?;
             }
-            if sum == 100 { tx.put(1_u64, 0_u64.to_le_bytes()) } else { Ok(()) }
+            if sum == 100 { tx.put(1_u64, 0_u64.to_le_bytes()).map(drop) } else { Ok(()) }
         })?;
         assert_eq!((runs, number(store.get(1)?), number(store.get(2)?)), (2, 50, 0));
         // Phantom: a range that was empty, and a key that was absent.
@@ -171,7 +171,7 @@ fn alone_no_anomaly_happens_either() -> Result<()> {
                 if runs == 1 {
                     put(key, 1)?;
                 }
-                if empty { tx.put(key + 1, 2_u64.to_le_bytes()) } else { Ok(()) }
+                if empty { tx.put(key + 1, 2_u64.to_le_bytes()).map(drop) } else { Ok(()) }
             })?;
             assert_eq!((runs, store.get(key + 1)?), (2, None));
         }
@@ -194,7 +194,7 @@ fn alone_no_anomaly_happens_either() -> Result<()> {
             put(5, 51)?;
             put(5, 50)?;
             put(6, 51)?;
-            tx.put(7_u64, 1_u64.to_le_bytes())
+            tx.put(7_u64, 1_u64.to_le_bytes()).map(drop)
         })?;
         assert_eq!((runs, number(store.get(7)?)), (1, 1));
     }
@@ -261,7 +261,7 @@ fn a_closure_that_panics_or_refuses_alone_holds_nobody_up() -> Result<()> {
         }));
         assert!(failed.map_or(true, |result| matches!(result, Err(Error::Aborted))));
         std::thread::scope(|scope| scope.spawn(|| store.put(2, "")).join().unwrap())?;
-        alone(&store, PATIENCES[0], |tx| tx.put(3_u64, ""))?;
+        alone(&store, PATIENCES[0], |tx| tx.put(3_u64, "").map(drop))?;
     }
     assert!(!store.contains_key(1)?);
     Ok(())
@@ -282,7 +282,7 @@ fn a_closure_that_does_not_end_alone_holds_writers_up_no_longer_than_they_have_p
             let writer = std::thread::spawn(move || {
                 other.put(1, "by another thread").map(drop).unwrap();
                 // This one wants to be alone as well.
-                alone(&other, Duration::from_millis(20), |tx| tx.put(2_u64, "")).unwrap();
+                alone(&other, Duration::from_millis(20), |tx| tx.put(2_u64, "").map(drop)).unwrap();
                 written.send(()).unwrap();
             });
             wait.recv().unwrap();
@@ -306,8 +306,8 @@ fn a_closure_may_call_the_store_alone() -> Result<()> {
             tx.put("a", "1")?;
             store.put("b", "2")?;
             store.put_many([("c", "3"), ("d", "4")])?;
-            store.transaction(|inner| inner.put("e", "5"))?;
-            alone(&store, patience, |inner| inner.put("f", "6"))?;
+            store.transaction(|inner| inner.put("e", "5").map(drop))?;
+            alone(&store, patience, |inner| inner.put("f", "6").map(drop))?;
             let snapshot = store.snapshot()?;
             assert_eq!(snapshot.iter().count(), 5);
             store.tree("new")?.put("key", "")?;
@@ -324,7 +324,7 @@ fn a_closure_may_call_the_store_alone() -> Result<()> {
         runs += 1;
         tx.get("key")?;
         store.put("key", format!("again {runs}"))?;
-        tx.put("other", "never")
+        tx.put("other", "never").map(drop)
     });
     assert!(matches!(never, Err(Error::Conflict)) && runs == 64);
     // It closes the store.

@@ -103,7 +103,13 @@ fn write(store: &Store, tree: &Tree, seed: u64) -> Result<()> {
             }
             _ => store.transaction(|tx| {
                 let mut tx = tx.on(tree)?;
-                if tx.get(key)?.is_some() { tx.delete(key) } else { tx.put_for(key, "goes", life) }
+                let present = tx.contains_key(key)?;
+                if present {
+                    tx.delete(key)?
+                } else {
+                    tx.put_for(key, "goes", life)?
+                };
+                Ok(())
             })?,
         }
     }

@@ -91,8 +91,9 @@ fn write_by_all_ways(store: &Store, trees: &[Tree]) -> Result<u64> {
         let mut batch = tree.batch();
         batch.put_for(key(1), "together", LIFE)?.put(key(2), "stays")?;
         batch.commit()?;
-        store.transaction(|tx| -> Result<()> {
-            tx.on(tree)?.put_for(key(3), "in a transaction", LIFE)
+        store.transaction(|tx| {
+            tx.on(tree)?.put_for(key(3), "in a transaction", LIFE)?;
+            Ok(())
         })?;
         tree.put_for(key(4), "replaced", LIFE)?;
         tree.put(key(4), "stays")?;

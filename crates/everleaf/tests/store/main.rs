@@ -17,6 +17,7 @@ mod full_pool;
 mod limits;
 mod logged;
 mod making_room;
+mod map_lines;
 mod model;
 mod moved_logs;
 mod neighbours;

@@ -188,12 +188,13 @@ fn trees_take_part_and_those_that_are_dropped_refuse() -> Result<()> {
     let numbers = store.typed_tree::<u64, String>("numbers")?;
     let names = store.tree("names")?;
     numbers.put(7, "seven")?;
-    store.transaction(|tx| -> Result<()> {
+    store.transaction(|tx| {
         let seven = tx.on(&numbers)?.get(7)?.unwrap_or_default();
         assert!(tx.on(&numbers)?.put_if_absent(8, "eight")?);
         assert_eq!(tx.on(&numbers)?.range(7..)?.len(), 2);
         tx.on(&names)?.put(seven, "7")?;
-        tx.put("names", "1")
+        tx.put("names", "1")?;
+        Ok(())
     })?;
     assert_eq!(text(names.get("seven")?).as_deref(), Some("7"));
     assert_eq!(numbers.get(8)?.as_deref(), Some("eight"));
@@ -214,7 +215,7 @@ fn a_closure_runs_again_until_nothing_comes_in_between() -> Result<()> {
     let (_folder, store) = store();
     store.put("key", "0")?;
     let mut runs = 0;
-    let seen = store.transaction(|tx| -> Result<_> {
+    let seen = store.transaction(|tx| {
         runs += 1;
         let seen = text(tx.get("key")?);
         if runs <= 3 {
@@ -230,7 +231,8 @@ fn a_closure_runs_again_until_nothing_comes_in_between() -> Result<()> {
         runs += 1;
         tx.get("key")?;
         store.put("key", format!("again {runs}"))?;
-        tx.put("other", "never")
+        tx.put("other", "never")?;
+        Ok(())
     });
     conflicts(never);
     assert_eq!(runs, 64);
@@ -245,7 +247,7 @@ fn a_closure_runs_again_until_nothing_comes_in_between() -> Result<()> {
             Self::Store(error)
         }
     }
-    let poor = store.transaction(|tx| {
+    let poor = store.try_transaction(|tx| {
         tx.put("other", "never")?;
         Err::<(), _>(Refusal::Poor)
     });

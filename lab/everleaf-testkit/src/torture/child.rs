@@ -188,7 +188,7 @@ impl<'s> Trees<'s> {
                         None => transaction.put(key, &value.bytes)?,
                         Some(lasts) => transaction.put_for(key, &value.bytes, lasts)?,
                     },
-                }
+                };
             }
             Ok(())
         })

@@ -1,0 +1,354 @@
+//! What a transaction reads and writes: the same of the tree that it began on, of other trees, and
+//! of trees with types.
+
+use std::time::{Duration, SystemTime};
+
+use super::{Transaction, TransactionOn};
+use crate::clock::to_ms;
+use crate::untyped::{encode_value, scan_of, scan_of_prefix};
+use crate::{AsKey, Entry, KeyRange, Result, Scan};
+
+/// The methods that read and write. What stands for keys, values, ranges and prefixes is given by
+/// its trait, and how it is encoded; then come the types that are read, and how they are decoded.
+macro_rules! transaction_methods {
+    (
+        key: $AsKey:path, $key:path;
+        value: $AsValue:path, $value:path;
+        range: $AsRange:path, $scan_of:path;
+        prefix: $AsPrefix:path, $scan_of_prefix:path;
+        read: $V:ty, $borrowed:ty, $decode:path;
+        entry: $Entry:ty, $decode_entry:path;
+    ) => {
+        /// The value of a key, or nothing. Costs what [`Store::get`](crate::Store::get) costs, and
+        /// a copy of the value that is kept until the end.
+        ///
+        /// # Errors
+        /// [`Conflict`](crate::Error::Conflict) if another thread has written what was read before;
+        /// [`WrongKeyType`](crate::Error::WrongKeyType), [`WrongType`](crate::Error::WrongType) of
+        /// a typed tree, [`TreeDropped`](crate::Error::TreeDropped), damage.
+        pub fn get(&mut self, key: impl $AsKey) -> Result<Option<$V>> {
+            self.here().find($key(&key).as_key())?.map($decode).transpose()
+        }
+
+        /// Whether a key is present.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get).
+        pub fn contains_key(&mut self, key: impl $AsKey) -> Result<bool> {
+            Ok(self.here().find($key(&key).as_key())?.is_some())
+        }
+
+        /// The entry with the least key. That there is none before it is read as well.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get).
+        ///
+        /// # Examples
+        /// ```
+        /// # let folder = tempfile::tempdir()?;
+        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+        /// #     .create(folder.path().join("a.pool"))?;
+        /// let jobs = store.typed_tree::<u64, String>("jobs")?;
+        /// store.transaction(|tx| {
+        ///     let mut jobs = tx.on(&jobs)?;
+        ///     let next = jobs.last()?.map_or(0, |(number, _)| number + 1);
+        ///     jobs.put(next, "sweep")?.put(next + 1, "cook")?;
+        ///     assert_eq!(jobs.first()?, Some((0, "sweep".to_owned())));
+        ///     Ok(())
+        /// })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn first(&mut self) -> Result<Option<$Entry>> {
+            self.here().entries(Scan::all(), 1)?.pop().map($decode_entry).transpose()
+        }
+
+        /// The entry with the greatest key, as [`first`](Self::first).
+        ///
+        /// # Errors
+        /// As [`get`](Self::get).
+        pub fn last(&mut self) -> Result<Option<$Entry>> {
+            self.here().entries(Scan::all().backward(), 1)?.pop().map($decode_entry).transpose()
+        }
+
+        /// All entries, as [`range`](Self::range).
+        ///
+        /// # Errors
+        /// As [`get`](Self::get).
+        pub fn iter(&mut self) -> Result<Vec<$Entry>> {
+            let entries = self.here().entries(Scan::all(), usize::MAX)?;
+            entries.into_iter().map($decode_entry).collect()
+        }
+
+        /// The entries of a range, the least key first. They are copied, so that the transaction
+        /// can be written to while one goes through them. That there are no others is read as
+        /// well: a key that another thread adds to the range before the commit is a conflict.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get).
+        ///
+        /// # Examples
+        /// ```
+        /// # let folder = tempfile::tempdir()?;
+        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+        /// #     .create(folder.path().join("a.pool"))?;
+        /// let stock = store.typed_tree::<String, u64>("stock")?;
+        /// stock.put_many([("apple", 5), ("pear", 0), ("plum", 0)])?;
+        /// store.transaction(|tx| {
+        ///     let mut stock = tx.on(&stock)?;
+        ///     for (article, count) in stock.range("b"..)? {
+        ///         if count == 0 {
+        ///             stock.delete(article)?;
+        ///         }
+        ///     }
+        ///     Ok(())
+        /// })?;
+        /// assert_eq!(stock.len()?, 1);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn range(&mut self, range: impl $AsRange) -> Result<Vec<$Entry>> {
+            let entries = self.here().entries($scan_of(&range), usize::MAX)?;
+            entries.into_iter().map($decode_entry).collect()
+        }
+
+        /// The entries whose keys begin with `prefix`, as [`range`](Self::range).
+        ///
+        /// # Errors
+        /// As [`get`](Self::get).
+        pub fn prefix(&mut self, prefix: impl $AsPrefix) -> Result<Vec<$Entry>> {
+            let entries = self.here().entries($scan_of_prefix(&prefix), usize::MAX)?;
+            entries.into_iter().map($decode_entry).collect()
+        }
+
+        /// Stores a value, in place of the one that there may be. It reads nothing, and writes
+        /// when the transaction is committed.
+        ///
+        /// # Errors
+        /// [`WrongKeyType`](crate::Error::WrongKeyType),
+        /// [`ValueTooLong`](crate::Error::ValueTooLong),
+        /// [`NotEncodable`](crate::Error::NotEncodable) of a typed tree, a key that is too long.
+        pub fn put(&mut self, key: impl $AsKey, value: impl $AsValue) -> Result<&mut Self> {
+            self.here().set($key(&key).as_key(), Some((&$value(&value)?, None)))?;
+            Ok(self)
+        }
+
+        /// Stores a value that is absent from a moment on.
+        ///
+        /// # Errors
+        /// As [`put`](Self::put).
+        pub fn put_until(
+            &mut self,
+            key: impl $AsKey,
+            value: impl $AsValue,
+            expires: SystemTime,
+        ) -> Result<&mut Self> {
+            let expires_ms = Some(to_ms(expires));
+            self.here().set($key(&key).as_key(), Some((&$value(&value)?, expires_ms)))?;
+            Ok(self)
+        }
+
+        /// Stores a value that is absent once `ttl` has passed since the transaction has begun.
+        ///
+        /// # Errors
+        /// As [`put`](Self::put).
+        pub fn put_for(
+            &mut self,
+            key: impl $AsKey,
+            value: impl $AsValue,
+            ttl: Duration,
+        ) -> Result<&mut Self> {
+            let expires_ms = Some(self.here().expires_after(ttl));
+            self.here().set($key(&key).as_key(), Some((&$value(&value)?, expires_ms)))?;
+            Ok(self)
+        }
+
+        /// Stores a value, and returns the one that was replaced.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get) and [`put`](Self::put).
+        pub fn insert(&mut self, key: impl $AsKey, value: impl $AsValue) -> Result<Option<$V>> {
+            let (key, value) = ($key(&key), $value(&value)?);
+            let old = self.here().find(key.as_key())?.map($decode).transpose()?;
+            self.here().set(key.as_key(), Some((&value, None)))?;
+            Ok(old)
+        }
+
+        /// Stores a value if the key is absent; whether it was.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get) and [`put`](Self::put).
+        pub fn put_if_absent(&mut self, key: impl $AsKey, value: impl $AsValue) -> Result<bool> {
+            let absent = !self.contains_key(&key)?;
+            if absent {
+                self.put(key, value)?;
+            }
+            Ok(absent)
+        }
+
+        /// Stores a value if the key is present; whether it was.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get) and [`put`](Self::put).
+        pub fn replace(&mut self, key: impl $AsKey, value: impl $AsValue) -> Result<bool> {
+            let present = self.contains_key(&key)?;
+            if present {
+                self.put(key, value)?;
+            }
+            Ok(present)
+        }
+
+        /// Makes `new` the value of `key` (or removes it, where that is none) if its value is
+        /// `expected` (or it is absent, where that is none), compared as bytes; whether it did.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get) and [`put`](Self::put).
+        ///
+        /// # Examples
+        /// ```
+        /// # let folder = tempfile::tempdir()?;
+        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+        /// #     .create(folder.path().join("a.pool"))?;
+        /// let turns = store.typed_tree::<String, u64>("turns")?;
+        /// let swapped = store.transaction(|tx| {
+        ///     let mut turns = tx.on(&turns)?;
+        ///     turns.compare_and_swap("ann", None, Some(&1))?;
+        ///     turns.compare_and_swap("ann", Some(&2), Some(&3))
+        /// })?;
+        /// assert!(!swapped && turns.get("ann")? == Some(1));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn compare_and_swap(
+            &mut self,
+            key: impl $AsKey,
+            expected: Option<&$borrowed>,
+            new: Option<&$borrowed>,
+        ) -> Result<bool> {
+            let (expected, new) = (expected.map($value).transpose()?, new.map($value).transpose()?);
+            let key = $key(&key);
+            let same = self.here().find(key.as_key())? == expected.as_deref();
+            if same {
+                let new = new.as_deref().map(|value| (value, None));
+                self.here().set(key.as_key(), new)?;
+            }
+            Ok(same)
+        }
+
+        /// Removes a key, if it is there. It reads nothing.
+        ///
+        /// # Errors
+        /// As [`put`](Self::put).
+        pub fn delete(&mut self, key: impl $AsKey) -> Result<&mut Self> {
+            self.here().set($key(&key).as_key(), None)?;
+            Ok(self)
+        }
+
+        /// Removes a key and returns its value.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get).
+        pub fn remove(&mut self, key: impl $AsKey) -> Result<Option<$V>> {
+            let old = self.get(&key)?;
+            if old.is_some() {
+                self.delete(key)?;
+            }
+            Ok(old)
+        }
+
+        /// Removes and returns the entry with the least key.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get).
+        ///
+        /// # Examples
+        /// ```
+        /// # let folder = tempfile::tempdir()?;
+        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+        /// #     .create(folder.path().join("a.pool"))?;
+        /// let (waiting, running) = (store.tree("waiting")?, store.tree("running")?);
+        /// waiting.put("1", "sweep")?;
+        /// // A crash leaves the job in one of the two.
+        /// store.transaction(|tx| {
+        ///     if let Some((number, job)) = tx.on(&waiting)?.pop_first()? {
+        ///         tx.on(&running)?.put(number, job)?;
+        ///     }
+        ///     Ok(())
+        /// })?;
+        /// assert_eq!((waiting.len()?, running.len()?), (0, 1));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn pop_first(&mut self) -> Result<Option<$Entry>> {
+            self.here().pop(Scan::all())?.map($decode_entry).transpose()
+        }
+
+        /// Removes and returns the entry with the greatest key.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get).
+        pub fn pop_last(&mut self) -> Result<Option<$Entry>> {
+            self.here().pop(Scan::all().backward())?.map($decode_entry).transpose()
+        }
+    };
+}
+pub(crate) use transaction_methods;
+
+/// What has no types, of the tree that is meant.
+macro_rules! untyped_methods {
+    () => {
+        transaction_methods! {
+            key: AsKey, AsKey::as_key;
+            value: AsRef<[u8]>, encode_value;
+            range: KeyRange, scan_of;
+            prefix: AsRef<[u8]>, scan_of_prefix;
+            read: Vec<u8>, [u8], copy;
+            entry: Entry, Ok;
+        }
+
+        /// The first entries of what `scan` describes, at most `limit`; what lies behind the last
+        /// of them was not read.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get).
+        pub fn scan(&mut self, scan: Scan, limit: usize) -> Result<Vec<Entry>> {
+            self.here().entries(scan, limit)
+        }
+
+        /// Changes the value of `key`: `change` is given the value, or none if the key is absent,
+        /// and returns the new one, or none to remove the key. Returns the result of `change`.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get) and [`put`](Self::put).
+        ///
+        /// # Examples
+        /// ```
+        /// # let folder = tempfile::tempdir()?;
+        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+        /// #     .create(folder.path().join("a.pool"))?;
+        /// store.transaction(|tx| {
+        ///     tx.update("log", |old| Some([old.unwrap_or(b""), b"one more line\n"].concat()))
+        /// })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn update<N: Into<Vec<u8>>>(
+            &mut self,
+            key: impl AsKey,
+            change: impl FnOnce(Option<&[u8]>) -> Option<N>,
+        ) -> Result<Option<Vec<u8>>> {
+            let new = change(self.here().find(key.as_key())?).map(N::into);
+            self.here().set(key.as_key(), new.as_deref().map(|value| (value, None)))?;
+            Ok(new)
+        }
+    };
+}
+
+/// The tree that a transaction began on; see [`on`](Transaction::on) for others.
+impl Transaction {
+    untyped_methods!();
+}
+
+/// Of a tree whose keys and values have no types.
+impl TransactionOn<'_> {
+    untyped_methods!();
+}
+
+fn copy(value: &[u8]) -> Result<Vec<u8>> {
+    Ok(value.to_vec())
+}
