@@ -268,14 +268,14 @@ impl Ground {
         }
     }
 
-    /// What holds where `mode` would and something else is enough. Only a log is waited for.
+    /// What holds where `mode` would and less is wanted. Only a log is waited for.
     pub(crate) fn weakened(
         self,
         mode: DurabilityMode,
-        enough: Option<DurabilityMode>,
+        relaxed: Option<DurabilityMode>,
     ) -> DurabilityMode {
-        let settled = enough.and_then(|enough| self.settle(enough).ok());
-        settled.filter(|enough| mode.is_stronger_than(*enough)).unwrap_or(mode)
+        let settled = relaxed.and_then(|relaxed| self.settle(relaxed).ok());
+        settled.filter(|relaxed| mode.is_stronger_than(*relaxed)).unwrap_or(mode)
     }
 
     /// The strongest failure that writes survive once they are durable in this mode.

@@ -1,5 +1,5 @@
-//! What the crash explorer and the benchmarks need of this crate. Not for users: it may change at
-//! any time.
+//! What the other crates of this repository need of this one: the command line, the crash explorer
+//! and the benchmarks. Not for users: it may change at any time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +7,15 @@ use std::time::Duration;
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
-pub use crate::key::StoreKey;
+pub use crate::core::progress::Watch;
+pub use crate::key::{StoreKey, key_type_name};
 /// Indexes by the names of their engines, without a store.
 pub mod registry {
     pub use crate::registry::*;
 }
 pub use everleaf_index::{BytesKeys, U64Keys};
 pub use everleaf_pmem::{InjectedAborts, Simulation};
+pub use everleaf_trees::DEFAULT_ENGINE;
 pub use everleaf_trees::clftree::{InnerEncoding, inner_encodings};
 
 use crate::transaction::Pace;

@@ -1,62 +1,77 @@
-//! An embedded, ordered key-value store for byte-addressable persistent memory: it restarts in
-//! milliseconds, survives a crash at any store instruction, and keeps its keys in one of several
-//! published B+-tree designs.
+//! An embedded, ordered key-value store: `BTreeMap`s that outlive the process, in one file, for
+//! persistent memory and for ordinary disks. What was written is still there after `kill -9` and,
+//! on these media, after a power failure.
 //!
 //! ```
 //! use everleaf::Store;
 //!
 //! # fn main() -> everleaf::Result<()> {
 //! # let folder = tempfile::tempdir().unwrap();
-//! # let path = folder.path().join("trees.pool");
-//! let store = Store::create(&path)?;
-//! store.put("oak", "Quercus robur")?;
-//! store.put("ash", "Fraxinus excelsior")?;
-//! store.put("aspen", "Populus tremula")?;
+//! # let path = folder.path().join("people.pool");
+//! let store = Store::open_or_create(&path)?;
+//! let born = store.typed_tree::<String, u32>("born")?;
+//! born.put("ann", 1971)?; // durable when it returns
+//! born.put("bob", 1968)?;
+//! for entry in born.range("a".."b") {
+//!     let (name, year) = entry?;
+//!     println!("{name} was born in {year}");
+//! }
 //! drop(store); // Closes it. A process that is killed instead loses nothing either.
 //!
 //! let store = Store::open(&path)?;
-//! assert_eq!(store.get("oak")?, Some(b"Quercus robur".to_vec()));
-//! for entry in store.prefix("as") {
-//!     let (key, value) = entry?;
-//!     println!("{key}: {}", String::from_utf8_lossy(&value));
-//! }
+//! assert_eq!(store.typed_tree::<String, u32>("born")?.get("ann")?, Some(1971));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! * **Keys** are byte strings of up to 64 KiB or `u64` ([`CreateOptions::key_type`]); **values**
-//!   are bytes, up to 1 GiB. A [typed tree](Store::typed_tree) has keys and values of Rust's types.
-//! * **Durability.** When a write returns, it is durable; a write that a crash cuts has happened
-//!   wholly or not at all. On persistent memory (a file on a DAX file system, or a DAX device) and
-//!   on ordinary disks (by a log beside the pool) this holds for power failures; on tmpfs for the
-//!   death of the process. [`Store::statistics`] says which.
-//! * **Threads.** A [`Store`] is shared by reference or cloned. Readers and, with a concurrent
-//!   engine,
-//!   writers run side by side.
-//! * **Ranges** go both ways and live beside writers, see [`Range`]; a [`Snapshot`] shows one
-//!   moment.
-//! * **Batches** happen together or not at all, across all [trees](Store::tree) of a store, see
-//!   [`Batch`].
-//! * **Transactions** read and write many keys as if nobody else did, see [`Transaction`].
-//! * **Damage** is an [`Error`], never undefined behaviour and never the value of another key;
-//!   [`Store::check`] looks for all of it.
+//! # Trees
+//! A store is a map from bytes to bytes itself ([`Store::put`]), and has any number of named trees:
+//! of bytes ([`Store::tree`]), or of Rust's types ([`Store::typed_tree`]). [`Tree`] has the calls
+//! of a map: `get`, `insert`, `remove`, `entry`, `update`, `range`, `prefix`, `first`, `pop_first`,
+//! `retain`, `extend`; beside them are `compare_and_swap`, values that expire
+//! ([`put_for`](Store::put_for)), and reads without a copy ([`get_with`](Store::get_with)).
+//! [`OrderedKey`] and [`StoredValue`] list the types; with the feature `uuid` there is `Uuid`, and
+//! with `serde` any type as JSON (`Json`). Keys have up to 64 KiB, values up to 1 GiB.
 //!
-//! # How it is made
-//! A value is a record in the pool (`everleaf-pool`), with its key in front; the index
-//! (`everleaf-trees`) maps the key to the record's offset. The order in which the two become
-//! durable is in `link.rs`.
+//! # Many keys at a time
+//! A [`Batch`] writes keys of any trees, all or none. A [`Transaction`] reads and writes them at
+//! one moment:
 //!
-//! Map of the files: `store` `tree` `view` `batch` `transaction` `snapshot` (what users
-//! call) · `handle` (what is
-//! behind them) · `typed` (trees with types) · `options` (making and opening) · `key` · `keyspace`
-//! `catalog` (named trees) · `scan` (ranges) · `transfer` `dump`
-//! `dump_files` `salvage` `unfinished` (whole stores) · `expiry` `clock` · `durability` (when a
-//! write is durable, by engine, medium and choice) · `logged` (pools with a log beside them) ·
-//! `memory` (how much there is) ·
-//! `registry` (an index by the name of its engine) · `backend` (the seam between the store and its
-//! media, keys and engine) · `attached` (an index and a pool made one) · `link` (the order of
-//! persistence, of one write and of batches) · `value_record` (a value's bytes) · `check` ·
-//! `statistics` · `error`.
+//! ```
+//! # let folder = tempfile::tempdir()?;
+//! # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+//! #     .create(folder.path().join("a.pool"))?;
+//! let accounts = store.typed_tree::<String, u64>("accounts")?;
+//! accounts.put("ann", 100)?;
+//! store.transaction(|tx| {
+//!     let mut accounts = tx.on(&accounts)?;
+//!     let (ann, bob) = (accounts.get("ann")?.unwrap_or(0), accounts.get("bob")?.unwrap_or(0));
+//!     accounts.put("ann", ann - 30)?.put("bob", bob + 30)?;
+//!     Ok(())
+//! })?;
+//! assert_eq!(accounts.get("bob")?, Some(30));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A [`Snapshot`] shows one moment while others write; a [`Range`] does not stop them either.
+//!
+//! # Durability
+//! When a write returns, it is durable; a write that a crash cuts has happened wholly or not at
+//! all. On persistent memory (a file on a DAX file system, or a DAX device) and on ordinary disks
+//! (by a log beside the pool) this holds for power failures; on tmpfs for the death of the process.
+//! [`Statistics::durability`] says which. [`DurabilityMode::Buffered`] does not wait for the disk:
+//! a crash loses at most the last milliseconds, and [`Store::sync`] waits for all at once.
+//!
+//! # Threads and damage
+//! A [`Store`] and its trees are shared by reference or cloned. With the default engine many
+//! threads read and write at a time. Data that is damaged is an [`Error`], never undefined
+//! behaviour and never the value of another key; [`Store::check`] looks for all of it, and
+//! [`salvage`] copies what can be read.
+//!
+//! # More
+//! The repository has a guide (`docs/guide.md`: engines, media, sizes, backups), a comparison with
+//! LMDB, redb, fjall and others (`docs/from-other-stores.md`), and `ARCHITECTURE.md`, which says
+//! how the store is made.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -82,7 +97,7 @@ mod registry;
 mod salvage;
 mod scan;
 mod snapshot;
-mod statistics;
+pub mod statistics;
 mod store;
 mod transaction;
 mod transfer;
@@ -97,22 +112,17 @@ pub use clock::Clock;
 pub use core::backend::Swept;
 pub use core::behind::Unsynced;
 pub use core::fetched::Entry;
-pub use core::progress::{Progress, Watch};
+pub use core::progress::Progress;
 pub use dump_files::{restore, restore_with};
 pub use durability::{DurabilityMode, NoDurabilityMode};
 pub use entry::TreeEntry;
 pub use error::{Error, MAX_VALUE_BYTES, Result};
-pub use everleaf_index::{
-    Concurrency, Conflicts, Contract, Direction, EpochStatistics, IndexError, InnerFrom,
-    MAX_KEY_BYTES, NoImage,
-};
+pub use everleaf_index::{Contract, Direction, IndexError, MAX_KEY_BYTES};
 pub use everleaf_log::{Damage, LogError};
-pub use everleaf_pmem::{
-    DaxHint, Durability, FlushInstruction, LogCounts, Medium, TransactionCounts, Transactions,
-};
+pub use everleaf_pmem::{Durability, Medium, Transactions};
 pub use everleaf_pool::{KeyType, PoolError, Shutdown};
-pub use everleaf_trees::{DEFAULT_ENGINE, Engine, EngineError, EngineParameters};
-pub use key::{AsKey, Key, KeyRange, OwnedKey, key_type_name};
+pub use everleaf_trees::{Engine, EngineError, EngineParameters};
+pub use key::{AsKey, Key, KeyRange, OwnedKey};
 pub use options::{CreateOptions, DEFAULT_SIZE_BYTES, FlushChoice, OpenOptions};
 pub use salvage::{Salvaged, salvage, salvage_with};
 pub use scan::{Keys, Range, Scan};

@@ -157,7 +157,7 @@ fn terms(options: &OpenOptions, engine: Engine, format: &Format) -> Result<Terms
     let ground = Ground::with_log(engine);
     let writable = !options.read_only;
     let mode = ground.of_opening(choice_of(format)?, options.durability, writable)?;
-    Ok(options.terms(ground, ground.weakened(mode, options.enough)))
+    Ok(options.terms(ground, ground.weakened(mode, options.relaxed_durability)))
 }
 
 /// What file and log of a damaged pool hold together, in memory, and why the log is refused, if it

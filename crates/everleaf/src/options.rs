@@ -357,9 +357,9 @@ pub struct OpenOptions {
     /// When a write that has returned is durable, for this opening only: no stronger than what was
     /// chosen when the pool was created. Default: that, or what engine and medium keep.
     pub durability: Option<DurabilityMode>,
-    /// What is enough for this opening: where the pool promises more and waits for a log, it
+    /// A weaker durability for this opening: where the pool promises more and waits for a log, it
     /// promises only this. Default: nothing less than what the pool promises.
-    pub enough: Option<DurabilityMode>,
+    pub relaxed_durability: Option<DurabilityMode>,
     /// What values expire by.
     pub clock: Clock,
     /// Which transactions keep threads apart, where the engine knows any (`fptree-c`); without any,
@@ -420,8 +420,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets what is enough for this opening, as for a bulk load: writes do not wait for the log of
-    /// an `immediate` pool then, and [`Store::sync`] does once for all. Unlike
+    /// Sets a weaker durability for this opening, as for a bulk load: writes do not wait for the
+    /// log of an `immediate` pool then, and [`Store::sync`] does once for all. Unlike
     /// [`durability`](Self::durability) it fits every pool: one that promises less, or keeps its
     /// promise without waiting, goes on as it is.
     ///
@@ -431,14 +431,15 @@ impl OpenOptions {
     /// use everleaf::{CreateOptions, DurabilityMode, OpenOptions};
     ///
     /// CreateOptions::new().size_bytes(1 << 20).create(&path)?.close()?;
-    /// let store = OpenOptions::new().enough(DurabilityMode::buffered()).open(&path)?;
+    /// let relaxed = OpenOptions::new().relaxed_durability(DurabilityMode::buffered());
+    /// let store = relaxed.open(&path)?;
     /// (0..1000).try_for_each(|i| store.put(format!("word {i}"), "").map(drop))?;
     /// store.sync()?; // all of them are durable now
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn enough(mut self, mode: DurabilityMode) -> Self {
-        self.enough = Some(mode);
+    pub fn relaxed_durability(mut self, mode: DurabilityMode) -> Self {
+        self.relaxed_durability = Some(mode);
         self
     }
 
@@ -454,7 +455,8 @@ impl OpenOptions {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("words.pool");
-    /// use everleaf::{Concurrency, CreateOptions, OpenOptions, Transactions};
+    /// use everleaf::statistics::Concurrency;
+    /// use everleaf::{CreateOptions, OpenOptions, Transactions};
     ///
     /// CreateOptions::new().size_bytes(1 << 20).create(&path)?.close()?;
     /// let store = OpenOptions::new().open(&path)?;

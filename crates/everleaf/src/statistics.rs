@@ -1,7 +1,10 @@
 //! What a store tells about itself.
 
-use everleaf_index::{Concurrency, Conflicts, Contract, EpochStatistics, InnerFrom};
-use everleaf_pmem::{DaxHint, Durability, FlushInstruction, LogCounts, Medium};
+pub use everleaf_index::{Concurrency, Conflicts, EpochStatistics, InnerFrom, NoImage};
+pub use everleaf_pmem::{DaxHint, FlushInstruction, LogCounts, TransactionCounts};
+
+use everleaf_index::Contract;
+use everleaf_pmem::{Durability, Medium};
 use everleaf_pool::{KeyType, Shutdown};
 
 use crate::{DurabilityMode, Engine};

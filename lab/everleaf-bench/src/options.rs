@@ -1,6 +1,7 @@
 //! What is asked for.
 
-use everleaf::{DEFAULT_ENGINE, DurabilityMode, Transactions};
+use everleaf::internal::DEFAULT_ENGINE;
+use everleaf::{DurabilityMode, Transactions};
 use everleaf_pmem::{Cpu, FlushInstruction, MapError};
 use serde::Serialize;
 

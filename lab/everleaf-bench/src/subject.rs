@@ -4,7 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use everleaf::{Contract, DEFAULT_ENGINE, Engine};
+use everleaf::internal::DEFAULT_ENGINE;
+use everleaf::{Contract, Engine};
 
 use crate::{Acknowledged, BenchError};
 

@@ -4,7 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use everleaf::internal::InjectedAborts;
-use everleaf::{InnerFrom, OpenOptions, Shutdown, Statistics, key_type_name};
+use everleaf::internal::key_type_name;
+use everleaf::statistics::InnerFrom;
+use everleaf::{OpenOptions, Shutdown, Statistics};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};

@@ -109,7 +109,7 @@ pub fn run(args: Args) -> Outcome {
     }
     let (file, name) = input::open(&args.file)?;
     // One sync of a log for many records.
-    let mut open = OpenOptions::new().enough(DurabilityMode::buffered());
+    let mut open = OpenOptions::new().relaxed_durability(DurabilityMode::buffered());
     open.memory_bytes = args.memory;
     let store = open.open(&args.pool)?;
     let tree = args.tree.existing_or_new(&store)?;

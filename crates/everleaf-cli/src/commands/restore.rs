@@ -3,7 +3,8 @@
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use everleaf::{Error, KeyType, key_type_name};
+use everleaf::internal::key_type_name;
+use everleaf::{Error, KeyType};
 
 use crate::failure::{Failure, Outcome, complain};
 use crate::input;

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use everleaf::{Store, key_type_name};
+use everleaf::Store;
+use everleaf::internal::key_type_name;
 
 use crate::escape::write_escaped;
 use crate::failure::{Failure, Outcome};

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use crate::common::{folder, key, tiny, value};
 use everleaf::internal::create_on;
+use everleaf::statistics::{FlushInstruction, InnerFrom, NoImage};
 use everleaf::{
     CreateOptions, Durability, DurabilityMode, Engine, EngineParameters, Error, FlushChoice,
-    FlushInstruction, IndexError, InnerFrom, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, Medium,
-    NoImage, OpenOptions, PoolError, Shutdown, Store,
+    IndexError, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, Medium, OpenOptions, PoolError, Shutdown,
+    Store,
 };
 
 fn filled(path: &Path, key_type: KeyType) -> Store {

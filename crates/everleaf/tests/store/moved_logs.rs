@@ -34,7 +34,7 @@ fn a_pool_that_is_renamed_while_it_is_open_keeps_its_log_and_leaves_a_new_one_al
     let Some(folder) = ordinary() else { return };
     let (path, moved) = (folder.path().join("a.pool"), folder.path().join("b.pool"));
     numbers().create(&path).unwrap().close().unwrap();
-    let bulk = || OpenOptions::new().enough(everleaf::DurabilityMode::buffered());
+    let bulk = || OpenOptions::new().relaxed_durability(everleaf::DurabilityMode::buffered());
     let old = bulk().open(&path).unwrap();
     old.put(0, "before").unwrap();
     fs::rename(&path, &moved).unwrap();

@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use everleaf::{CreateOptions, Key, LogCounts, Scan, Store};
+use everleaf::statistics::LogCounts;
+use everleaf::{CreateOptions, Key, Scan, Store};
 use everleaf_index::IndexStatistics;
 
 use crate::key::BenchKey;
