@@ -4,9 +4,9 @@ use std::marker::PhantomData;
 use std::time::{Duration, SystemTime};
 
 use crate::clock::to_ms;
-use crate::core::backend::Written;
+use crate::core::backend::WriteOutcome;
 use crate::core::keyspace::Space;
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::core::write::{Kind, Write};
 use crate::error::check_value;
 use crate::handle::Handle;
@@ -47,7 +47,7 @@ pub struct Batch {
 pub struct BatchOn<'b, K = OwnedKey, V = Vec<u8>> {
     batch: &'b mut Batch,
     space: Space,
-    life: Life,
+    life: TreeLiveness,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -133,7 +133,7 @@ impl Batch {
     }
 }
 
-fn took_place(written: Written, kind: Kind) -> bool {
+fn took_place(written: WriteOutcome, kind: Kind) -> bool {
     written.done && (kind != Kind::Delete || written.was_present)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use everleaf_pool::KeyType;
 
 use crate::core::keyspace::{CatalogEntry, Space};
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::core::showing;
 use crate::handle::Handle;
 use crate::{Error, Key, OrderedKey, Result, Scan, Store, Tree};
@@ -106,7 +106,7 @@ impl Store {
         if wanted.is_some_and(|wanted| wanted != entry.key_type) {
             return Err(Error::WrongKeyType { expected: entry.key_type });
         }
-        let life = lives.entry(entry.number).or_insert_with(Life::of_tree).clone();
+        let life = lives.entry(entry.number).or_insert_with(TreeLiveness::of_tree).clone();
         Ok(Tree::over(Handle::new(Arc::clone(self.backend()), entry.space(), life)))
     }
 
@@ -131,7 +131,7 @@ impl Store {
         let mut lives = self.lives().lock();
         let entry = catalog.get(name.as_ref())?.map(|bytes| read_entry(&bytes)).transpose()?;
         let Some(entry) = entry.filter(|entry| !entry.dropping) else { return Ok(None) };
-        let life = lives.entry(entry.number).or_insert_with(Life::of_tree).clone();
+        let life = lives.entry(entry.number).or_insert_with(TreeLiveness::of_tree).clone();
         Ok(Some(Tree::over(Handle::new(Arc::clone(self.backend()), entry.space(), life))))
     }
 
@@ -200,7 +200,7 @@ impl Store {
     }
 
     fn finish_drop(&self, name: &[u8], entry: CatalogEntry) -> Result<()> {
-        let keys = Handle::new(Arc::clone(self.backend()), entry.space(), Life::OF_STORE);
+        let keys = Handle::new(Arc::clone(self.backend()), entry.space(), TreeLiveness::OF_STORE);
         keys.delete_in(Scan::all())?;
         self.catalog()?.delete(name).map(drop)
     }
@@ -231,7 +231,7 @@ impl Store {
         match self.backend().key_type() {
             KeyType::Bytes => {
                 let backend = Arc::clone(self.backend());
-                Ok(Tree::over(Handle::new(backend, Space::Catalog, Life::OF_STORE)))
+                Ok(Tree::over(Handle::new(backend, Space::Catalog, TreeLiveness::OF_STORE)))
             }
             KeyType::U64 => Err(Error::NoTrees),
         }

@@ -22,7 +22,7 @@ use everleaf_index::Direction;
 use everleaf_pool::{KeyType, POOL_MAGIC};
 
 use crate::core::fetched::{BATCH_ENTRIES, Fetched};
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::core::progress::{Progress, Watch, report};
 use crate::core::value_record::{KeyBytes, key_of_bytes};
 use crate::core::write::Kind;
@@ -176,10 +176,11 @@ impl Store {
     /// Removes everything, named trees and what has expired included.
     fn remove_everything(&self) -> Result<(), Error> {
         let everything = (Bound::Unbounded, Bound::Unbounded);
-        let mut cursor = Cursor::new(Arc::clone(self.backend()), Life::OF_STORE, None, everything)
-            .with_expired();
+        let mut cursor =
+            Cursor::new(Arc::clone(self.backend()), TreeLiveness::OF_STORE, None, everything)
+                .with_expired();
         let removal = |entry: Fetched| Removal {
-            life: Life::OF_STORE,
+            life: TreeLiveness::OF_STORE,
             key: entry.key,
             kind: Kind::Delete,
             value: Box::default(),

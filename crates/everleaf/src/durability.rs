@@ -173,7 +173,7 @@ pub(crate) fn choice_of(format: &Format) -> Result<Option<DurabilityMode>, Error
 
 /// What a choice depends on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ground {
+pub(crate) struct DurabilityContext {
     pub(crate) engine: Engine,
     pub(crate) contract: Contract,
     pub(crate) medium: Medium,
@@ -183,7 +183,7 @@ pub(crate) struct Ground {
     pub(crate) log: bool,
 }
 
-impl Ground {
+impl DurabilityContext {
     /// Of an engine of the table.
     pub(crate) const fn new(engine: Engine, medium: Medium, keeps: Durability) -> Self {
         Self { engine, contract: engine.contract(), medium, keeps, log: false }
@@ -312,8 +312,14 @@ mod tests {
     const BUFFERED: DurabilityMode = DurabilityMode::buffered();
 
     /// An engine of this contract on this medium.
-    fn on(contract: Contract, medium: Medium) -> Ground {
-        Ground { engine: STRICT, contract, medium, keeps: medium.durability(), log: false }
+    fn on(contract: Contract, medium: Medium) -> DurabilityContext {
+        DurabilityContext {
+            engine: STRICT,
+            contract,
+            medium,
+            keeps: medium.durability(),
+            log: false,
+        }
     }
 
     #[test]
@@ -427,7 +433,7 @@ mod tests {
 
     #[test]
     fn with_a_log_a_choice_holds_on_an_ordinary_file_and_stands_in_the_format() {
-        let ground = Ground::with_log(STRICT);
+        let ground = DurabilityContext::with_log(STRICT);
         for chosen in [Immediate, BUFFERED] {
             assert_eq!(ground.of_new(Some(chosen)).unwrap(), chosen);
             assert_eq!(ground.survives(chosen), Durability::PowerFail);
@@ -456,8 +462,10 @@ mod tests {
             assert_eq!(ground.survives(Immediate), keeps);
             assert_eq!(ground.survives(Process), keeps.min(Durability::ProcessCrash));
         }
-        let unflushed =
-            Ground { keeps: Durability::ProcessCrash, ..on(Contract::Strict, Medium::Dax) };
+        let unflushed = DurabilityContext {
+            keeps: Durability::ProcessCrash,
+            ..on(Contract::Strict, Medium::Dax)
+        };
         assert_eq!(unflushed.of_new(None).unwrap(), Process);
         assert!(unflushed.of_opening(Some(Immediate), None, true).is_err());
     }

@@ -3,7 +3,7 @@
 use everleaf_pmem::Transactions;
 
 use crate::core::attached::Terms;
-use crate::durability::Ground;
+use crate::durability::DurabilityContext;
 use crate::{Clock, DurabilityMode};
 
 /// Which identity a new pool gets.
@@ -17,13 +17,13 @@ pub(crate) enum Made {
 
 /// The terms on which a store on this ground promises what the mode says.
 pub(crate) fn terms(
-    ground: Ground,
+    ground: DurabilityContext,
     mode: DurabilityMode,
     writable: bool,
     transactions: Transactions,
     clock: &Clock,
 ) -> Terms {
-    let Ground { medium, log, .. } = ground;
+    let DurabilityContext { medium, log, .. } = ground;
     let durability = ground.survives(mode);
     Terms { writable, medium, log, durability, mode, transactions, clock: clock.clone() }
 }

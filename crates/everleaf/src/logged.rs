@@ -26,7 +26,7 @@ use everleaf_pmem::{Cpu, Hardware, Region};
 use everleaf_pool::{Format, LOG_STAMP_OFFSET, LockedFile, PoolError};
 
 use crate::core::attached::Terms;
-use crate::durability::{Ground, choice_of};
+use crate::durability::{DurabilityContext, choice_of};
 use crate::held::Made;
 use crate::memory::half_of_memory;
 use crate::{CreateOptions, DurabilityMode, Engine, Error, OpenOptions, Store, registry};
@@ -77,7 +77,7 @@ fn io_failed(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
 
 /// Makes a store in a file that was allocated and has no name yet, which will be `path`.
 pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Result<Store, Error> {
-    let mode = Ground::with_log(options.engine).of_new(options.durability)?;
+    let mode = DurabilityContext::with_log(options.engine).of_new(options.durability)?;
     let file = region.file().map(File::try_clone).transpose();
     let file = file.map_err(io_failed("opening", path))?;
     let file = file.ok_or_else(|| PoolError::Missing { path: path.into() })?;
@@ -101,7 +101,7 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
     let how = log_options(bytes, options.engine, mode, None);
     let media = Logged::create(&base, new.folder(), bytes, how).map_err(failed(&folder))?;
     new.sync_name().map_err(io_failed("syncing", &folder))?; // N1
-    let ground = Ground::with_log(options.engine);
+    let ground = DurabilityContext::with_log(options.engine);
     let (store, pool) = options.make(media, ground, Made::As(base.uuid))?;
     pool.media().checkpoint().map_err(failed(&folder))?; // N2
     new.keep();
@@ -154,7 +154,7 @@ pub(crate) fn open(
 
 /// The terms for a pool of this format.
 fn terms(options: &OpenOptions, engine: Engine, format: &Format) -> Result<Terms, Error> {
-    let ground = Ground::with_log(engine);
+    let ground = DurabilityContext::with_log(engine);
     let writable = !options.read_only;
     let mode = ground.of_opening(choice_of(format)?, options.durability, writable)?;
     Ok(options.terms(ground, ground.weakened(mode, options.relaxed_durability)))

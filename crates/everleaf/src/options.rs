@@ -13,7 +13,7 @@ use everleaf_pool::{
 
 use crate::core::attached::{Attached, Terms};
 use crate::core::backend::Backend;
-use crate::durability::{Ground, choice_of, has_log, with_choice, with_log};
+use crate::durability::{DurabilityContext, choice_of, has_log, with_choice, with_log};
 use crate::held::{Made, terms};
 use crate::unfinished::Unfinished;
 use crate::{
@@ -245,7 +245,7 @@ impl CreateOptions {
         let max_bytes = self.max_size_bytes.unwrap_or(DEFAULT_MAX_BYTES);
         create_file(path, self.size_bytes, max_bytes, |region| {
             if self.wants_log(region.medium()) {
-                let mode = Ground::with_log(self.engine).of_new(self.durability)?;
+                let mode = DurabilityContext::with_log(self.engine).of_new(self.durability)?;
                 return logged::create(&self.clone().durability(mode), final_path, region);
             }
             if let Some(folder) = &self.log_folder {
@@ -287,7 +287,7 @@ impl CreateOptions {
     /// # Errors
     /// As [`create`](Self::create), but for those about files.
     pub(crate) fn create_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
-        let ground = Ground::of(self.engine, &media);
+        let ground = DurabilityContext::of(self.engine, &media);
         self.make(media, ground, Made::New)
     }
 
@@ -295,7 +295,7 @@ impl CreateOptions {
     pub(crate) fn make<M: Media>(
         &self,
         media: M,
-        ground: Ground,
+        ground: DurabilityContext,
         made: Made,
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
         let format = self.format()?;
@@ -516,7 +516,10 @@ impl OpenOptions {
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
         let (medium, keeps) = (media.region().medium(), media.durability());
         let terms = |engine, format: &Format| {
-            let ground = Ground { log: M::DURABLE_LATER, ..Ground::new(engine, medium, keeps) };
+            let ground = DurabilityContext {
+                log: M::DURABLE_LATER,
+                ..DurabilityContext::new(engine, medium, keeps)
+            };
             let mode = ground.of_opening(choice_of(format)?, self.durability, !self.read_only)?;
             Ok(self.terms(ground, mode))
         };
@@ -524,7 +527,7 @@ impl OpenOptions {
     }
 
     /// The terms on which a store on this ground is opened, to promise what the mode says.
-    pub(crate) fn terms(&self, ground: Ground, mode: DurabilityMode) -> Terms {
+    pub(crate) fn terms(&self, ground: DurabilityContext, mode: DurabilityMode) -> Terms {
         terms(ground, mode, !self.read_only, self.transactions, &self.clock)
     }
 

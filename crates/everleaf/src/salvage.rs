@@ -18,7 +18,7 @@ use everleaf_pool::{
 use crate::core::backend::Condition;
 use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, Fetched};
 use crate::core::keyspace::{CatalogEntry, Space};
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::core::link::{Live, value_record};
 use crate::core::progress::{Progress, Watch, report};
 use crate::core::value_record::{KeyBytes, ValueRecord, key_of_bytes};
@@ -173,7 +173,7 @@ impl Work<'_> {
             let from = Space::Named(number, KeyType::Bytes).encode_bound(Bound::Unbounded, true)?;
             let mut found = None;
             self.new.backend().scan(
-                &Life::OF_STORE,
+                &TreeLiveness::OF_STORE,
                 from.as_ref().map(OwnedKey::as_ref),
                 Direction::Forward,
                 true,
@@ -278,7 +278,7 @@ impl Work<'_> {
             return Ok(());
         };
         let (backend, value) = (self.new.backend(), Some(found.found()));
-        let written = backend.write(&Life::OF_STORE, key, Condition::Absent, value)?;
+        let written = backend.write(&TreeLiveness::OF_STORE, key, Condition::Absent, value)?;
         if written.done {
             self.salvaged.from_records += 1;
             self.progress.add(&Fetched {

@@ -12,7 +12,7 @@ use crate::core::backend::Backend;
 use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, Entry, Fetched, borrowed, passes};
 use crate::core::images::Images;
 use crate::core::keyspace::{Space, successor};
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::core::value_record::KeyBytes;
 use crate::{AsKey, Error, Key, KeyRange, OwnedKey, Result};
 
@@ -119,7 +119,7 @@ fn tighter(a: Bound<OwnedKey>, b: Bound<OwnedKey>, lower: bool) -> Bound<OwnedKe
 /// What is left of a range, in keys of the index; it shrinks from both ends.
 pub(crate) struct Cursor {
     backend: Arc<dyn Backend>,
-    life: Life,
+    life: TreeLiveness,
     images: Option<Arc<Images>>,
     /// What has not been fetched yet.
     lower: Bound<OwnedKey>,
@@ -139,7 +139,7 @@ impl Cursor {
     /// `images` is the snapshot that is read, if one is.
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
-        life: Life,
+        life: TreeLiveness,
         images: Option<Arc<Images>>,
         (lower, upper): (Bound<OwnedKey>, Bound<OwnedKey>),
     ) -> Self {

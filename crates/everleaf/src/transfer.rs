@@ -11,7 +11,7 @@ use everleaf_index::Direction;
 use crate::core::backend::Backend;
 use crate::core::fetched::{BATCH_ENTRIES, Fetched};
 use crate::core::images::Images;
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::core::progress::{Progress, Watch, report};
 use crate::core::write::{Kind, Write};
 use crate::scan::Cursor;
@@ -35,7 +35,7 @@ impl<'b> Everything<'b> {
         let images = backend.begin_snapshot(IMAGES_BYTES)?;
         let cursor = Cursor::new(
             Arc::clone(backend),
-            Life::OF_STORE,
+            TreeLiveness::OF_STORE,
             Some(Arc::clone(&images)),
             (Bound::Unbounded, Bound::Unbounded),
         );
@@ -61,7 +61,7 @@ impl Drop for Everything<'_> {
 /// Stores entries, all or none.
 pub(crate) fn store_all(backend: &Arc<dyn Backend>, entries: Vec<Fetched>) -> Result<(), Error> {
     let write = |entry: Fetched| Write {
-        life: Life::OF_STORE,
+        life: TreeLiveness::OF_STORE,
         key: entry.key,
         kind: Kind::Put,
         value: entry.value.into_boxed_slice(),

@@ -15,7 +15,7 @@ use crate::core::behind::Waiting;
 use crate::core::gate::Turn;
 use crate::core::images::Images;
 use crate::core::keyspace::Space;
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::core::progress::Watch;
 use crate::core::reads::{Bounds, Reads};
 use crate::core::value::{Found, NewValue};
@@ -38,7 +38,7 @@ pub enum Condition<'c> {
 
 /// What became of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteOutcome {
     /// Whether its condition held.
     pub done: bool,
     /// Whether the key was present.
@@ -78,31 +78,31 @@ pub trait Reading: Send + Sync {
     /// Shows the value where it lies, or a copy; returns whether there is one.
     fn get_with(
         &self,
-        life: &Life,
+        life: &TreeLiveness,
         key: Key<'_>,
         show: &mut dyn FnMut(Found<'_>),
     ) -> Result<bool, Error>;
     /// Shows the values of those keys that are present, with their positions.
     fn get_many(
         &self,
-        life: &Life,
+        life: &TreeLiveness,
         keys: &[Key<'_>],
         show: &mut dyn FnMut(usize, Found<'_>),
     ) -> Result<(), Error>;
     /// Brings what leads to keys into the processor's caches.
-    fn prefetch(&self, life: &Life, keys: &[Key<'_>]) -> Result<(), Error>;
+    fn prefetch(&self, life: &TreeLiveness, keys: &[Key<'_>]) -> Result<(), Error>;
     /// Visits entries from `from` on in `direction`, expired ones too if that is wanted. `visit`
     /// must not call the store.
     fn scan(
         &self,
-        life: &Life,
+        life: &TreeLiveness,
         from: Bound<Key<'_>>,
         direction: Direction,
         expired: bool,
         visit: &mut Visit<'_>,
     ) -> Result<(), Error>;
     /// Keys of one tree, or of all, whose values have not expired.
-    fn keys_in(&self, life: &Life, space: Option<Space>) -> Result<u64, Error>;
+    fn keys_in(&self, life: &TreeLiveness, space: Option<Space>) -> Result<u64, Error>;
 }
 
 /// Writing a key, and writing many together.
@@ -111,13 +111,13 @@ pub trait Writing: Send + Sync {
     /// Stores a value, or removes the key, if the condition holds.
     fn write(
         &self,
-        life: &Life,
+        life: &TreeLiveness,
         key: Key<'_>,
         condition: Condition<'_>,
         new: Option<NewValue<'_>>,
-    ) -> Result<Written, Error>;
+    ) -> Result<WriteOutcome, Error>;
     /// All of the writes or none; what became of each.
-    fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error>;
+    fn apply(&self, writes: &[Write]) -> Result<Vec<WriteOutcome>, Error>;
 }
 
 /// Removing what has expired.
@@ -140,13 +140,13 @@ pub trait Transacting: Send + Sync {
     /// Nothing read yet, at this moment.
     fn begin_reads(&self) -> Result<Reads, Error>;
     /// Reads a key, at the moment of what was read so far.
-    fn read_into(&self, reads: &mut Reads, life: &Life, key: Key<'_>) -> Result<(), Error>;
+    fn read_into(&self, reads: &mut Reads, life: &TreeLiveness, key: Key<'_>) -> Result<(), Error>;
     /// Reads entries of a range from one end, at the moment of what was read so far, and no more
     /// than so many; what is left of the range, if anything is.
     fn scan_into(
         &self,
         reads: &mut Reads,
-        life: &Life,
+        life: &TreeLiveness,
         range: Bounds,
         end: Direction,
         limit: usize,

@@ -12,9 +12,9 @@ use crate::Error;
 
 /// How long a handle is of use: as long as its tree, or as long as its store is open.
 #[derive(Clone, Debug)]
-pub struct Life(Option<Arc<AtomicBool>>);
+pub struct TreeLiveness(Option<Arc<AtomicBool>>);
 
-impl Life {
+impl TreeLiveness {
     /// Of the store's own keys, and of what looks at all keys.
     pub(crate) const OF_STORE: Self = Self(None);
 

@@ -92,7 +92,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     /// As a write that is left midway.
     #[cfg(test)]
     pub(crate) fn interrupt(&self) {
-        drop(Unsettled(&self.interrupted));
+        drop(InterruptOnDrop(&self.interrupted));
     }
 
     /// Completes or undoes the writes that a crash cut; how many these were.
@@ -176,7 +176,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             (Room::Place(place), Some(parts)) => worker.begin_return(old, parts, place)?,
             _ => worker.begin_link(old, parts)?,
         };
-        let unsettled = Unsettled(&self.interrupted);
+        let unsettled = InterruptOnDrop(&self.interrupted);
         // P2 COMMIT: the index.
         let changed = if new.is_null() {
             self.index.remove(key)
@@ -222,9 +222,9 @@ fn linked_record<M: Media>(
 }
 
 /// A write that has begun. Dropped, by an error or a panic, it leaves the store interrupted.
-struct Unsettled<'l>(&'l AtomicBool);
+struct InterruptOnDrop<'l>(&'l AtomicBool);
 
-impl Drop for Unsettled<'_> {
+impl Drop for InterruptOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }

@@ -1,6 +1,6 @@
 //! One write of a batch.
 
-use super::life::Life;
+use super::life::TreeLiveness;
 use crate::OwnedKey;
 
 /// When a write of a batch takes place.
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub struct Write {
     /// Of the tree that the key is of.
-    pub(crate) life: Life,
+    pub(crate) life: TreeLiveness,
     pub(crate) key: OwnedKey,
     pub(crate) kind: Kind,
     pub(crate) value: Box<[u8]>,

@@ -14,26 +14,26 @@ use everleaf_pool::KeyType;
 use crate::core::backend::Backend;
 use crate::core::images::Images;
 use crate::core::keyspace::Space;
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 
 #[derive(Clone)]
 pub(crate) struct Handle {
     backend: Arc<dyn Backend>,
     space: Space,
-    life: Life,
+    life: TreeLiveness,
     /// The snapshot that is read; none: what is there now.
     images: Option<Arc<Images>>,
 }
 
 impl Handle {
-    pub(crate) fn new(backend: Arc<dyn Backend>, space: Space, life: Life) -> Self {
+    pub(crate) fn new(backend: Arc<dyn Backend>, space: Space, life: TreeLiveness) -> Self {
         Self { backend, space, life, images: None }
     }
 
     /// The same as a snapshot shows it, of which it may be read only. A tree that is dropped later
     /// is still in it.
     pub(crate) fn in_snapshot(&self, images: &Arc<Images>) -> Self {
-        let (images, life) = (Some(Arc::clone(images)), Life::OF_STORE);
+        let (images, life) = (Some(Arc::clone(images)), TreeLiveness::OF_STORE);
         Self { images, life, ..self.clone() }
     }
 
@@ -45,7 +45,7 @@ impl Handle {
         self.space
     }
 
-    pub(crate) fn life(&self) -> &Life {
+    pub(crate) fn life(&self) -> &TreeLiveness {
         &self.life
     }
 

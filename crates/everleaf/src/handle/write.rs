@@ -5,7 +5,7 @@ use std::time::Duration;
 use everleaf_index::Direction;
 
 use super::Handle;
-use crate::core::backend::{Condition, Written};
+use crate::core::backend::{Condition, WriteOutcome};
 use crate::core::fetched::{BATCH_ENTRIES, Entry};
 use crate::core::value::NewValue;
 use crate::core::write::{Kind, Write};
@@ -21,7 +21,7 @@ impl Handle {
         key: Key<'_>,
         condition: Condition<'_>,
         new: Option<NewValue<'_>>,
-    ) -> Result<Written> {
+    ) -> Result<WriteOutcome> {
         if let Some(new) = new {
             check_value(new.value)?;
         }
@@ -139,7 +139,7 @@ impl Handle {
     /// As a batch where there is room for its log, else one by one.
     pub(crate) fn remove_all(&self, writes: &[Write]) -> Result<u64> {
         let backend = &self.backend;
-        let count = |written: &[Written]| {
+        let count = |written: &[WriteOutcome]| {
             written.iter().filter(|written| written.was_present).count() as u64
         };
         match backend.apply(writes) {

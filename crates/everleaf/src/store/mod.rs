@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::core::backend::{Backend, Swept};
 use crate::core::behind::{self, Unsynced};
 use crate::core::keyspace::Space;
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::core::showing;
 use crate::expiry::{self, Sweeper};
 use crate::handle::Handle;
@@ -44,7 +44,7 @@ pub struct Store {
 struct Shared {
     tree: Tree,
     /// Held while the names of the trees change: the lives of those that were asked for, by number.
-    lives: Mutex<HashMap<u16, Life>>,
+    lives: Mutex<HashMap<u16, TreeLiveness>>,
     sweeper: Mutex<Option<Sweeper>>,
 }
 
@@ -139,7 +139,7 @@ impl Store {
 
     pub(crate) fn over(backend: Arc<dyn Backend>) -> Self {
         let space = Space::of_store(backend.key_type());
-        let tree = Tree::over(Handle::new(backend, space, Life::OF_STORE));
+        let tree = Tree::over(Handle::new(backend, space, TreeLiveness::OF_STORE));
         let shared = Shared { tree, lives: Mutex::default(), sweeper: Mutex::default() };
         Self { shared: Arc::new(shared) }
     }
@@ -152,7 +152,7 @@ impl Store {
         self.shared.tree.handle()
     }
 
-    pub(crate) fn lives(&self) -> &Mutex<HashMap<u16, Life>> {
+    pub(crate) fn lives(&self) -> &Mutex<HashMap<u16, TreeLiveness>> {
         &self.shared.lives
     }
 

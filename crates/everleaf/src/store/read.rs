@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use everleaf_pool::KeyType;
 
 use super::Store;
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::{AsKey, Entry, Key, KeyRange, Keys, Range, Result, Scan, View};
 
 /// Reading. A get sees the value of its key that was written last, and never one that a crash can
@@ -213,7 +213,7 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn len_of_all_trees(&self) -> Result<u64> {
-        self.backend().keys_in(&Life::OF_STORE, None)
+        self.backend().keys_in(&TreeLiveness::OF_STORE, None)
     }
 
     /// Whether there is no key.

@@ -16,7 +16,7 @@ use everleaf_index::Direction;
 
 use crate::core::fetched::Entry;
 use crate::core::keyspace::Space;
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::core::reads::{Bounds, Reads, Value, within};
 use crate::core::value::is_expired;
 use crate::core::write::{Kind, Write};
@@ -70,7 +70,7 @@ pub struct Transaction {
     handle: Handle,
     reads: Reads,
     /// What each key is to be.
-    writes: BTreeMap<OwnedKey, (Life, Option<Value>)>,
+    writes: BTreeMap<OwnedKey, (TreeLiveness, Option<Value>)>,
     /// What was read is known to be of no one moment.
     conflict: bool,
 }
@@ -79,7 +79,7 @@ pub struct Transaction {
 pub struct TransactionOn<'t, K = OwnedKey, V = Vec<u8>> {
     transaction: &'t mut Transaction,
     space: Space,
-    life: Life,
+    life: TreeLiveness,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -157,7 +157,7 @@ impl Transaction {
         if self.writes.is_empty() {
             return Ok(());
         }
-        let write = |(key, (life, value)): (OwnedKey, (Life, Option<Value>))| {
+        let write = |(key, (life, value)): (OwnedKey, (TreeLiveness, Option<Value>))| {
             let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
             let expires_ms = value.as_ref().and_then(|value| value.expires_ms);
             let value = value.map_or_else(Box::default, |value| value.bytes.into());

@@ -30,7 +30,7 @@ use crate::core::backend::Backend;
 use crate::core::fetched::{BATCH_ENTRIES, Fetched};
 use crate::core::images::Images;
 use crate::core::keyspace::Space;
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::core::link::{Live, foreign_record};
 use crate::core::showing;
 use crate::core::value::is_expired;
@@ -231,7 +231,11 @@ impl Counts {
 
 impl<M: Media, K: StoreKey> Attached<M, K> {
     /// Keys of one tree, or of all.
-    pub(super) fn count_keys(&self, life: &Life, space: Option<Space>) -> Result<u64, Error> {
+    pub(super) fn count_keys(
+        &self,
+        life: &TreeLiveness,
+        space: Option<Space>,
+    ) -> Result<u64, Error> {
         // Keys do not tell of which kind those of their tree are.
         let space = space.map(|space| match space {
             Space::Named(number, _) => Space::Named(number, KeyType::Bytes),

@@ -44,7 +44,7 @@ use super::Attached;
 use super::counts::{Expires, heads};
 use crate::core::backend::{Backend, Condition, Sweeping, Swept};
 use crate::core::fetched::BATCH_ENTRIES;
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::core::link::Live;
 use crate::core::showing;
 use crate::{Error, Key, OwnedKey, StoreKey};
@@ -202,7 +202,7 @@ impl<M: Media, K: StoreKey> Sweeping for Attached<M, K> {
         self.writing(|live| {
             let (mut swept, mut failed) = (Swept::default(), None);
             for (expires_ms, key) in self.expiring.take(by_ms, GROUP) {
-                let (life, expired) = (Life::OF_STORE, Condition::Expired(by_ms));
+                let (life, expired) = (TreeLiveness::OF_STORE, Condition::Expired(by_ms));
                 let written = K::narrow_checked(key.as_ref())
                     .and_then(|key| self.write_in(live, &life, key, expired, None));
                 match written {
@@ -387,16 +387,16 @@ pub(super) mod tests {
     pub(in super::super) fn put(store: &Store, key: &str, expires_ms: Option<u64>) {
         let new = NewValue { value: b"value", expires_ms };
         let key = Key::Bytes(key.as_bytes());
-        store.write(&Life::OF_STORE, key, Condition::Always, Some(new)).unwrap();
+        store.write(&TreeLiveness::OF_STORE, key, Condition::Always, Some(new)).unwrap();
     }
 
     fn remove(store: &Store, key: &str) {
         let key = Key::Bytes(key.as_bytes());
-        store.write(&Life::OF_STORE, key, Condition::Always, None).unwrap();
+        store.write(&TreeLiveness::OF_STORE, key, Condition::Always, None).unwrap();
     }
 
     fn write(kind: Kind, key: &str, expires_ms: Option<u64>) -> Write {
-        let (life, key) = (Life::OF_STORE, OwnedKey::Bytes(key.as_bytes().into()));
+        let (life, key) = (TreeLiveness::OF_STORE, OwnedKey::Bytes(key.as_bytes().into()));
         Write { life, key, kind, value: b"together".as_slice().into(), expires_ms }
     }
 
@@ -441,13 +441,13 @@ pub(super) mod tests {
         put(&store, "a", Some(200)); // Of the same moment: it enters nothing.
         let [(200, key)] = &taken[..] else { panic!("{taken:?}") };
         let expired = Condition::Expired(200);
-        assert!(store.write(&Life::OF_STORE, key.as_ref(), expired, None).unwrap().done);
+        assert!(store.write(&TreeLiveness::OF_STORE, key.as_ref(), expired, None).unwrap().done);
         // Of another moment: it is entered, and the removal leaves it.
         put(&store, "a", Some(200));
         let taken = store.expiring.take(200, GROUP);
         put(&store, "a", Some(201));
         let expired = Condition::Expired(200);
-        assert!(!store.write(&Life::OF_STORE, key.as_ref(), expired, None).unwrap().done);
+        assert!(!store.write(&TreeLiveness::OF_STORE, key.as_ref(), expired, None).unwrap().done);
         assert_eq!((taken.len(), store.expiring.len()), (1, 1));
     }
 

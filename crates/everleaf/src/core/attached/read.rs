@@ -10,7 +10,7 @@ use super::Attached;
 use super::durable::wait;
 use crate::core::backend::{Backend, Reading, Visit};
 use crate::core::keyspace::Space;
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::core::link::{Live, value_record};
 use crate::core::value::Found;
 use crate::core::value::is_expired;
@@ -50,7 +50,7 @@ pub(super) fn narrow_bound<K: StoreKey>(bound: Bound<Key<'_>>) -> Result<Bound<K
 impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
     fn get_with(
         &self,
-        life: &Life,
+        life: &TreeLiveness,
         key: Key<'_>,
         show: &mut dyn FnMut(Found<'_>),
     ) -> Result<bool, Error> {
@@ -96,7 +96,7 @@ impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
 
     fn get_many(
         &self,
-        life: &Life,
+        life: &TreeLiveness,
         keys: &[Key<'_>],
         show: &mut dyn FnMut(usize, Found<'_>),
     ) -> Result<(), Error> {
@@ -138,7 +138,7 @@ impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
         Ok(())
     }
 
-    fn prefetch(&self, life: &Life, keys: &[Key<'_>]) -> Result<(), Error> {
+    fn prefetch(&self, life: &TreeLiveness, keys: &[Key<'_>]) -> Result<(), Error> {
         for keys in keys.chunks(GROUP) {
             let narrow =
                 keys.iter().map(|key| K::narrow_checked(*key)).collect::<Result<Vec<_>, _>>()?;
@@ -153,7 +153,7 @@ impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
 
     fn scan(
         &self,
-        life: &Life,
+        life: &TreeLiveness,
         from: Bound<Key<'_>>,
         direction: Direction,
         expired: bool,
@@ -188,7 +188,7 @@ impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
             failed.map_or(Ok(()), Err)
         })
     }
-    fn keys_in(&self, life: &Life, space: Option<Space>) -> Result<u64, Error> {
+    fn keys_in(&self, life: &TreeLiveness, space: Option<Space>) -> Result<u64, Error> {
         self.count_keys(life, space)
     }
 }

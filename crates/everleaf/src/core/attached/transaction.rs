@@ -28,7 +28,7 @@ use super::read::narrow_bound;
 use crate::core::backend::{Backend, Transacting, Visit};
 use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, borrowed, passes};
 use crate::core::gate::Turn;
-use crate::core::life::Life;
+use crate::core::life::TreeLiveness;
 use crate::core::link::{Live, value_record};
 use crate::core::reads::{Bounds, Reads, Value};
 use crate::core::value::is_expired;
@@ -41,7 +41,7 @@ impl<M: Media, K: StoreKey> Transacting for Attached<M, K> {
         self.read(|live| Ok(Reads::new(live.versions(), self.now_ms())))
     }
 
-    fn read_into(&self, reads: &mut Reads, life: &Life, key: Key<'_>) -> Result<(), Error> {
+    fn read_into(&self, reads: &mut Reads, life: &TreeLiveness, key: Key<'_>) -> Result<(), Error> {
         let narrow = K::narrow_checked(key)?;
         let pending = self.read(|live| {
             life.check()?;
@@ -67,7 +67,7 @@ impl<M: Media, K: StoreKey> Transacting for Attached<M, K> {
     fn scan_into(
         &self,
         reads: &mut Reads,
-        life: &Life,
+        life: &TreeLiveness,
         (lower, upper): Bounds,
         end: Direction,
         limit: usize,

@@ -8,8 +8,8 @@ use everleaf_pool::Record;
 use super::Attached;
 use super::counts::Expires;
 use super::read::Now;
-use crate::core::backend::{Backend, Condition, Writing, Written};
-use crate::core::life::Life;
+use crate::core::backend::{Backend, Condition, WriteOutcome, Writing};
+use crate::core::life::TreeLiveness;
 use crate::core::link::{Change, Held, Live, value_record};
 use crate::core::value::{Found, NewValue, is_expired};
 use crate::core::value_record::KeyBytes;
@@ -30,11 +30,11 @@ struct Outcome<'w> {
 impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
     fn write(
         &self,
-        life: &Life,
+        life: &TreeLiveness,
         key: Key<'_>,
         mut condition: Condition<'_>,
         new: Option<NewValue<'_>>,
-    ) -> Result<Written, Error> {
+    ) -> Result<WriteOutcome, Error> {
         let narrow = K::narrow_checked(key)?;
         match new {
             None => self.writing(|live| self.write_in(live, life, narrow, condition, None)),
@@ -45,7 +45,7 @@ impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
         }
     }
 
-    fn apply(&self, writes: &[Write]) -> Result<Vec<Written>, Error> {
+    fn apply(&self, writes: &[Write]) -> Result<Vec<WriteOutcome>, Error> {
         let keys = writes
             .iter()
             .map(|write| K::narrow_checked(write.key.as_ref()))
@@ -66,11 +66,11 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     pub(super) fn write_in(
         &self,
         live: &Live<M, K>,
-        life: &Life,
+        life: &TreeLiveness,
         narrow: K::Ref<'_>,
         condition: Condition<'_>,
         new: Option<NewValue<'_>>,
-    ) -> Result<Written, Error> {
+    ) -> Result<WriteOutcome, Error> {
         life.check()?;
         let key = K::widen(narrow);
         let expires = new.is_some_and(|new| new.expires_ms.is_some()) && !planted(331);
@@ -84,7 +84,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
                 let (had, has) = (old.map(|old| old.expires_ms), Some(new.expires_ms));
                 self.changed(live, key, had, has);
                 let was_present = had.is_some_and(|expires| !Now::of(self).is_past(expires));
-                return Ok(Written { done: true, was_present });
+                return Ok(WriteOutcome { done: true, was_present });
             }
         }
         let linked = live.linked(narrow)?;
@@ -115,7 +115,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             let has = new.map(|new| new.expires_ms);
             self.changed(live, key, had, has);
         }
-        Ok(Written { done, was_present })
+        Ok(WriteOutcome { done, was_present })
     }
 
     /// What was refused for want of room has changed nothing. After any other error the write may
@@ -159,7 +159,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         locks: &mut [Held<'_>],
         writes: &'w [Write],
         keys: &[K::Ref<'w>],
-    ) -> Result<Vec<Written>, Error> {
+    ) -> Result<Vec<WriteOutcome>, Error> {
         let _note = self.note(live, keys); // Dropped before the locks.
         let mut outcomes: BTreeMap<K::Ref<'_>, Outcome<'_>> = BTreeMap::new();
         let now = Now::of(self);
@@ -201,7 +201,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 
 impl<'w> Outcome<'w> {
     /// One write more.
-    fn then<B: Backend>(&mut self, write: &'w Write, now: &Now<'_, B>) -> Written {
+    fn then<B: Backend>(&mut self, write: &'w Write, now: &Now<'_, B>) -> WriteOutcome {
         let was_present = self.present;
         let done = match write.kind {
             Kind::Put | Kind::Delete => true,
@@ -214,7 +214,7 @@ impl<'w> Outcome<'w> {
             self.present = puts && !now.is_past(write.expires_ms);
             self.new = Some(puts.then_some(value));
         }
-        Written { done, was_present }
+        WriteOutcome { done, was_present }
     }
 
     /// What is to be done at last; none if nothing is.

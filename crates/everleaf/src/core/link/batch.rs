@@ -28,7 +28,7 @@ use everleaf_index::{BatchSteps, Index, IndexError};
 use everleaf_pmem::{Media, PPtr, planted};
 use everleaf_pool::{Lease, PendingBatch, Record, Worker};
 
-use super::{Live, Unsettled, foreign_record, with_parts};
+use super::{InterruptOnDrop, Live, foreign_record, with_parts};
 use crate::core::value::NewValue;
 use crate::core::value_record::{ValueRecord, key_of_bytes};
 use crate::{Error, OwnedKey, StoreKey};
@@ -79,7 +79,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
                 return Err(error);
             }
         };
-        let unsettled = Unsettled(&self.interrupted);
+        let unsettled = InterruptOnDrop(&self.interrupted);
         let mut steps = Steps { worker: &mut worker, reached: Reached::Nothing };
         // P2 COMMIT, P3, and P4 where the engine takes part.
         let linked = {

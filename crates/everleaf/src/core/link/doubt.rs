@@ -16,7 +16,7 @@ use everleaf_index::{IndexError, LinkSteps, Links};
 use everleaf_pmem::{Media, PPtr, planted};
 use everleaf_pool::{Doubt, Lease, Pool, Record, Worker};
 
-use super::{Linked, Live, Unsettled, foreign_record, linked_record, with_parts};
+use super::{InterruptOnDrop, Linked, Live, foreign_record, linked_record, with_parts};
 use crate::core::value::NewValue;
 use crate::core::value_record::{KeyBytes, ValueRecord, key_of_bytes};
 use crate::{Error, StoreKey};
@@ -97,7 +97,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
             Err(error) if error.is_full() => return Ok(None),
             Err(error) => return Err(error),
         };
-        let unsettled = Unsettled(&self.interrupted);
+        let unsettled = InterruptOnDrop(&self.interrupted);
         let bytes = KeyBytes::of(K::widen(key));
         let (key_bytes, pool) = (bytes.as_slice(), &*self.pool);
         let mut steps =
@@ -127,7 +127,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         old: PPtr<Record>,
         new: PPtr<Record>,
     ) -> Result<(), Error> {
-        let unsettled = Unsettled(&self.interrupted);
+        let unsettled = InterruptOnDrop(&self.interrupted);
         let word = (!new.is_null()).then_some(new.offset());
         let linked = self.index.link(key, word, &mut Steps { worker: &mut worker, old });
         match linked {

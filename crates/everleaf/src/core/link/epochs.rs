@@ -55,7 +55,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::batch::{Link, settle};
 use super::reserve::Room;
-use super::{Change, Live, POOLED_WORKERS, Unsettled, holds, with_parts};
+use super::{Change, InterruptOnDrop, Live, POOLED_WORKERS, holds, with_parts};
 use crate::{Error, StoreKey};
 
 /// A place for a worker, on lines of its own.
@@ -203,7 +203,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
                 (Some(parts), Room::Place(place)) => worker.alloc_record_at(parts, place)?,
                 (Some(parts), _) => worker.alloc_record(parts)?,
             };
-            let unsettled = Unsettled(&self.interrupted);
+            let unsettled = InterruptOnDrop(&self.interrupted);
             // P2.
             let changed = if new.is_null() {
                 self.index.remove(key)
@@ -233,7 +233,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         self.within_epoch(records, changes.len(), |worker| {
             // P1. What is refused so far has changed nothing.
             worker.reserve(2 * changes.len())?;
-            let unsettled = Unsettled(&self.interrupted);
+            let unsettled = InterruptOnDrop(&self.interrupted);
             let mut links = Vec::with_capacity(changes.len());
             let staged = changes.iter().try_for_each(|change| {
                 links.push(stage(worker, change)?);
