@@ -299,6 +299,24 @@ impl Range<'_> {
         Self { space, cursor, least, greatest, direction, refused, of_store: PhantomData }
     }
 
+    /// The same without the borrow of what it is of: an iterator to be kept, beside its store for
+    /// instance. Where that is closed before, the next item is [`Error::Closed`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// use everleaf::{CreateOptions, Error};
+    ///
+    /// let store = CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// let mut entries = store.iter().into_owned();
+    /// drop(store);
+    /// assert!(matches!(entries.next(), Some(Err(Error::Closed))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_owned(self) -> Range<'static> {
+        Range { of_store: PhantomData, ..self }
+    }
+
     /// The same without a copy of the values: they are empty.
     pub(crate) fn without_values(mut self) -> Self {
         self.cursor = self.cursor.map(Cursor::without_values);
@@ -403,6 +421,13 @@ impl FusedIterator for Range<'_> {}
 /// An iterator over keys in order, from either end, which does not read the values. As [`Range`]
 /// otherwise.
 pub struct Keys<'s>(pub(crate) Range<'s>);
+
+impl Keys<'_> {
+    /// As [`Range::into_owned`].
+    pub fn into_owned(self) -> Keys<'static> {
+        Keys(self.0.into_owned())
+    }
+}
 
 impl Iterator for Keys<'_> {
     type Item = Result<OwnedKey>;

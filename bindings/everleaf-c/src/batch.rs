@@ -1,0 +1,83 @@
+//! Writes that happen together or not at all.
+
+use std::ffi::c_void;
+
+use everleaf::Batch;
+
+use crate::StoreHandle;
+use crate::boundary::{Status, bytes, give_handle, guard, handle, handle_mut, taken};
+
+/// Writes that are gathered until `everleaf_batch_commit` does all of them or none, whatever
+/// crash comes. A later one sees what an earlier one does.
+pub struct BatchHandle {
+    batch: Batch,
+}
+
+/// Begins a batch.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everleaf_batch_new(
+    store: *const StoreHandle,
+    batch: *mut *mut BatchHandle,
+) -> Status {
+    guard(|| {
+        // SAFETY: the header's contract.
+        unsafe { give_handle(batch, BatchHandle { batch: handle(store)?.store.batch() })? };
+        Ok(Status::EverleafOk)
+    })
+}
+
+/// Will store a value, in place of the one that there may be.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everleaf_batch_put(
+    batch: *mut BatchHandle,
+    key: *const c_void,
+    key_bytes: usize,
+    value: *const c_void,
+    value_bytes: usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: the header's contract.
+        let (batch, key, value) =
+            unsafe { (handle_mut(batch)?, bytes(key, key_bytes)?, bytes(value, value_bytes)?) };
+        batch.batch.put(key, value)?;
+        Ok(Status::EverleafOk)
+    })
+}
+
+/// Will remove a key, if it is present then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everleaf_batch_remove(
+    batch: *mut BatchHandle,
+    key: *const c_void,
+    key_bytes: usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: the header's contract.
+        let (batch, key) = unsafe { (handle_mut(batch)?, bytes(key, key_bytes)?) };
+        batch.batch.delete(key)?;
+        Ok(Status::EverleafOk)
+    })
+}
+
+/// Does all writes of a batch, durably when it returns, or none if it fails. The batch is freed,
+/// whatever this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everleaf_batch_commit(batch: *mut BatchHandle) -> Status {
+    guard(|| {
+        // SAFETY: the header's contract.
+        if let Some(taken) = unsafe { taken(batch) } {
+            taken.batch.commit()?;
+        }
+        Ok(Status::EverleafOk)
+    })
+}
+
+/// Frees a batch and does nothing of it. NULL is ignored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everleaf_batch_free(batch: *mut BatchHandle) {
+    guard(|| {
+        // SAFETY: the header's contract.
+        drop(unsafe { taken(batch) });
+        Ok(Status::EverleafOk)
+    });
+}

@@ -1,0 +1,55 @@
+//! The header is what cbindgen makes, and a C program that includes it works.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+#[test]
+fn the_header_is_up_to_date() {
+    let header = Path::new(HERE).join("include/everleaf.h");
+    let bindings = cbindgen::generate(HERE).expect("cbindgen reads the sources");
+    let mut made = Vec::new();
+    bindings.write(&mut made);
+    let made = String::from_utf8(made).unwrap();
+    if std::env::var_os("EVERLEAF_WRITE_HEADER").is_some() {
+        std::fs::write(&header, &made).unwrap();
+    }
+    let current = std::fs::read_to_string(&header).unwrap_or_default();
+    assert!(
+        current == made,
+        "include/everleaf.h is not what the sources say; make it by\n  \
+         EVERLEAF_WRITE_HEADER=1 cargo test -p everleaf-c --test c"
+    );
+}
+
+#[test]
+fn a_c_program_uses_every_function() {
+    if Command::new("cc").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no C compiler `cc`");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    compile("tests/store.c", &program);
+    let ran = run(Command::new(&program).arg(folder.path().join("c.pool")));
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "all is well\n");
+}
+
+/// Compiles a program with the shared library that this test was built with.
+fn compile(source: &str, program: &Path) {
+    let test = std::env::current_exe().unwrap();
+    let libraries = test.parent().unwrap();
+    run(Command::new("cc")
+        .current_dir(HERE)
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-Iinclude", source, "-o"])
+        .arg(program)
+        .arg(libraries.join("libeverleaf_c.so"))
+        .arg(format!("-Wl,-rpath,{}", libraries.display())));
+}
+
+fn run(command: &mut Command) -> Output {
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    ran
+}
