@@ -1,0 +1,176 @@
+"""An embedded, ordered key-value store for persistent memory.
+
+Keys are bytes or int, by the map; a str is taken as its UTF-8. Values are bytes; a str is taken
+likewise. What is returned is bytes or int.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from os import PathLike
+from types import TracebackType
+from typing import Any, Literal, TypeVar, Union, final, overload
+
+__version__: str
+
+Key = Union[bytes, bytearray, memoryview, str, int]
+Data = Union[bytes, bytearray, memoryview, str]
+T = TypeVar("T")
+
+class Error(Exception):
+    """What a store refuses; the sentence says why, and what to do."""
+
+class FullError(Error):
+    """No room is left, in the pool or on the disk."""
+
+class CorruptError(Error):
+    """The pool is damaged."""
+
+class ConflictError(Error):
+    """Others wrote what a transaction had read; run it again."""
+
+class ClosedError(Error):
+    """The store is closed."""
+
+@final
+class Entries(Iterator[T]):
+    """An iterator. It shows each key that is there all the time; it is not a snapshot."""
+
+    def __iter__(self) -> Entries[T]: ...
+    def __next__(self) -> T: ...
+
+class Tree:
+    """A map: `store.tree(name)`, or the store itself. A collections.abc.MutableMapping."""
+
+    @overload
+    def __getitem__(self, key: Key) -> bytes: ...
+    @overload
+    def __getitem__(self, key: slice) -> Entries[tuple[Any, bytes]]:
+        """`tree[a:b]`: as `range(a, b)`."""
+    def __setitem__(self, key: Key, value: Data) -> None: ...
+    def __delitem__(self, key: Key) -> None: ...
+    def __contains__(self, key: Key) -> bool: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Entries[Any]: ...
+    def __reversed__(self) -> Entries[Any]: ...
+    def keys(self) -> Entries[Any]:
+        """The keys in order."""
+    def values(self) -> Entries[bytes]:
+        """The values in the order of their keys."""
+    def items(self) -> Entries[tuple[Any, bytes]]:
+        """Keys and values in the order of the keys."""
+    def range(
+        self, start: Key | None = None, stop: Key | None = None, *, reverse: bool = False
+    ) -> Entries[tuple[Any, bytes]]:
+        """Keys and values from `start` on and before `stop`; None is no bound."""
+    def prefix(self, prefix: Data, *, reverse: bool = False) -> Entries[tuple[Any, bytes]]:
+        """Keys and values of the keys that begin with `prefix`."""
+    @overload
+    def get(self, key: Key) -> bytes | None: ...
+    @overload
+    def get(self, key: Key, default: T) -> bytes | T: ...
+    @overload
+    def pop(self, key: Key) -> bytes: ...
+    @overload
+    def pop(self, key: Key, default: T) -> bytes | T: ...
+    def popitem(self) -> tuple[Any, bytes]:
+        """Removes and returns the entry with the least key."""
+    def setdefault(self, key: Key, default: Data) -> bytes: ...
+    def update(self, entries: Mapping[Any, Data] | Iterable[tuple[Key, Data]]) -> None:
+        """Stores all of the entries, or none."""
+    def clear(self) -> None: ...
+    def compare_and_swap(self, key: Key, expected: Data | None, new: Data | None) -> bool:
+        """Stores `new` if the value is `expected`, and tells whether it did. None is no entry."""
+
+@final
+class Store(Tree):
+    """A pool file that is open.
+
+    `flag`, as in `dbm`: "c" opens the pool or makes it, "w" opens it, "x" makes it, "r" opens it to
+    read. The rest is for a pool that is made: `keys` is bytes or int, `size` and `max_size` are in
+    bytes, `durability` is "immediate", "buffered", "buffered=MS" or "process".
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        flag: Literal["c", "w", "x", "r"] = "c",
+        *,
+        keys: type[bytes] | type[int] | None = None,
+        engine: str | None = None,
+        durability: str | None = None,
+        size: int | None = None,
+        max_size: int | None = None,
+    ) -> None: ...
+    def tree(self, name: str, *, keys: type[bytes] | type[int] | None = None) -> Tree:
+        """The map of a name, which is made if there is none."""
+    def trees(self) -> list[str]:
+        """The names of the maps."""
+    def drop_tree(self, name: str) -> bool:
+        """Removes a map, and tells whether there was one."""
+    def batch(self) -> Batch:
+        """Writes that happen together or not at all, at the end of a `with` block."""
+    def transaction(self) -> Transaction:
+        """Reads and writes that happen at one moment or not at all, at the end of a `with` block."""
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        """Calls `work` with a transaction, again if others wrote what it had read.
+
+        `work` reads and writes through the transaction only, and does not commit it.
+        """
+    def sync(self) -> None:
+        """Returns when everything done before is durable."""
+    def close(self) -> None: ...
+    def __enter__(self) -> Store: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+@final
+class Batch:
+    """Writes that are gathered, and done at the end of a `with` block, all or none."""
+
+    def put(self, key: Key, value: Data, *, tree: Tree | None = None) -> None: ...
+    def delete(self, key: Key, *, tree: Tree | None = None) -> None: ...
+    def __setitem__(self, key: Key, value: Data) -> None: ...
+    def __delitem__(self, key: Key) -> None: ...
+    def commit(self) -> None: ...
+    def __enter__(self) -> Batch: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+@final
+class Transaction:
+    """Reads and writes that happen at one moment. The end of a `with` block commits them, and
+    raises ConflictError if others wrote what was read."""
+
+    def get(self, key: Key, *, tree: Tree | None = None) -> bytes | None: ...
+    def put(self, key: Key, value: Data, *, tree: Tree | None = None) -> None: ...
+    def delete(self, key: Key, *, tree: Tree | None = None) -> bool: ...
+    def range(
+        self,
+        start: Key | None = None,
+        stop: Key | None = None,
+        *,
+        reverse: bool = False,
+        tree: Tree | None = None,
+    ) -> list[tuple[Any, bytes]]: ...
+    def prefix(
+        self, prefix: Data, *, reverse: bool = False, tree: Tree | None = None
+    ) -> list[tuple[Any, bytes]]: ...
+    def __getitem__(self, key: Key) -> bytes: ...
+    def __setitem__(self, key: Key, value: Data) -> None: ...
+    def __delitem__(self, key: Key) -> None: ...
+    def __contains__(self, key: Key) -> bool: ...
+    def commit(self) -> None: ...
+    def __enter__(self) -> Transaction: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...

@@ -1,0 +1,148 @@
+"""What a dictionary does, and what a store does besides: python -m unittest discover tests"""
+
+import threading
+import unittest
+from collections.abc import MutableMapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import everleaf
+
+MIB = 1 << 20
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.db = self.open()
+        self.addCleanup(self.db.close)
+
+    def open(self, name="a.pool", **options):
+        return everleaf.Store(self.folder / name, size=4 * MIB, **options)
+
+
+class Dictionary(Case):
+    def test_single_keys(self):
+        db = self.db
+        db["oak"] = "Quercus robur"
+        db[b"ash"] = bytearray(b"Fraxinus")
+        self.assertEqual(db[b"oak"], b"Quercus robur")
+        self.assertEqual((len(db), "ash" in db, "elm" in db), (2, True, False))
+        self.assertEqual((db.get("elm"), db.get("elm", 0)), (None, 0))
+        del db["ash"]
+        for absent in (lambda: db["ash"], lambda: db.__delitem__("ash"), lambda: db.pop("ash")):
+            with self.assertRaises(KeyError) as raised:
+                absent()
+            self.assertEqual(raised.exception.args, ("ash",))
+        self.assertEqual(db.pop("ash", None), None)
+        self.assertEqual(db.pop("oak"), b"Quercus robur")
+        self.assertEqual(db.setdefault("elm", "Ulmus"), b"Ulmus")
+        self.assertEqual(db.setdefault("elm", "other"), b"Ulmus")
+        self.assertEqual(db.popitem(), (b"elm", b"Ulmus"))
+        self.assertRaises(KeyError, db.popitem)
+        self.assertIsInstance(db, MutableMapping)
+
+    def test_order(self):
+        db = self.db
+        db.update({"b": "2", "a": "1", "ab": "3"})
+        db.update([("c", memoryview(b"4"))])
+        self.assertEqual(list(db), [b"a", b"ab", b"b", b"c"])
+        self.assertEqual(list(reversed(db)), [b"c", b"b", b"ab", b"a"])
+        self.assertEqual(list(db.values()), [b"1", b"3", b"2", b"4"])
+        self.assertEqual(dict(db.items()), {b"a": b"1", b"ab": b"3", b"b": b"2", b"c": b"4"})
+        self.assertEqual(list(db["ab":"c"]), [(b"ab", b"3"), (b"b", b"2")])
+        self.assertEqual([key for key, _ in db[:"b"]], [b"a", b"ab"])
+        self.assertEqual([key for key, _ in db.range("b", reverse=True)], [b"c", b"b"])
+        self.assertEqual([key for key, _ in db.prefix("a")], [b"a", b"ab"])
+        self.assertRaises(ValueError, lambda: db["a":"b":2])
+        db.clear()
+        self.assertEqual(len(db), 0)
+
+    def test_keys_that_are_numbers(self):
+        with self.open("numbers.pool", keys=int) as db:
+            db[300], db[2] = "three hundred", "two"
+            self.assertEqual(list(db), [2, 300])
+            self.assertEqual(list(db[3:]), [(300, b"three hundred")])
+            self.assertRaises(TypeError, lambda: db["two"])
+            self.assertRaises(OverflowError, lambda: db[-1])
+        self.assertRaises(TypeError, lambda: self.db[1.5])
+        self.assertRaises(TypeError, self.db.__setitem__, "key", 1)
+
+
+class Together(Case):
+    def test_a_batch_is_all_or_nothing(self):
+        log = self.db.tree("log", keys=int)
+        with self.db.batch() as batch:
+            batch["ann"] = "70"
+            batch.put(1, "ann: 70", tree=log)
+            self.assertNotIn("ann", self.db)
+        self.assertEqual((self.db["ann"], log[1]), (b"70", b"ann: 70"))
+        with self.assertRaises(ZeroDivisionError), self.db.batch() as batch:
+            del batch["ann"]
+            1 / 0
+        self.assertIn("ann", self.db)
+        self.assertRaises(everleaf.Error, batch.commit)
+
+    def test_a_transaction_meets_no_other_writer(self):
+        db = self.db
+        db["stock"] = "1"
+        with db.transaction() as tx:
+            tx["stock"] = str(int(tx["stock"]) + 1)
+            self.assertEqual((tx["stock"], db["stock"]), (b"2", b"1"))
+            self.assertEqual(tx.prefix("st"), [(b"stock", b"2")])
+        with self.assertRaises(everleaf.ConflictError), db.transaction() as tx:
+            tx["stock"] = tx["stock"] + b"0"
+            db["stock"] = "5"
+        self.assertEqual(db["stock"], b"5")
+
+    def test_threads_count_without_loss(self):
+        def count(tx):
+            tx["n"] = str(int(tx.get("n") or 0) + 1)
+            return tx["n"]
+
+        def work():
+            for _ in range(200):
+                self.db.transact(count)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        self.assertEqual(self.db["n"], b"800")
+        with self.assertRaises(ZeroDivisionError):
+            self.db.transact(lambda tx: 1 / 0)
+
+
+class Opening(Case):
+    def test_flags_and_what_stays(self):
+        self.db["a"] = "1"
+        self.db.sync()
+        self.db.close()
+        self.db.close()
+        self.assertRaises(everleaf.ClosedError, lambda: self.db["a"])
+        self.assertRaises(everleaf.ClosedError, list, self.db)
+        path = self.folder / "a.pool"
+        self.assertRaises(FileExistsError, everleaf.Store, path, "x")
+        self.assertRaises(FileNotFoundError, everleaf.Store, self.folder / "none", "w")
+        self.assertRaises(ValueError, everleaf.Store, path, "q")
+        with self.assertRaisesRegex(ValueError, "choose one of"):
+            everleaf.Store(self.folder / "new", engine="oak")
+        with everleaf.Store(path, "r") as db:
+            self.assertEqual(db["a"], b"1")
+            with self.assertRaisesRegex(everleaf.Error, "opened read-only"):
+                db["a"] = "2"
+
+    def test_a_full_pool(self):
+        with self.open("full.pool", max_size=4 * MIB) as db:
+            self.assertRaises(everleaf.FullError, db.__setitem__, "large", bytes(8 * MIB))
+
+    def test_what_is_kept_keeps_the_store_open(self):
+        tree, entries = self.open("b.pool").tree("words"), iter(self.open("c.pool"))
+        tree["leaf"] = "1"
+        self.assertEqual((tree["leaf"], list(entries)), (b"1", []))
+        self.assertRaises(everleaf.Error, self.open, "b.pool")
+
+
+if __name__ == "__main__":
+    unittest.main()
