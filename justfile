@@ -31,6 +31,14 @@ kills *WORDS:
     cargo build --release
     tests/kills/run {{WORDS}}
 
+# The wheel for Python, and its tests
+python:
+    bindings/python/run-tests.sh
+
+# pmemkv's own tests on our library, from checkouts: just pmemkv PMEMKV LIBPMEMOBJ_CPP PMEMKV_PYTHON
+pmemkv *CHECKOUTS:
+    bindings/everleaf-pmemkv/run-their-tests.sh {{CHECKOUTS}}
+
 # Licences, sources and known problems of dependencies
 deny:
     cargo deny check

@@ -25,6 +25,7 @@ fi
 
 cargo fmt --all --check
 cargo fmt --manifest-path fuzz/Cargo.toml --check
+cargo fmt --manifest-path bindings/python/Cargo.toml --check
 # The peers of the benchmarks and the plots are no part of the default build; here they are tested.
 features=(--features peers,plots)
 cargo clippy --workspace --all-targets "${features[@]}" --locked -- -D warnings

@@ -8,7 +8,6 @@ use pyo3::types::PyBytes;
 
 use crate::convert::key_to;
 use crate::error::raised;
-use crate::tree::Tree;
 
 /// What is shown of an entry.
 #[derive(Clone, Copy)]
@@ -29,9 +28,14 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    pub(crate) fn new(of: &Tree, scan: Scan, part: Part) -> Self {
-        let range = Mutex::new(of.tree.scan(scan).into_owned());
-        Self { range, part, _store: of.store.clone() }
+    pub(crate) fn new(
+        store: &everleaf::Store,
+        tree: &everleaf::Tree,
+        scan: Scan,
+        part: Part,
+    ) -> Self {
+        let range = Mutex::new(tree.scan(scan).into_owned());
+        Self { range, part, _store: store.clone() }
     }
 }
 

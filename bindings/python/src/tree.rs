@@ -35,7 +35,7 @@ impl Tree {
     }
 
     fn entries(&self, scan: Scan, part: Part) -> Entries {
-        Entries::new(self, scan, part)
+        Entries::new(&self.store, &self.tree, scan, part)
     }
 }
 

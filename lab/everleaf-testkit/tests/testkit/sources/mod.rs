@@ -20,7 +20,7 @@ const CIRCULAR: &[&str] =
 /// The folders of all crates.
 fn crates() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = ["crates", "lab"].into_iter().flat_map(|folder| {
+    let folders = ["crates", "lab", "bindings"].into_iter().flat_map(|folder| {
         fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path())
     });
     folders.filter(|folder| folder.join("Cargo.toml").exists()).collect()
