@@ -166,9 +166,9 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// changes the keys meanwhile, or takes what it reads of them for settled, and that none scans.
     /// False if the engine has no such sequence: then `steps` was not called.
     ///
-    /// Durable on return. Apart from leaves that are split or emptied: one fence beside the two of
-    /// [`commit`](BatchSteps::commit), one more where there are words and removals, and two more
-    /// for each 128 leaves.
+    /// Durable on return. Apart from leaves that are split or emptied the FPTrees take one fence
+    /// beside the two of [`commit`](BatchSteps::commit), one more where there are words and
+    /// removals, and two more for each 128 leaves; the line tree one for each 16 changes.
     ///
     /// # Errors
     /// As [`insert_words`](Index::insert_words), and what `steps` returns. Before the commit

@@ -19,7 +19,8 @@
 //! own.
 //!
 //! An entry may go past a line only if all four entries there are durable (I3). So a round also
-//! ends before an entry that would go past a line which the round has changed.
+//! ends before an entry that would go past a line which the round has changed. And such a line does
+//! not tell a removal from the line before it that no entry has gone past that.
 //!
 //! A leaf that another thread has locked is waited for only while this thread has none; else it
 //! ends the round. So batches cannot wait for each other.
@@ -68,22 +69,24 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         steps: &mut dyn BatchSteps,
     ) -> Result<(), IndexError> {
         let media = self.pool.media();
+        debug_assert!(changes.is_sorted_by(|(a, x), (b, y)| (x.is_none(), a) < (y.is_none(), b)));
         changes.iter().try_for_each(|(key, _)| K::admit(*key))?;
         // P1 COMMIT.
         steps.commit()?;
         let mut rest = changes;
         while !rest.is_empty() {
             let mut round = Round { guards: Vec::new(), lines: Vec::new(), keys: 0 };
-            let (made, alone) =
-                self.make_round(&rest[..rest.len().min(MOST_CHANGES)], &mut round)?;
-            rest = &rest[made..];
-            let completed = rest.is_empty().then(|| steps.complete());
-            if completed.is_some() || !round.lines.is_empty() {
+            let made = self.make_round(&rest[..rest.len().min(MOST_CHANGES)], &mut round);
+            let is_last = made.as_ref().is_ok_and(|(made, _)| *made == rest.len());
+            let completed = is_last.then(|| steps.complete());
+            if is_last || !round.lines.is_empty() {
                 media.fence(site!("linetree.batch.P2.fence"));
             }
             round.guards.first().into_iter().for_each(|guard| guard.count(round.keys));
             drop(round);
             completed.transpose()?;
+            let (made, alone) = made?;
+            rest = &rest[made..];
             if alone && let Some(((key, new), behind)) = rest.split_first() {
                 match new {
                     Some(word) => _ = self.upsert::<false>(*key, *word)?,
@@ -146,6 +149,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
             return Ok(Made::Later);
         }
         let leaf = self.leaf(offset)?;
+        let is_durable = |line: &Line| !round.lines.iter().any(|other| ptr::eq(line, *other));
         let slot = match (find_in::<K, M, LINES>(&self.pool, leaf, key, wanted)?, new) {
             (None, None) => return Ok(Made::Done),
             (Some(slot), Some(word)) => {
@@ -157,12 +161,10 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
                 let Some(slot) = free_in(media, leaf, wanted) else { return Ok(Made::Alone) };
                 let mut before = window::<LINES>(wanted.home).map(|line| &leaf.lines[line]);
                 let mut passed = before.by_ref().take_while(|line| !ptr::eq(*line, slot.line));
-                let is_undurable =
-                    |line: &Line| round.lines.iter().any(|other| ptr::eq(line, *other));
-                if passed.any(is_undurable) && !planted(386) {
+                if !passed.all(is_durable) && !planted(386) {
                     return Ok(Made::Later);
                 }
-                enter::<K, M, LINES>(media, leaf, slot, half);
+                enter::<K, M, LINES>(media, leaf, slot, half, is_durable);
                 media.store(slot.value(), word);
                 media.order(site!("linetree.batch.P2.order"));
                 media.store(slot.key(), wanted.word);
@@ -171,10 +173,10 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
                 slot
             }
             (Some(slot), None) => {
-                let (word, is_last) = leave::<K, M, LINES>(media, leaf, slot, half);
-                if is_last && is_empty_but(media, leaf, slot) {
+                if is_empty_but(media, leaf, slot) {
                     return Ok(Made::Alone);
                 }
+                let (word, _) = leave::<K, M, LINES>(media, leaf, slot, half, is_durable);
                 media.store(slot.key(), word);
                 media.flush(site!("linetree.batch.P2.removed"), slot.key());
                 round.keys -= 1;

@@ -39,7 +39,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         let (media, next) = (self.pool.media(), &self.leaf(next_offset)?.head);
 
         // D1: who takes over, and the bound of that, which is this leaf's own when it is free.
-        // Crash: the bounds differ, so the leaf is what it was, and recovery forgets this (R2).
+        // Crash: the bounds differ, so the leaf is what it was, and recovery forgets this (O2).
         if K::RECORDS {
             media.store(leaf.head.spare.as_word(), media.load(&next.lower_bound));
         }
@@ -47,7 +47,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         media.flush(site!("linetree.end.D1.dying"), &leaf.head.dying);
         media.fence(site!("linetree.end.D1.fence"));
         // D2 COMMIT: the bound of the neighbour falls. Crash: the leaf is dead, as recovery finds
-        // by the bounds, which are equal, and makes it free (R1).
+        // by the bounds, which are equal, and makes it free (O1).
         media.store(&next.lower_bound, media.load(&leaf.head.lower_bound));
         media.flush(site!("linetree.end.D2.bound"), &next.lower_bound);
         media.fence(site!("linetree.end.D2.fence"));

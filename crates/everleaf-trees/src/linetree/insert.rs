@@ -61,7 +61,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
             self.make_room(locked, key)?;
             return Ok(false);
         };
-        enter::<K, M, LINES>(media, locked.leaf, slot, half::<K>(key));
+        enter::<K, M, LINES>(media, locked.leaf, slot, half::<K>(key), |_| true);
         add(media, slot, wanted, value);
         locked.guard.count(1);
         Ok(true)

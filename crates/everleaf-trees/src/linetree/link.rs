@@ -60,8 +60,9 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
                     self.make_room(locked, key)?;
                     return Ok(None);
                 };
-                enter::<K, M, LINES>(media, locked.leaf, slot, half::<K>(key));
-                let done = add(media, slot, wanted, value, steps)?;
+                let (leaf, half) = (locked.leaf, half::<K>(key));
+                let enter = || enter::<K, M, LINES>(media, leaf, slot, half, |_| true);
+                let done = add(media, slot, wanted, value, enter, steps)?;
                 locked.guard.count(1);
                 done
             }
@@ -87,11 +88,13 @@ fn add<M: Media>(
     slot: Slot<'_>,
     wanted: Wanted,
     value: u64,
+    enter: impl FnOnce(),
     steps: &mut dyn LinkSteps,
 ) -> Result<Done, IndexError> {
     // N1: what the steps prepare. Crash: the slot has no entry.
     steps.prepare(None)?;
     media.fence(site!("linetree.link.N1.fence"));
+    enter();
     // N2 COMMIT: value, then key word, in one line; with them the rest of the steps. Crash: in any
     // mixture; what the steps have prepared tells recovery where to look.
     media.store(slot.value(), value);
@@ -136,7 +139,7 @@ fn clear<K: TreeKey, M: Media, const LINES: usize>(
     steps.prepare(Some(media.load(slot.value())))?;
     media.fence(site!("linetree.link.R1.fence"));
     // R2 COMMIT: one p-atomic store, and the rest of the steps. Crash: as after N2.
-    let (word, is_last) = leave::<K, M, LINES>(media, leaf, slot, half);
+    let (word, is_last) = leave::<K, M, LINES>(media, leaf, slot, half, |_| true);
     media.store(slot.key(), word);
     media.flush(site!("linetree.link.R2.entry"), slot.key());
     let completed = steps.complete();

@@ -41,7 +41,7 @@
 //!          D2  lower bound of that := that of this leaf; flush, fence   COMMIT
 //!          D3  `live` := 0; flush, fence
 //! group    G1  `live` := 0 of each leaf of a run; flush; the pool fences and publishes the run
-//! open     R1  `live` := 0 of leaves that are dead; R2 `dying` := null of those that are not;
+//! open     O1  `live` := 0 of leaves that are dead; O2 `dying` := null of those that are not;
 //!              flush each, one fence
 //!
 //! byte strings
@@ -50,7 +50,7 @@
 //!          S4  after S3: `from` := null; flush, no fence
 //! end      D1  `spare` := the bound of the right neighbour, with the rest
 //!          D4  after D3: the record that `spare` leads to is freed: the pool's exchange
-//! open     R3  as S3 where `from` is set; R4  as D4 of all free leaves
+//! open     O3  as S3 where `from` is set; O4  as D4 of all free leaves
 //! ```
 //! No other thread reads or changes a leaf between a change and its fence, see L3.
 //!
@@ -69,8 +69,7 @@
 //! * I6: every leaf of every run is in the tree or in the list of free leaves; the counts of the
 //!   groups agree.
 //! * I7: the number of keys is that of the entries in the ranges of leaves.
-//! * I8: byte strings: a free leaf has no `spare`, a leaf of the tree no `from`, and all entries of
-//!   a leaf are in its range.
+//! * I8: byte strings: a free leaf has no `spare`, and all entries of a leaf are in its range.
 //! * I9: byte strings of a tree that has its own records: no change of one is under way.
 //!
 //! # Byte strings
@@ -104,7 +103,7 @@
 //!   version that it does not count.
 //!
 //! # What was changed of the first design, and why
-//! * **`dying` is forgotten by recovery (R2).** What it prevents: the end of Y into X is cut after
+//! * **`dying` is forgotten by recovery (O2).** What it prevents: the end of Y into X is cut after
 //!   D1, and Y goes on; X dies, and its memory serves again as a left neighbour of Y, which dies
 //!   into Y and is cut after D2. Then X is dying into Y and Y into X, and both have the same bound.
 //!   It is flushed: a clean close flushes nothing, and the next opening goes by its image.

@@ -121,10 +121,14 @@ impl<K: TreeKey, M: Media, const LINES: usize> OwnRecords<K, M, LINES> {
             (None, false) => self.tree.insert::<false>(key, new.offset()).map(drop),
             (_, true) => self.tree.remove::<false>(key).map(drop),
         };
-        if done.is_err() && !new.is_null() {
-            worker.free_from(&log.new)?; // The pool is full.
+        if let Err(refused) = done {
+            if !new.is_null() {
+                worker.free_from(&log.new)?; // The pool is full.
+            }
+            drop(worker);
+            self.settle(&log.old)?;
+            return Err(refused);
         }
-        done?;
         // K3: not flushed. Crash: the entry leads to it.
         media.store(&log.new, PPtr::NULL);
         // O2: no entry leads to it. Crash: done by recovery.

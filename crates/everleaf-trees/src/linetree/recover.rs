@@ -5,11 +5,11 @@
 //! |---|---|---|
 //! | a new leaf, before S2 | a leaf that is not live | it is free |
 //! | a new leaf, after S2 | a live leaf | none: the leaf before it ends where it begins |
-//! | the end of a leaf, after D1 | `dying`, and the bounds differ | `dying` becomes null (R2) |
-//! | the end of a leaf, after D2 | `dying`, that leaf is live and has the same bound | the leaf is free (R1) |
+//! | the end of a leaf, after D1 | `dying`, and the bounds differ | `dying` becomes null (O2) |
+//! | the end of a leaf, after D2 | `dying`, that leaf is live and has the same bound | the leaf is free (O1) |
 //! | the end of a leaf, after D3 | a leaf that is not live | it is free |
 //! | byte strings: a new leaf with its bound, or the end of a leaf, after D3 | a leaf that is not live, with `spare` | that is freed |
-//! | byte strings: a new leaf, after S2 | `from` | what both leaves have is taken out of the old one (R3) |
+//! | byte strings: a new leaf, after S2 | `from` | what both leaves have is taken out of the old one (O3) |
 //! | creation | no leaf in a half of all keys | an empty one becomes its first |
 //!
 //! Every action may be cut by a crash and is then done again by the next recovery.
@@ -270,25 +270,34 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
             let next = self.live_leaf(media.load(&head.dying), offset).map(|leaf| &leaf.head);
             next.is_some_and(|next| media.load(&next.lower_bound) == media.load(&head.lower_bound))
         };
+        let mut dead = Vec::new();
+        for offset in &dying {
+            if is_dead(*offset, &self.leaf(*offset)?.head) {
+                dead.push(*offset);
+            }
+        }
         for offset in &dying {
             let head = &self.leaf(*offset)?.head;
-            if is_dead(*offset, head) {
-                // R1: as D3. Crash: done again.
+            if dead.contains(offset) {
+                if dead.contains(&media.load(&head.dying).offset()) {
+                    return Err(IndexError::Corrupt { offset: *offset, what: DEAD_INTO_DEAD });
+                }
+                // O1: as D3. Crash: done again.
                 media.store(&head.live, 0);
-                media.flush(site!("linetree.recover.R1.live"), &head.live);
+                media.flush(site!("linetree.recover.O1.live"), &head.live);
                 found.survey.free.push(*offset);
             } else {
-                // R2: it lives on. Were it not forgotten, that neighbour could die, and serve again
+                // O2: it lives on. Were it not forgotten, that neighbour could die, and serve again
                 // as its left neighbour, and die once more, into this leaf: then each of the two
                 // would be dead because of the other. Flushed, for a clean close flushes nothing,
                 // and an opening by its image does not do this again. Crash: done again.
                 unless_planted!(380, media.store(&head.dying, PPtr::NULL));
-                media.flush(site!("linetree.recover.R2.dying"), &head.dying);
+                media.flush(site!("linetree.recover.O2.dying"), &head.dying);
                 found.survey.add(self.pool, *offset, media.load(&head.lower_bound), splitters)?;
             }
         }
         if !dying.is_empty() {
-            media.fence(site!("linetree.recover.R2.fence"));
+            media.fence(site!("linetree.recover.O2.fence"));
         }
         Ok(found)
     }
@@ -308,6 +317,8 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
     }
 }
 
+/// What is wrong with a leaf that is taken over by one that is taken over.
+const DEAD_INTO_DEAD: &str = "two leaves have ended, one into the other";
 /// What is wrong with a leaf that is neither live nor free.
 const NOT_LIVE: &str = "a leaf is neither live nor free";
 

@@ -43,7 +43,7 @@ fn clear<K: TreeKey, M: Media, const LINES: usize>(
     slot: Slot<'_>,
     half: u64,
 ) -> bool {
-    let (word, is_last) = leave::<K, M, LINES>(media, leaf, slot, half);
+    let (word, is_last) = leave::<K, M, LINES>(media, leaf, slot, half, |_| true);
     // R1 COMMIT: one p-atomic store. Crash: the entry is there or it is not.
     media.store(slot.key(), word);
     media.flush(site!("linetree.remove.R1.entry"), slot.key());

@@ -29,30 +29,34 @@ pub(super) fn free_in<'p, M: Media, const LINES: usize>(
     Some(Slot { line: &leaf.lines[line], number: first % 8 / 2 })
 }
 
-/// Makes a slot without an entry that of a key, before the one store that adds it. Where entries
-/// may have gone past its line, but none has, its dead slots end searches again.
+/// Prepares a slot without an entry for the one of a key. Where entries may have gone past its line,
+/// but none has, its dead slots end searches again. What is found by lines that are not durable yet
+/// tells nothing; `is_durable` is asked about them.
 #[inline(always)]
 pub(super) fn enter<K: TreeKey, M: Media, const LINES: usize>(
     media: &M,
     leaf: &Leaf<LINES>,
     slot: Slot<'_>,
     half: u64,
+    is_durable: impl Fn(&Line) -> bool,
 ) {
     if media.load(slot.key()) == KeyWord::DEAD
-        && is_not_passed::<K, M, LINES>(media, leaf, slot, half)
+        && is_not_passed::<K, M, LINES>(media, leaf, slot, half, is_durable)
     {
         revive(media, slot);
     }
 }
 
 /// The key word that a slot gets when its entry goes, and whether that is the last one of its line.
-/// A line that is full gets no slot that counts as never used, unless no entry has gone past it.
+/// A line that is full gets no slot that counts as never used, unless no entry has gone past it, as
+/// lines tell that are durable.
 #[inline(always)]
 pub(super) fn leave<K: TreeKey, M: Media, const LINES: usize>(
     media: &M,
     leaf: &Leaf<LINES>,
     slot: Slot<'_>,
     half: u64,
+    is_durable: impl Fn(&Line) -> bool,
 ) -> (KeyWord, bool) {
     let (mut has_room, mut is_last) = (false, true);
     for other in slot.others() {
@@ -60,7 +64,7 @@ pub(super) fn leave<K: TreeKey, M: Media, const LINES: usize>(
         has_room |= word == KeyWord::NEVER_USED;
         is_last &= !word.is_entry();
     }
-    if !has_room && is_not_passed::<K, M, LINES>(media, leaf, slot, half) {
+    if !has_room && is_not_passed::<K, M, LINES>(media, leaf, slot, half, is_durable) {
         revive(media, slot);
         has_room = true;
     }
@@ -75,8 +79,12 @@ fn is_not_passed<K: TreeKey, M: Media, const LINES: usize>(
     leaf: &Leaf<LINES>,
     slot: Slot<'_>,
     half: u64,
+    is_durable: impl Fn(&Line) -> bool,
 ) -> bool {
     let next = (position(leaf, slot.line) + 1) % LINES;
+    if !is_durable(&leaf.lines[next]) && !planted(387) {
+        return false;
+    }
     let mut has_room = false;
     for slot in Slot::all_of(&leaf.lines[next]) {
         let word = media.load(slot.key());
@@ -106,7 +114,8 @@ pub(super) fn is_empty_but<M: Media, const LINES: usize>(
     leaf: &Leaf<LINES>,
     slot: Slot<'_>,
 ) -> bool {
-    let slots = leaf.lines.iter().flat_map(Slot::all_of);
+    // Those of its line come first: mostly they tell.
+    let slots = slot.others().chain(leaf.lines.iter().flat_map(Slot::all_of));
     let mut others = slots.filter(|other| !std::ptr::eq(other.key(), slot.key()));
     others.all(|other| !media.load(other.key()).is_entry())
 }

@@ -124,18 +124,18 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
         cut: &[u64],
     ) -> Result<(), IndexError> {
         let media = self.pool.media();
-        // R3: as S3. Crash: done again.
+        // O3: as S3. Crash: done again.
         let mut is_changed = false;
         for offset in cut {
             is_changed |= self.take_out_moved::<K>(*offset)?;
         }
         if is_changed {
-            media.fence(site!("linetree.recover.R3.fence"));
+            media.fence(site!("linetree.recover.O3.fence"));
         }
         for offset in cut {
             media.store(&self.leaf(*offset)?.head.from, PPtr::NULL);
         }
-        // R4: as D4. Crash: done again.
+        // O4: as D4. Crash: done again.
         free.iter().try_for_each(|offset| {
             let spare = &self.leaf(*offset)?.head.spare;
             K::discard(worker, spare.as_word())
@@ -157,7 +157,7 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
         let stays = |entry: Entry| !moved.contains(&entry);
         let is_changed = Cell::new(false);
         let changed = |line: &_| {
-            media.flush(site!("linetree.recover.R3.line"), first_of(line));
+            media.flush(site!("linetree.recover.O3.line"), first_of(line));
             is_changed.set(true);
         };
         take_out(media, old, Draft::of::<K, M>(media, old, 0), stays, changed);

@@ -16,7 +16,7 @@ pub(super) const FAMILY: Family = Family {
             ("linetree.link.", Needs::Store),
             ("linetree.batch.", Needs::Store),
             ("linetree.own.", Needs::KeyRecords),
-            ("linetree.recover.R3.", Needs::BytesKeys),
+            ("linetree.recover.O3.", Needs::BytesKeys),
             ("linetree.split.S3.", Needs::BytesKeys),
             ("linetree.split.S4.", Needs::BytesKeys),
         ],
@@ -321,6 +321,8 @@ fn strings() -> Vec<Directed> {
     }
     let script = format!("{TWO}explore\nremove 10\nreopen\ninsert 51 1\nreopen\nremove 51\n");
     cases.push(Directed::sized("closed again", Bytes, 8, &script).closing());
+    let script = format!("{EIGHT}cut linetree.split.S4.from insert 45 1\nreopen\ninsert 51 1\n");
+    cases.push(Directed::sized("a split not ended, closed again", Bytes, 8, &script).closing());
     let stored = |name: &str, script: &str| {
         Directed::new(format!("{name}, one record"), Store, Bytes, 1, script).with_budget(16)
     };
@@ -389,5 +391,10 @@ fn batches() -> Vec<Directed> {
         + &format!("explore\nbatch insert {} 1; insert {} 2\n", keys[3], keys[4])
         + &format!("update {} 3\nremove {}\n", keys[4], keys[0]);
     add("a batch that goes past a line which it has filled".into(), script);
+    // Four keys fill the first line, one goes past it; that one goes, and one of the four.
+    let script = inserts(keys[..5].iter().copied())
+        + &format!("explore\nbatch remove {}; remove {}\n", keys[4], keys[3])
+        + &format!("insert {} 3\nremove {}\n", keys[4], keys[0]);
+    add("a batch that removes what has gone past a line, and from the line".into(), script);
     cases
 }
