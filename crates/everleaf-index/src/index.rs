@@ -136,7 +136,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// Removes a key and copies its value to `old`; false if it is absent.
     ///
     /// # Errors
-    /// As [`get_words`](Index::get_words).
+    /// As [`insert_words`](Index::insert_words).
     fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError>;
 
     /// Which changes [`link`](Index::link) makes. All others are refused.

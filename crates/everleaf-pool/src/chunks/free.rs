@@ -401,19 +401,20 @@ impl Chunks {
         freed: impl Fn(Block) -> bool,
     ) -> Result<(), PoolError> {
         let needed = self.limbo.is_needed();
-        let is_held = |block: Block| needed && freed(block) && self.is_of_records(block);
-        for block in blocks.iter().filter(|block| is_held(**block)) {
+        // Asked once: what was held may have been given back, and be something else, before the
+        // lock is taken.
+        let is_held = |block: &Block| needed && freed(*block) && self.is_of_records(*block);
+        let held: Vec<bool> = blocks.iter().map(is_held).collect();
+        for (block, _) in blocks.iter().zip(&held).filter(|(_, held)| **held) {
             self.limbo.hold(media, slot, *block, self.bytes_of(*block));
         }
         let mut free = lock_relaxing(&self.free, media);
         self.freeing.let_go(blocks.iter().map(|block| block.offset));
         let mut offered = None;
-        for block in blocks {
+        for (block, held) in blocks.iter().zip(held) {
             let chunk = block.offset / CHUNK;
             match block.run {
-                Some(run) if freed(*block) && !is_held(*block) => {
-                    self.release(&mut free, chunk, run.chunks())
-                }
+                Some(run) if freed(*block) && !held => self.release(&mut free, chunk, run.chunks()),
                 Some(_) => {}
                 None if offered == Some(chunk) || self.shadow_of(chunk) == shadow::FREE => {}
                 None => {

@@ -156,6 +156,51 @@ fn threads_read_what_others_replace() {
     assert_eq!(space.free_in_blocks_bytes, 0, "{space:?}");
 }
 
+/// What a batch frees while it is read comes back once, whoever finds that it is read no more.
+#[test]
+fn chunks_that_a_batch_frees_come_back_once_while_other_threads_reclaim() {
+    let pool = pool(1 << 20);
+    let cells = &pool.index_root::<Slots>().unwrap().records[..4];
+    let stop = AtomicBool::new(false);
+    let mut worker = pool.worker().unwrap();
+    let before = pool.space().unwrap().free_bytes;
+    let replace = |worker: &mut everleaf_pool::Worker<Hardware>, parts: Option<&[&[u8]]>| {
+        worker.begin_batch();
+        let olds = cells.iter().map(|cell| pool.media().load(cell));
+        let news: Vec<_> = olds.map(|old| worker.stage(old, parts)).collect();
+        let logged = worker.log_batch();
+        if logged.is_err() || news.iter().any(Result::is_err) {
+            worker.abandon_batch().unwrap(); // The reader is without a processor.
+            return;
+        }
+        worker.commit_batch().unwrap();
+        for (cell, new) in cells.iter().zip(news) {
+            pool.media().store(cell, new.unwrap());
+        }
+        worker.settle_batch(true).unwrap();
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                drop(pool.pin());
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    pool.space().unwrap();
+                }
+            });
+        }
+        (0..20_000).for_each(|_| replace(&mut worker, Some(&[&[7; 5000]])));
+        stop.store(true, Ordering::Relaxed);
+    });
+    clean(&pool);
+    replace(&mut worker, None);
+    drop(worker);
+    assert_eq!(pool.space().unwrap().free_bytes, before);
+}
+
 #[test]
 fn more_guards_than_there_are_slots_hold_back_all_the_same() {
     let pool = pool(64 << 10);

@@ -154,7 +154,7 @@ use everleaf_index::{
     IndexError, IndexStatistics, InnerFrom, Visit,
 };
 use everleaf_pmem::Media;
-use everleaf_pool::{Audit, Pool, PoolError, Seal};
+use everleaf_pool::{Audit, Pool, Seal};
 
 pub use engine::{OFFER, TUNED, Variant, create, open};
 pub use format::layouts;
@@ -271,7 +271,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
                     self.restarted();
                 }
                 Err(Halt::Failed(error)) => {
-                    let is_full = matches!(error, IndexError::Pool(PoolError::PoolFull { .. }));
+                    let is_full = matches!(&error, IndexError::Pool(error) if error.is_full());
                     if !DURABLE || relieved || !is_full || self.memory.epochs.gates.is_guarded() {
                         return Err(error);
                     }

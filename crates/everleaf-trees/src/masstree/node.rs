@@ -26,7 +26,7 @@ impl Halt {
     /// Of something that may be left undone where there is no room for a log.
     pub fn left_undone(self) -> Self {
         match self {
-            Self::Failed(IndexError::Pool(PoolError::PoolFull { .. })) => Self::Retry,
+            Self::Failed(IndexError::Pool(error)) if error.is_full() => Self::Retry,
             other => other,
         }
     }

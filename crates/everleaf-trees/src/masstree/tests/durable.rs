@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use everleaf_crash::Instrumented;
 use everleaf_index::{BytesKeys, Contract, Direction, Index, U64Keys};
-use everleaf_pmem::{Counter, Cpu, Hardware, Region};
+use everleaf_pmem::{Counter, Cpu, Hardware, PPtr, Region};
 use everleaf_pool::{Format, KeyType, Pool};
 use proptest::prelude::*;
 
@@ -339,6 +339,33 @@ fn a_guard_keeps_the_epoch_from_ending_and_its_thread_may_go_on() {
 }
 
 /// Updates of random keys in an epoch: which nodes are in the log depends on who shares a line.
+/// What a removal empties may stay where there is no memory for the log. That is left undone also
+/// while a reader holds memory, and of the removal nothing is refused.
+#[test]
+fn a_removal_that_is_done_is_not_refused_for_want_of_memory_for_the_log() {
+    for (sizes, is_read) in SIZES.into_iter().flat_map(|sizes| [(sizes, false), (sizes, true)]) {
+        let pool = pool(durable(sizes, true), 256 << 10, 0);
+        let tree = open::<U64Keys, _>(&pool, false).unwrap();
+        let mut worker = pool.worker().unwrap();
+        let record = worker.begin_link(PPtr::NULL, Some(&[b"record"])).unwrap();
+        worker.end_link(true).unwrap();
+        // The log has room for one change, since each is of an epoch of its own.
+        let end = (0..).find(|key| tree.insert(*key, 1).is_err() || tree.sync().is_err()).unwrap();
+        let reader = is_read.then(|| pool.pin());
+        worker.begin_link(record, None).unwrap();
+        worker.end_link(true).unwrap();
+        let guard = tree.pin(1).unwrap();
+        for key in (0..end).rev() {
+            assert_eq!(tree.remove(key).unwrap(), Some(1), "{key} of {end}, read: {is_read}");
+        }
+        drop((guard, reader));
+        assert!(tree.statistics().leaves == 0 && content(&*tree).is_empty());
+        tree.sync().unwrap();
+        assert_sound(&pool, &*tree);
+        assert!((0..end).all(|key| tree.insert(key, 2).unwrap()), "there is room again");
+    }
+}
+
 #[test]
 fn one_change_of_a_line_is_undone_in_line_and_a_second_one_by_the_log() {
     const MOST: u64 = u64::MAX;
