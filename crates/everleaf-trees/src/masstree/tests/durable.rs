@@ -344,7 +344,7 @@ fn a_guard_keeps_the_epoch_from_ending_and_its_thread_may_go_on() {
 #[test]
 fn a_removal_that_is_done_is_not_refused_for_want_of_memory_for_the_log() {
     for (sizes, is_read) in SIZES.into_iter().flat_map(|sizes| [(sizes, false), (sizes, true)]) {
-        let pool = pool(durable(sizes, true), 256 << 10, 0);
+        let pool = pool(durable(sizes, true), 128 << 10, 0);
         let tree = open::<U64Keys, _>(&pool, false).unwrap();
         let mut worker = pool.worker().unwrap();
         let record = worker.begin_link(PPtr::NULL, Some(&[b"record"])).unwrap();
