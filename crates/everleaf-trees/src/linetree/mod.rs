@@ -62,9 +62,9 @@
 //! * I3: an entry is in the window of its key, and no line of the window before its own has a slot
 //!   that was never used. At every crash, too: an entry goes past a line when all four words there
 //!   are entries, durably, for each was fenced before its leaf was unlocked; a removal leaves no
-//!   word that counts as never used in a line that has none, unless the next line shows that nothing
-//!   has gone past (see `room`); and S3 leaves one only where no entry that stays went past, so that
-//!   it makes no difference whether it is durable.
+//!   word that counts as never used in a line that has none, unless the next line shows that
+//!   nothing has gone past (see `room`); and S3 leaves one only where no entry that stays went
+//!   past, so that it makes no difference whether it is durable.
 //! * I4: no key is twice in the range of a leaf.
 //! * I5: the inner nodes lead, in order, to exactly the leaves of the tree; separators are the
 //!   lower bounds; there is one of 0 and one of 2^63.
@@ -131,11 +131,11 @@
 //! within a line by its head. Buckets of a line with a window behind them: CCEH and level hashing.
 //!
 //! # Map of the files
-//! `layout` (every persistent byte, windows) · `room` (slots without an entry) · `draft` (lines of a
-//! leaf, copied) · `search` `scan` `insert` `update` `remove` `link` `batch` `split` `publish` (a new
-//! leaf) `end` (of a leaf) · `stock` (memory of leaves) · `count` (of keys) · `recover` · `close` ·
-//! `check` · `alone` (for a caller that has the tree alone) · `engine` (for the table of engines) ·
-//! `format` (for docs/format.md).
+//! `layout` (every persistent byte, windows) · `room` (slots without an entry) · `draft` (lines of
+//! a leaf, copied) · `search` `scan` `insert` `update` `remove` `link` `batch` `split` `publish` (a
+//! new leaf) `end` (of a leaf) · `stock` (memory of leaves) · `count` (of keys) · `recover` ·
+//! `close` · `check` · `alone` (for a caller that has the tree alone) · `engine` (for the table of
+//! engines) · `format` (for docs/format.md).
 //!
 //! Of byte strings: `records` (keys in them) · `split_records` · `check_records` · `own` (a tree
 //! that has the records of its entries).

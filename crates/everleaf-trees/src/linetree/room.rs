@@ -1,7 +1,7 @@
 //! Slots without an entry: where a new one goes, and what one that goes leaves behind (I3).
 //!
-//! None of these stores is flushed here: each is to a line that the caller flushes. Each is right by
-//! itself, so that it makes no difference which of them are durable.
+//! None of these stores is flushed here: each is to a line that the caller flushes. Each is right
+//! by itself, so that it makes no difference which of them are durable.
 
 use everleaf_pmem::{LINE, Line, Media, planted};
 
@@ -29,9 +29,9 @@ pub(super) fn free_in<'p, M: Media, const LINES: usize>(
     Some(Slot { line: &leaf.lines[line], number: first % 8 / 2 })
 }
 
-/// Prepares a slot without an entry for the one of a key. Where entries may have gone past its line,
-/// but none has, its dead slots end searches again. What is found by lines that are not durable yet
-/// tells nothing; `is_durable` is asked about them.
+/// Prepares a slot without an entry for the one of a key. Where entries may have gone past its
+/// line, but none has, its dead slots end searches again. A line that is not durable yet tells
+/// nothing: `is_durable` is asked.
 #[inline(always)]
 pub(super) fn enter<K: TreeKey, M: Media, const LINES: usize>(
     media: &M,
