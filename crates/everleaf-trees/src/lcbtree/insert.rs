@@ -67,6 +67,10 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
     pub(super) fn put(&mut self, path: &Path, slot: usize, new: Element) -> Result<(), IndexError> {
         let slots = self.shape.slots();
         let full = path.steps().iter().rev().take_while(|step| step.count >= slots).count();
+        for step in path.steps().iter().rev().take(full + 1) {
+            let nodes = Nodes::new(&self.pool, self.shape);
+            nodes.node(step.offset)?.expect_order(nodes.media())?;
+        }
         self.provide(path, full)?;
         let nodes = Nodes::new(&self.pool, self.shape);
         let media = nodes.media();

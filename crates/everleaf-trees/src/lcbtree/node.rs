@@ -124,6 +124,16 @@ impl<'p> Node<'p> {
         if self.count > 0 { Ok(()) } else { Err(self.damaged("an inner node leads nowhere")) }
     }
 
+    /// Its keys ascend; the first one of an inner node is none. Asked before elements move: then a
+    /// search by halves would look at others, and find another element of a key than before.
+    pub fn expect_order<M: Media>(&self, media: &M) -> Result<(), IndexError> {
+        let keys = (usize::from(self.level > 0)..self.count).map(|slot| self.key(media, slot));
+        if keys.is_sorted_by(|a, b| a < b) {
+            return Ok(());
+        }
+        Err(self.damaged("the keys of a node do not ascend"))
+    }
+
     /// An error that leads here.
     #[cold]
     pub fn damaged(&self, what: &'static str) -> IndexError {

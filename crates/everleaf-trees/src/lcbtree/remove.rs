@@ -17,6 +17,7 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
         let media = nodes.media();
         let (path, leaf) = nodes.descend(key)?;
         let Ok(slot) = leaf.slot_of(media, key) else { return Ok(None) };
+        leaf.expect_order(media)?;
         let value = leaf.value(media, slot);
         self.redo.begin();
         let mut retired = Vec::new();
