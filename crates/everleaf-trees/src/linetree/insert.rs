@@ -4,9 +4,9 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
-use super::layout::{Slot, half};
+use super::layout::{Slot, Wanted, half};
 use super::room::{enter, free_in};
-use super::search::{Found, LockedLeaf, SkipIf, Wanted};
+use super::search::{Found, LockedLeaf, SkipIf};
 use super::update::overwrite;
 use crate::support::key::TreeKey;
 

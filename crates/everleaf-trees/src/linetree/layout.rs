@@ -206,6 +206,15 @@ pub(super) fn window<const LINES: usize>(home: usize) -> impl Iterator<Item = us
     (home..home + WINDOW.min(LINES)).map(wrapped)
 }
 
+/// What is looked for in a leaf.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    /// The key word.
+    pub word: KeyWord,
+    /// The first line of its window.
+    pub home: usize,
+}
+
 /// An entry's place in a line.
 #[derive(Clone, Copy)]
 pub(super) struct Slot<'p> {

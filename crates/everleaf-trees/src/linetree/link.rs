@@ -8,9 +8,9 @@ use everleaf_index::{IndexError, LinkSteps};
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
-use super::layout::{Leaf, Slot, half};
+use super::layout::{Leaf, Slot, Wanted, half};
 use super::room::{enter, free_in, is_empty, leave};
-use super::search::{Found, SkipIf, Wanted};
+use super::search::{Found, SkipIf};
 use crate::support::key::TreeKey;
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {

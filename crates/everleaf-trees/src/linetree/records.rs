@@ -5,10 +5,11 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 use everleaf_pool::{Pool, RecordGuard};
 
-use super::layout::{ENTRIES, Leaf, MOST, Slot};
-use super::scan::Entry;
-use super::search::Wanted;
+use super::layout::{ENTRIES, Leaf, MOST, Slot, Wanted};
 use crate::support::key::TreeKey;
+
+/// A key, and the number of its slot.
+pub(super) type Entry<'p, K> = (<K as everleaf_index::KeyKind>::Ref<'p>, u8);
 
 /// Whether the entry in a slot, which has the hash of a key, has the key. Nothing is lent, as in
 /// [`TreeKey::is_hashed`].

@@ -5,8 +5,7 @@
 
 use everleaf_pmem::{LINE, Line, Media, planted};
 
-use super::layout::{KeyWord, Leaf, Slot, home_of, window};
-use super::search::Wanted;
+use super::layout::{KeyWord, Leaf, Slot, Wanted, home_of, window};
 use crate::support::key::TreeKey;
 
 /// The first slot without an entry in the window of a key: all lines before its own are full.

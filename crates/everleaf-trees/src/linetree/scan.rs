@@ -9,13 +9,10 @@ use everleaf_pmem::{Media, planted};
 
 use super::LineTree;
 use super::layout::{ENTRIES, HALF, Leaf, MOST, Slot, last_of};
-use super::records::collect;
+use super::records::{Entry, collect};
 use crate::support::inner::Sought;
 use crate::support::key::TreeKey;
 use crate::support::sort::sort;
-
-/// A key, and the number of its slot.
-pub(super) type Entry<'p, K> = (<K as everleaf_index::KeyKind>::Ref<'p>, u8);
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it

@@ -5,7 +5,7 @@ use everleaf_pmem::{Counter, Media, Word};
 use everleaf_pool::Pool;
 
 use super::LineTree;
-use super::layout::{KEY_WORDS, KeyWord, Leaf, Slot, home, key_word, window};
+use super::layout::{KEY_WORDS, Leaf, Slot, Wanted, home, key_word, window};
 use super::records::is_key;
 use crate::support::key::TreeKey;
 use crate::support::version_locks::{LockGuard, Seen};
@@ -16,15 +16,6 @@ pub(super) const GROUP: usize = 16;
 const PRESENT_IN: usize = 1;
 /// And of one which does not find: it reads 1.69.
 pub(super) const ABSENT_IN: usize = 2;
-
-/// What is looked for in a leaf.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted {
-    /// The key word.
-    pub word: KeyWord,
-    /// The first line of its window.
-    pub home: usize,
-}
 
 /// A locked leaf that covers the key it was looked for by.
 pub(super) struct LockedLeaf<'t, const LINES: usize> {
