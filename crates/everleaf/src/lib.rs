@@ -82,7 +82,6 @@ mod core;
 mod dump;
 mod dump_files;
 mod durability;
-mod entry;
 mod error;
 mod expiry;
 mod handle;
@@ -115,7 +114,6 @@ pub use core::fetched::Entry;
 pub use core::progress::Progress;
 pub use dump_files::{restore, restore_with};
 pub use durability::{DurabilityMode, NoDurabilityMode};
-pub use entry::TreeEntry;
 pub use error::{Error, MAX_VALUE_BYTES, Result};
 pub use everleaf_index::{Contract, Direction, IndexError, MAX_KEY_BYTES};
 pub use everleaf_log::{Damage, LogError};
@@ -134,7 +132,8 @@ pub use tree::Tree;
 #[cfg(feature = "serde")]
 pub use typed::Json;
 pub use typed::{
-    KeyFor, OrderedKey, PrefixFor, RangeFor, StoredValue, TypedKeys, TypedRange, ValueFor,
+    KeyFor, OrderedKey, PrefixFor, RangeFor, StoredValue, TreeEntry, TypedKeys, TypedRange,
+    ValueFor,
 };
 pub use view::View;
 

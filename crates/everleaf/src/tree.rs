@@ -10,8 +10,8 @@ use everleaf_pool::KeyType;
 
 use crate::batch::{Batch, in_batches};
 use crate::clock::to_ms;
-use crate::entry::TreeEntry;
 use crate::handle::Handle;
+use crate::typed::TreeEntry;
 use crate::view::{View, reads};
 use crate::{AsKey, Entry, Error, Key, KeyRange, Keys, OrderedKey, OwnedKey, Range, Result, Scan};
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use super::Store;
-use crate::entry::TreeEntry;
 use crate::transaction::Pace;
+use crate::typed::TreeEntry;
 use crate::{AsKey, Batch, Entry, Error, Key, KeyRange, Result, Scan, Transaction};
 
 /// Writing. Every write is durable when it returns, as far as

@@ -8,6 +8,7 @@
 //! `json` (values by serde) · `range` (ranges of such keys, and the iterator) · `tree` (the
 //! methods).
 
+mod entry;
 #[cfg(feature = "serde")]
 mod json;
 mod key;
@@ -19,9 +20,9 @@ use std::borrow::Cow;
 
 use everleaf_pool::KeyType;
 
+pub use self::entry::TreeEntry;
 #[cfg(feature = "serde")]
 pub use self::json::Json;
-pub(crate) use self::range::decode_value;
 pub use self::range::{RangeFor, TypedKeys, TypedRange};
 use crate::{Error, Result};
 

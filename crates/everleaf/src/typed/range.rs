@@ -86,7 +86,7 @@ pub(super) fn decode_key<K: OrderedKey>(key: Key<'_>) -> Result<K> {
     decoded.ok_or_else(no::<K>)
 }
 
-pub(crate) fn decode_value<V: StoredValue>(bytes: &[u8]) -> Result<V> {
+pub(super) fn decode_value<V: StoredValue>(bytes: &[u8]) -> Result<V> {
     V::decode(bytes).ok_or_else(no::<V>)
 }
 

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use everleaf_index::Direction;
 
+use super::entry::TreeEntry;
 use super::range::{decode_entry, decode_key, decode_value, encode, scan_of, scan_of_prefix};
 use super::{
     KeyFor, OrderedKey, PrefixFor, RangeFor, StoredValue, TypedKeys, TypedRange, ValueFor,
@@ -11,7 +12,6 @@ use super::{
 use crate::batch::{BatchOn, batch_methods, in_batches};
 use crate::clock::to_ms;
 use crate::core::write::Kind;
-use crate::entry::TreeEntry;
 use crate::transaction::{TransactionOn, transaction_methods};
 use crate::{AsKey, Result, Scan, Tree, View};
 

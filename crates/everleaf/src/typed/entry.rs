@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::range::decode_value;
 use crate::handle::Handle;
-use crate::typed::decode_value;
 use crate::{OwnedKey, Result, StoredValue, ValueFor};
 
 /// A key of a tree, and what is to be done with its value; made by
