@@ -343,7 +343,9 @@ fn a_guard_keeps_the_epoch_from_ending_and_its_thread_may_go_on() {
 /// while a reader holds memory, and of the removal nothing is refused.
 #[test]
 fn a_removal_that_is_done_is_not_refused_for_want_of_memory_for_the_log() {
-    for (sizes, is_read) in SIZES.into_iter().flat_map(|sizes| [(sizes, false), (sizes, true)]) {
+    // With a reader each node that stays waits for it 16 times: once is enough.
+    let unread = SIZES.into_iter().map(|sizes| (sizes, false));
+    for (sizes, is_read) in unread.chain([(SIZES[0], true)]) {
         let pool = pool(durable(sizes, true), 128 << 10, 0);
         let tree = open::<U64Keys, _>(&pool, false).unwrap();
         let mut worker = pool.worker().unwrap();
