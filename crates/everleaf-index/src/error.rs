@@ -1,5 +1,6 @@
 //! What can go wrong in an index.
 
+use everleaf_pmem::grouped;
 use everleaf_pool::PoolError;
 
 /// An operation of an index could not be done. Nothing was changed unless the variant says
@@ -11,7 +12,10 @@ pub enum IndexError {
     #[error(transparent)]
     Pool(#[from] PoolError),
     /// The key is longer than 64 KiB.
-    #[error("the key has {bytes} bytes; keys of at most {max_bytes} bytes are supported")]
+    #[error(
+        "the key has {} bytes; keys of at most {} bytes are supported",
+        grouped(*.bytes as u64), grouped(*.max_bytes as u64)
+    )]
     KeyTooLong {
         /// Its length.
         bytes: usize,

@@ -17,8 +17,10 @@ pub struct IndexStatistics {
     pub leaf_slots: u64,
     /// Inner nodes.
     pub inner_nodes: u64,
-    /// Bytes of persistent memory that the index takes from the pool.
+    /// Bytes of persistent memory that the index takes from the pool, with the records of its keys.
     pub pm_bytes: u64,
+    /// Bytes of its nodes there, without records of keys.
+    pub node_bytes: u64,
     /// Bytes of DRAM.
     pub dram_bytes: u64,
     /// Where its inner nodes came from when it was opened.

@@ -17,7 +17,7 @@
 //! `medium` (mapped memory and what it can promise) · `dram_arena` (lines of DRAM) · `media`
 //! `durability` (the operations, and what of them can fail) · `hardware` (the media of users) ·
 //! `transaction` (on DRAM) · `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter`
-//! (names for what is counted).
+//! (names for what is counted) · `digits` (numbers in messages).
 #![warn(missing_docs)]
 
 #[cfg(not(target_os = "linux"))]
@@ -29,6 +29,7 @@ compile_error!(
 mod cell;
 mod counter;
 mod cpu;
+mod digits;
 mod dram_arena;
 mod durability;
 mod hardware;
@@ -47,6 +48,7 @@ mod transaction;
 pub use cell::{Line, PCell, Persistent, Word};
 pub use counter::Counter;
 pub use cpu::{Cpu, FlushInstruction, LineWriteMethod, Rtm, SimdLevel};
+pub use digits::grouped;
 pub use dram_arena::{DramArena, DramSource, SpareArenas};
 pub use durability::{DurablePoint, LogCounts, MediaError, SyncLatch};
 pub use hardware::Hardware;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use everleaf_pmem::{MapError, MediaError};
+use everleaf_pmem::{MapError, MediaError, grouped};
 
 use crate::RootName;
 
@@ -43,6 +43,14 @@ const fn holder(here: bool) -> &'static str {
     match here {
         true => "this process already; use a clone of that store, or close it first",
         false => "another process; close it there first",
+    }
+}
+
+/// What happened to the machine, as far as it is known.
+const fn restart(certain: bool) -> &'static str {
+    match certain {
+        true => "the machine restarted",
+        false => "it is not known whether the machine restarted",
     }
 }
 
@@ -125,13 +133,16 @@ pub enum PoolError {
         supported: u64,
     },
     /// The machine restarted while the pool was open in a session whose stores are not kept over a
-    /// restart.
+    /// restart, or it may have: the kernel did not tell which boot this is, or which that was.
     #[error(
-        "the machine restarted while this pool was open {session}, which does not keep unsynced \
-        data over a restart, so its content cannot be trusted; restore a backup or load its data \
-        again, or salvage what can be read"
+        "{} while this pool was open {session}, which does not keep unsynced data over a restart, \
+        so its content cannot be trusted; restore a backup or load its data again, or salvage what \
+        can be read",
+        restart(*.certain)
     )]
     OtherBoot {
+        /// Whether it is certain that the machine restarted.
+        certain: bool,
         /// What is known of that session.
         session: &'static str,
     },
@@ -144,8 +155,9 @@ pub enum PoolError {
     SyncFailed,
     /// No memory is left.
     #[error(
-        "the pool is full: {requested_bytes} bytes could not be allocated; remove keys, or \
-        copy it into a pool with a greater maximum size"
+        "the pool is full: {} bytes could not be allocated; remove keys, or copy it into a pool \
+        with a greater maximum size",
+        grouped(*.requested_bytes)
     )]
     PoolFull {
         /// Bytes asked for.
@@ -154,16 +166,20 @@ pub enum PoolError {
     /// What was replaced or removed cannot be used again, because a thread may still be reading it,
     /// and there is no other room.
     #[error(
-        "no room: {bytes} bytes of replaced or removed records wait for a reader that began before \
-        that and has not ended; let the closure of `get_with` or `scan_with`, or the guard, end, \
-        and write again"
+        "no room: {} bytes of replaced or removed records wait for a reader that began before that \
+        and has not ended; let the closure of `get_with` or `scan_with`, or the guard, end, and \
+        write again",
+        grouped(*.bytes)
     )]
     Held {
         /// Bytes that wait.
         bytes: u64,
     },
     /// A request larger than any pool serves.
-    #[error("{bytes} bytes are too many: a record has at most {max_bytes}")]
+    #[error(
+        "{} bytes are too many: a record has at most {}",
+        grouped(*.bytes), grouped(*.max_bytes)
+    )]
     TooLarge {
         /// Bytes asked for.
         bytes: u64,
@@ -171,7 +187,10 @@ pub enum PoolError {
         max_bytes: u64,
     },
     /// The pool is too small to hold even its own header.
-    #[error("a pool of {bytes} bytes is too small; the smallest has {min_bytes}")]
+    #[error(
+        "a pool of {} bytes is too small; the smallest has {}",
+        grouped(*.bytes), grouped(*.min_bytes)
+    )]
     TooSmall {
         /// Bytes asked for.
         bytes: u64,

@@ -304,7 +304,7 @@ impl<M: Media> Pool<M> {
                     Medium::VolatileDax => "on volatile memory",
                     _ => "on an ordinary file, or without flushes",
                 };
-                Err(PoolError::OtherBoot { session })
+                Err(PoolError::OtherBoot { certain: is_other_boot(left_by), session })
             }
             _ => Err(PoolError::corrupt(place, Corruption::Word)),
         }

@@ -1,6 +1,7 @@
 //! Named trees by their names: the catalog, whose entries say which number a tree has (`keyspace`),
 //! and whether it is being dropped.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use everleaf_pool::KeyType;
@@ -9,6 +10,7 @@ use crate::core::keyspace::{CatalogEntry, Space};
 use crate::core::life::TreeLiveness;
 use crate::core::showing;
 use crate::handle::Handle;
+use crate::transfer::KeyBounds;
 use crate::{Error, Key, OrderedKey, Result, Scan, Store, Tree};
 
 impl Store {
@@ -225,6 +227,18 @@ impl Store {
                 .or_else(|error| if error.is_corruption() { Ok(()) } else { Err(error) })?;
         }
         Ok(())
+    }
+
+    /// Where in the index the keys of the tree of that name are, and its name; none if there is no
+    /// such tree.
+    pub(crate) fn bounds_of_tree(&self, name: &[u8]) -> Result<Option<Vec<KeyBounds>>> {
+        let Ok(catalog) = self.catalog() else { return Ok(None) };
+        let entry = catalog.get(name)?.map(|bytes| read_entry(&bytes)).transpose()?;
+        let Some(entry) = entry.filter(|entry| !entry.dropping) else { return Ok(None) };
+        let bound = |lower| entry.space().encode_bound(Bound::Unbounded, lower);
+        let keys = (bound(true)?, bound(false)?);
+        let name = Space::Catalog.encode(Key::Bytes(name))?.as_key().to_owned();
+        Ok(Some(vec![keys, (Bound::Included(name.clone()), Bound::Included(name))]))
     }
 
     pub(crate) fn catalog(&self) -> Result<Tree> {

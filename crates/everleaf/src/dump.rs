@@ -85,12 +85,46 @@ impl Store {
         mut output: impl Write,
         mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
     ) -> Result<Progress, Error> {
-        self.dump_all(&mut output, &mut watch)
+        let everything = Everything::of(self.backend())?;
+        self.dump_entries(everything, &mut output, &mut watch)
+    }
+
+    /// As [`dump_with`](Store::dump_with), of one named tree only, which has its name again where
+    /// it is restored; none if there is no such tree.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::ops::ControlFlow;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let options = everleaf::CreateOptions::new().size_bytes(1 << 20);
+    /// # let create = |name| options.create(folder.path().join(name));
+    /// let (store, other) = (create("a.pool")?, create("b.pool")?);
+    /// store.tree("trees")?.put("oak", "Quercus robur")?;
+    /// store.tree("herbs")?.put("mint", "Mentha")?;
+    /// let mut dump = Vec::new();
+    /// store.dump_tree_with("herbs", &mut dump, |_| ControlFlow::Continue(()))?.unwrap();
+    /// other.restore(&*dump)?;
+    /// assert_eq!(other.tree_names()?, [b"herbs"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn dump_tree_with(
+        &self,
+        name: impl AsRef<[u8]>,
+        mut output: impl Write,
+        mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Option<Progress>, Error> {
+        let Some(bounds) = self.bounds_of_tree(name.as_ref())? else { return Ok(None) };
+        let entries = Everything::within(self.backend(), bounds)?;
+        self.dump_entries(entries, &mut output, &mut watch).map(Some)
     }
 
     /// Not generic, so that it is compiled here, once.
-    pub(crate) fn dump_all(
+    pub(crate) fn dump_entries(
         &self,
+        mut source: Everything<'_>,
         output: &mut dyn Write,
         watch: &mut Watch<'_>,
     ) -> Result<Progress, Error> {
@@ -102,10 +136,9 @@ impl Store {
         write(&head)?;
         write(&crc(&[&head]))?;
         let mut progress = Progress::of(Some(self.statistics()?.entries));
-        let mut everything = Everything::of(self.backend())?;
         let (mut frame, mut written) = (Vec::new(), 0_u64);
         loop {
-            let entries = everything.next()?;
+            let entries = source.next()?;
             let at_end = entries.is_empty();
             written += entries.len() as u64;
             for entry in entries {

@@ -13,6 +13,7 @@ use everleaf_pool::PoolError;
 
 use crate::core::progress::{Progress, Watch};
 use crate::dump::read_dump;
+use crate::transfer::Everything;
 use crate::unfinished::Unfinished;
 use crate::{CreateOptions, DurabilityMode, Error, Store};
 
@@ -52,13 +53,35 @@ impl Store {
         path: impl AsRef<Path>,
         mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
     ) -> Result<Progress, Error> {
-        self.dump_to(path.as_ref(), &mut watch)
+        let everything = Everything::of(self.backend())?;
+        self.dump_to(path.as_ref(), everything, &mut watch)
     }
 
-    fn dump_to(&self, path: &Path, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+    /// As [`dump_tree_with`](Store::dump_tree_with), to a new file as
+    /// [`dump_file`](Store::dump_file) makes one; none if there is no such tree.
+    ///
+    /// # Errors
+    /// As [`dump_file_with`](Store::dump_file_with).
+    pub fn dump_tree_file_with(
+        &self,
+        name: impl AsRef<[u8]>,
+        path: impl AsRef<Path>,
+        mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Option<Progress>, Error> {
+        let Some(bounds) = self.bounds_of_tree(name.as_ref())? else { return Ok(None) };
+        let entries = Everything::within(self.backend(), bounds)?;
+        self.dump_to(path.as_ref(), entries, &mut watch).map(Some)
+    }
+
+    fn dump_to(
+        &self,
+        path: &Path,
+        entries: Everything<'_>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Progress, Error> {
         let unfinished = Unfinished::of(path)?;
         let file = File::create_new(unfinished.part()).map_err(failed("creating", path))?;
-        let progress = self.dump_all(&mut BufWriter::new(&file), watch)?;
+        let progress = self.dump_entries(entries, &mut BufWriter::new(&file), watch)?;
         file.sync_all().map_err(|source| Error::Stream { action: "writing", source })?;
         unfinished.finish()?;
         Ok(progress)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use everleaf_index::IndexError;
 use everleaf_log::LogError;
-use everleaf_pmem::Medium;
+use everleaf_pmem::{Medium, grouped};
 use everleaf_pool::{KeyType, PoolError};
 use everleaf_trees::EngineError;
 
@@ -162,7 +162,10 @@ pub enum Error {
         max_ms: u32,
     },
     /// The value is longer than 1 GiB.
-    #[error("the value has {bytes} bytes; values of at most {max_bytes} bytes are supported")]
+    #[error(
+        "the value has {} bytes; values of at most {} bytes are supported",
+        grouped(*.bytes), grouped(*.max_bytes)
+    )]
     ValueTooLong {
         /// Its length.
         bytes: u64,
@@ -194,12 +197,13 @@ pub enum Error {
     )]
     NoTrees,
     /// All numbers of trees are taken.
-    #[error("a store has at most 65536 trees; drop one first")]
+    #[error("a store has at most 65,536 trees; drop one first")]
     TooManyTrees,
     /// So much was written that a snapshot's limit was exceeded, or the snapshot is over.
     #[error(
-        "the snapshot is lost: more than {limit_bytes} bytes were replaced since it began, or it \
-        was dropped; take another one"
+        "the snapshot is lost: more than {} bytes were replaced since it began, or it was dropped; \
+        take another one",
+        grouped(*.limit_bytes)
     )]
     SnapshotLost {
         /// The limit.

@@ -32,6 +32,8 @@ pub struct Statistics {
     /// Bytes of persistent memory that the index takes from the pool; with byte-string keys, whose
     /// records share chunks with values, all that is used.
     pub pm_bytes: u64,
+    /// Bytes of persistent memory that the nodes of the index take: no records of keys or values.
+    pub node_bytes: u64,
     /// Bytes of DRAM that the index takes.
     pub dram_bytes: u64,
     /// Bytes of the pool in use: index, values, and the pool's own tables.

@@ -2,6 +2,7 @@
 //!
 //! Entries travel with the keys of the index, so that all named trees travel together.
 
+use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,39 +17,55 @@ use crate::core::progress::{Progress, Watch, report};
 use crate::core::write::{Kind, Write};
 use crate::scan::Cursor;
 use crate::unfinished::Unfinished;
-use crate::{CreateOptions, Error, Store};
+use crate::{CreateOptions, Error, OwnedKey, Store};
 
 /// What writers may replace ahead of a copy, in DRAM: 4 GiB.
 const IMAGES_BYTES: u64 = 4 << 30;
 /// The smallest pool that a copy begins with.
 const SMALLEST_COPY: u64 = 1 << 20;
 
-/// Everything in a store as it is at one moment, in order, a step at a time.
+/// Bounds of keys of the index.
+pub(crate) type KeyBounds = (Bound<OwnedKey>, Bound<OwnedKey>);
+
+/// Everything in a store as it is at one moment, in order, a step at a time; or what lies within
+/// bounds.
 pub(crate) struct Everything<'b> {
     backend: &'b Arc<dyn Backend>,
     images: Arc<Images>,
-    cursor: Cursor,
+    cursors: VecDeque<Cursor>,
 }
 
 impl<'b> Everything<'b> {
     pub(crate) fn of(backend: &'b Arc<dyn Backend>) -> Result<Self, Error> {
+        Self::within(backend, vec![(Bound::Unbounded, Bound::Unbounded)])
+    }
+
+    /// What lies within these bounds, one after the other.
+    pub(crate) fn within(
+        backend: &'b Arc<dyn Backend>,
+        bounds: Vec<KeyBounds>,
+    ) -> Result<Self, Error> {
         let images = backend.begin_snapshot(IMAGES_BYTES)?;
-        let cursor = Cursor::new(
-            Arc::clone(backend),
-            TreeLiveness::OF_STORE,
-            Some(Arc::clone(&images)),
-            (Bound::Unbounded, Bound::Unbounded),
-        );
-        Ok(Self { backend, images, cursor: cursor.once() })
+        let cursor = |bounds| {
+            let images = Some(Arc::clone(&images));
+            Cursor::new(Arc::clone(backend), TreeLiveness::OF_STORE, images, bounds).once()
+        };
+        let cursors = bounds.into_iter().map(cursor).collect();
+        Ok(Self { backend, images, cursors })
     }
 
     /// The next entries; none at the end.
     pub(crate) fn next(&mut self) -> Result<Vec<Fetched>, Error> {
-        if self.cursor.exhausted {
-            Ok(Vec::new())
-        } else {
-            self.cursor.fetch(Direction::Forward, 2 * BATCH_ENTRIES)
+        while let Some(cursor) = self.cursors.front_mut() {
+            if !cursor.exhausted {
+                let entries = cursor.fetch(Direction::Forward, 2 * BATCH_ENTRIES)?;
+                if !entries.is_empty() {
+                    return Ok(entries);
+                }
+            }
+            self.cursors.pop_front();
         }
+        Ok(Vec::new())
     }
 }
 

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 use crate::common::{Bench, Ran, content};
+use everleaf_pmem::grouped;
 
 /// Where the words of a pool's header stand (docs/format.md).
 const VERSION: usize = 8;
@@ -62,10 +63,10 @@ fn still_good(bench: &Bench, pool: &[u8]) {
 fn a_truncated_pool_says_how_much_is_missing() {
     let bench = filled();
     let sound = content(&bench.path("p"));
-    let complaint =
-        format!("truncated: it has {} bytes and should have {}", sound.len() / 2, sound.len());
+    let [half, whole] = [sound.len() / 2, sound.len()].map(|bytes| grouped(bytes as u64));
+    let complaint = format!("truncated: it has {half} bytes and should have {whole}");
     all_say(&bench, &sound[..sound.len() / 2], &complaint);
-    all_say(&bench, &sound[..5000], "truncated: it has 5000 bytes");
+    all_say(&bench, &sound[..5000], "truncated: it has 5,000 bytes");
     all_say(&bench, &sound[..4000], "is not an Everleaf pool");
     still_good(&bench, &sound);
 }
@@ -146,7 +147,7 @@ fn a_pool_that_is_larger_than_the_disk_is_refused_before_anything_is_taken() {
     for bench in [Some(Bench::new()), Bench::on("/dev/shm")].into_iter().flatten() {
         let sentence = bench.fails(["create", "p", "--size", "4096TiB"]);
         assert!(
-            sentence.contains("needs 4503599627370496 bytes, and ")
+            sentence.contains("needs 4,503,599,627,370,496 bytes, and ")
                 && sentence.contains(" are free"),
             "{sentence}"
         );
@@ -213,7 +214,11 @@ fn a_pool_that_another_boot_left_open_is_refused() {
     let crashed = content(&bench.path("p"));
     let mut of_another_boot = crashed.clone();
     of_another_boot[BOOT_ID..BOOT_ID + 24].fill(0x11);
-    all_say(&bench, &of_another_boot, "the machine restarted while this pool was open");
+    all_say(
+        &bench,
+        &of_another_boot,
+        "it is not known whether the machine restarted while this pool was open",
+    );
     bench.write("p", &crashed);
     assert_eq!(bench.ok(["get", "p", "another"]), "1\n");
     still_good(&bench, &closed);
@@ -226,7 +231,8 @@ fn a_value_over_the_limit_is_refused_before_it_is_read() {
     File::create(bench.path("huge")).unwrap().set_len((1 << 30) + 1).unwrap();
     let sentence = bench.fails(["put", "p", "key 7", "--value-from", "huge"]);
     assert!(
-        sentence.contains("1073741825 bytes") && sentence.contains("at most 1073741824"),
+        sentence.contains("1,073,741,825 bytes")
+            && sentence.contains("at most 1,073,741,824 bytes"),
         "{sentence}"
     );
     still_good(&bench, &content(&bench.path("p")));

@@ -2,14 +2,17 @@
 
 use std::io;
 
+use crate::digits::grouped;
+
 /// Why memory could not be mapped or grown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
     /// The file system or the memory behind it is full.
     #[error(
-        "the disk is full: {requested_bytes} more bytes could not be allocated for the pool; free \
-        some space or choose another place"
+        "the disk is full: {} more bytes could not be allocated for the pool; free some space or \
+        choose another place",
+        grouped(*.requested_bytes)
     )]
     DiskFull {
         /// Bytes asked for.
@@ -18,8 +21,9 @@ pub enum MapError {
     /// The file system has less room than a new file is to have: known before anything of it is
     /// taken.
     #[error(
-        "the disk is full: the pool needs {requested_bytes} bytes, and {free_bytes} are free; \
-        free some space or choose another size or place"
+        "the disk is full: the pool needs {} bytes, and {} are free; free some space or choose \
+        another size or place",
+        grouped(*.requested_bytes), grouped(*.free_bytes)
     )]
     NoRoom {
         /// Bytes asked for.
@@ -30,8 +34,9 @@ pub enum MapError {
     /// The file has holes, as a sparse copy has, and the disk has no room to fill them. The file is
     /// unchanged.
     #[error(
-        "the pool's file is sparse: {missing_bytes} bytes of it have no room on the disk, which is \
-        full; free some space, or only read the pool"
+        "the pool's file is sparse: {} bytes of it have no room on the disk, which is full; free \
+        some space, or only read the pool",
+        grouped(*.missing_bytes)
     )]
     Sparse {
         /// Bytes that would have to be allocated.
@@ -39,8 +44,9 @@ pub enum MapError {
     },
     /// The pool may not grow beyond its address reservation.
     #[error(
-        "the pool is full: {requested_bytes} bytes would exceed its maximum of {max_bytes} bytes; \
-        remove keys, or copy it into a pool with a greater maximum size"
+        "the pool is full: {} bytes would exceed its maximum of {} bytes; remove keys, or copy it \
+        into a pool with a greater maximum size",
+        grouped(*.requested_bytes), grouped(*.max_bytes)
     )]
     MaxSize {
         /// The length asked for.
@@ -49,7 +55,10 @@ pub enum MapError {
         max_bytes: u64,
     },
     /// No pool can be so large.
-    #[error("a pool of {bytes} bytes is too large; the largest has {max_bytes} bytes")]
+    #[error(
+        "a pool of {} bytes is too large; the largest has {} bytes",
+        grouped(*.bytes), grouped(*.max_bytes)
+    )]
     TooLarge {
         /// The length asked for.
         bytes: u64,
@@ -58,8 +67,8 @@ pub enum MapError {
     },
     /// The file is shorter than what must be mapped.
     #[error(
-        "the file is truncated: it has {found_bytes} bytes and should have {expected_bytes}; \
-        restore it from a backup"
+        "the file is truncated: it has {} bytes and should have {}; restore it from a backup",
+        grouped(*.found_bytes), grouped(*.expected_bytes)
     )]
     Truncated {
         /// Length of the file.

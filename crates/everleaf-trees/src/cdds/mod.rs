@@ -244,6 +244,7 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for CddsTree<K, M> {
             leaf_slots: self.shape.slots() as u64 - 1,
             inner_nodes: used.saturating_sub(self.leaves),
             pm_bytes: self.groups.pm_bytes(),
+            node_bytes: self.groups.pm_bytes(),
             dram_bytes: self.groups.dram_bytes() + size_of::<Self>() as u64,
             ..IndexStatistics::default()
         }

@@ -295,6 +295,7 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for ClfTree<K, M> {
         let records =
             if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
         let height = self.nodes().root().map_or(0, |root| root.height());
+        let node_bytes = self.leaves.pm_bytes() + self.lines.pm_bytes();
         IndexStatistics {
             keys: self.keys,
             height: height + 1,
@@ -302,7 +303,8 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for ClfTree<K, M> {
             leaves: if self.keys == 0 { 0 } else { self.leaves.used() },
             leaf_slots: self.settings.most_entries(),
             inner_nodes: self.lines.used(),
-            pm_bytes: (self.leaves.pm_bytes() + self.lines.pm_bytes()).max(records),
+            pm_bytes: node_bytes.max(records),
+            node_bytes,
             dram_bytes: self.leaves.dram_bytes()
                 + self.lines.dram_bytes()
                 + size_of::<Self>() as u64,

@@ -225,6 +225,7 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for LcbTree<K, M> {
             leaf_slots: self.shape.slots() as u64,
             inner_nodes: used.saturating_sub(self.leaves),
             pm_bytes: self.groups.pm_bytes() + self.redo.pm_bytes(),
+            node_bytes: self.groups.pm_bytes() + self.redo.pm_bytes(),
             dram_bytes: self.groups.dram_bytes()
                 + self.redo.dram_bytes()
                 + size_of::<Self>() as u64,

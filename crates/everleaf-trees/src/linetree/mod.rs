@@ -377,6 +377,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
             leaf_slots: self.parameters.leaf_slots,
             inner_nodes: self.inner.count(),
             pm_bytes,
+            node_bytes: pm_bytes,
             dram_bytes: self.inner.dram_bytes()
                 + self.locks.dram_bytes()
                 + free_bytes

@@ -411,6 +411,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
             inner_nodes,
             leaf_slots: self.leaf_slots as u64,
             pm_bytes: self.memory.bytes(),
+            node_bytes: self.memory.bytes(),
             dram_bytes: self.memory.dram_bytes() + size_of::<Self>() as u64,
             conflicts: Conflicts {
                 restarts: self.restarts.load(Ordering::Relaxed),

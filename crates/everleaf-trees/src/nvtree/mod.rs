@@ -244,13 +244,15 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for NvTree<K, M> {
             first.and_then(|leaf| leaf.fill(self.pool.media())).is_ok_and(|fill| fill.live() == 0);
         let records =
             if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
+        let node_bytes = self.groups.pm_bytes();
         IndexStatistics {
             keys: self.keys,
             height: self.inner.height() + 1,
             leaves: self.inner.len() as u64 - u64::from(first_is_empty),
             leaf_slots: self.shape.slots() as u64,
             inner_nodes: self.inner.nodes(),
-            pm_bytes: self.groups.pm_bytes().max(records),
+            pm_bytes: node_bytes.max(records),
+            node_bytes,
             dram_bytes: self.inner.dram_bytes()
                 + self.groups.dram_bytes()
                 + size_of::<Self>() as u64,

@@ -175,6 +175,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
             leaf_slots: self.shape.slots as u64,
             inner_nodes,
             pm_bytes: (leaves + inner_nodes) * node_bytes(self.shape.slots),
+            node_bytes: (leaves + inner_nodes) * node_bytes(self.shape.slots),
             dram_bytes: self.locks.dram_bytes() + size_of::<Self>() as u64,
             conflicts: Conflicts {
                 restarts: self.restarts.load(Ordering::Relaxed),

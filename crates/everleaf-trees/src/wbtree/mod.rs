@@ -268,6 +268,7 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for WbTree<K, M> {
             leaf_slots: self.shape.slots() as u64,
             inner_nodes: inner_nodes as u64,
             pm_bytes: self.space.pm_bytes(),
+            node_bytes: self.space.pm_bytes(),
             dram_bytes: self.space.dram_bytes() + self.redo.dram_bytes() + size_of::<Self>() as u64,
             ..IndexStatistics::default()
         }

@@ -82,6 +82,37 @@ fn a_dump_restores_into_every_engine_and_is_the_same_when_dumped_again() {
 }
 
 #[test]
+fn a_tree_is_dumped_alone_and_has_its_name_and_kind_of_keys_where_it_is_restored() {
+    let folder = folder();
+    let clock = Clock::manual(1000);
+    let store = filled(&folder.path().join("a.pool"), KeyType::Bytes, &clock);
+    store.tree("empty").unwrap();
+    let go_on = |_: &everleaf::Progress| ControlFlow::Continue(());
+    for (name, keys) in [("words", 50), ("numbers", 50), ("empty", 0)] {
+        let mut dump = Vec::new();
+        let dumped = store.dump_tree_with(name, &mut dump, go_on).unwrap().unwrap();
+        assert_eq!(dumped.entries, keys, "{name}");
+        let path = folder.path().join(format!("{name}.dump"));
+        store.dump_tree_file_with(name, &path, go_on).unwrap().unwrap();
+        assert!(std::fs::read(&path).unwrap() == dump, "{name}");
+        let restored =
+            tiny(KeyType::Bytes).clock(clock.clone()).create(path.with_extension("pool")).unwrap();
+        restored.restore(&*dump).unwrap();
+        assert_eq!((restored.len().unwrap(), restored.len_of_all_trees().unwrap()), (0, keys));
+        assert_eq!(restored.tree_names().unwrap(), [name.as_bytes()]);
+        let [found, expected] = [&restored, &store].map(|of| of.existing_tree(name).unwrap());
+        let (found, expected) = (found.unwrap(), expected.unwrap());
+        assert_eq!(found.key_type(), expected.key_type());
+        assert!(found.iter().map(Result::unwrap).eq(expected.iter().map(Result::unwrap)));
+        restored.tree("another").unwrap().put("k", "v").unwrap();
+        assert_eq!(found.len().unwrap(), keys, "a new tree has a number of its own");
+    }
+    assert!(store.dump_tree_with("nosuch", &mut Vec::new(), go_on).unwrap().is_none());
+    let numbers = tiny(KeyType::U64).create(folder.path().join("n.pool")).unwrap();
+    assert!(numbers.dump_tree_with("words", &mut Vec::new(), go_on).unwrap().is_none());
+}
+
+#[test]
 fn a_damaged_or_cut_dump_is_refused_and_leaves_the_pool_empty_and_usable() {
     let folder = folder();
     let clock = Clock::manual(1000);

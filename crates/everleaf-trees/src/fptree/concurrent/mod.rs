@@ -315,13 +315,15 @@ impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
         let records =
             if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
         let nodes = self.inner.conflicts();
+        let node_bytes = leaves * self.shape.leaf_bytes();
         IndexStatistics {
             keys: self.keys(),
             height: self.inner.height() + 1,
             leaves: leaves - u64::from(leftmost_is_empty),
             leaf_slots: self.shape.slots() as u64,
             inner_nodes: self.inner.count(),
-            pm_bytes: (leaves * self.shape.leaf_bytes()).max(records),
+            pm_bytes: node_bytes.max(records),
+            node_bytes,
             dram_bytes: self.inner.dram_bytes()
                 + self.locks.dram_bytes()
                 + size_of::<Self>() as u64,

@@ -171,13 +171,15 @@ impl<K: TreeKey, M: Media, S: Shape> SerialIndex<K> for FpTree<K, M, S> {
             self.leaf(self.leftmost).is_ok_and(|leaf| leaf.live(self.pool.media()).is_empty());
         let records =
             if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
+        let node_bytes = self.groups.pm_bytes();
         IndexStatistics {
             keys: self.keys,
             height: self.inner.height() + 1,
             leaves: used - u64::from(leftmost_is_empty),
             leaf_slots: self.shape.slots() as u64,
             inner_nodes: self.inner.count(),
-            pm_bytes: self.groups.pm_bytes().max(records),
+            pm_bytes: node_bytes.max(records),
+            node_bytes,
             dram_bytes: self.inner.dram_bytes()
                 + self.groups.dram_bytes()
                 + size_of::<Self>() as u64,

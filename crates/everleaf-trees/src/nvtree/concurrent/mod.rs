@@ -281,6 +281,7 @@ impl<K: TreeKey, M: Media> Index<K> for ConcurrentNvTree<K, M> {
             leaf_slots: self.shape.slots() as u64,
             inner_nodes,
             pm_bytes,
+            node_bytes: pm_bytes,
             dram_bytes: self.parents.dram_bytes()
                 + self.locks.dram_bytes()
                 + groups_bytes
