@@ -2,34 +2,76 @@
 //!
 //! `scan` writes it and `load` reads it, so an entry comes back byte for byte.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write, stdout};
+
+/// What becomes of control characters that would not break a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Controls {
+    /// They stay, for programs.
+    Kept,
+    /// They are escaped: a terminal would obey them.
+    Escaped,
+}
+
+impl Controls {
+    /// For what is written to the standard output.
+    pub fn on_stdout() -> Self {
+        if stdout().is_terminal() { Self::Escaped } else { Self::Kept }
+    }
+
+    fn must_escape(self, character: char) -> bool {
+        self == Self::Escaped && character.is_control()
+    }
+}
 
 /// Writes `bytes` with TAB, newline, carriage return and backslash as `\t`, `\n`, `\r`, `\\`, and
-/// each byte that is not valid UTF-8 as `\xHH`.
-pub fn write_escaped(output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+/// each byte that is not valid UTF-8, or of a control character to be escaped, as `\xHH`.
+pub fn write_escaped(output: &mut impl Write, bytes: &[u8], controls: Controls) -> io::Result<()> {
+    let special = |character| letter_of(character).is_some() || controls.must_escape(character);
     for chunk in bytes.utf8_chunks() {
-        let mut rest = chunk.valid().as_bytes();
-        // The characters are ASCII, so a byte of theirs is never part of a longer character.
-        while let Some(place) = rest.iter().position(|byte| letter_of(*byte).is_some()) {
-            output.write_all(&rest[..place])?;
-            output.write_all(&[b'\\', letter_of(rest[place]).unwrap_or(b'\\')])?;
-            rest = &rest[place + 1..];
+        let mut rest = chunk.valid();
+        while let Some(place) = rest.find(special) {
+            output.write_all(&rest.as_bytes()[..place])?;
+            let mut characters = rest[place..].chars();
+            if let Some(character) = characters.next() {
+                match letter_of(character) {
+                    Some(letter) => write!(output, "\\{letter}")?,
+                    None => write_digits(output, character.encode_utf8(&mut [0; 4]).as_bytes())?,
+                }
+            }
+            rest = characters.as_str();
         }
-        output.write_all(rest)?;
-        for byte in chunk.invalid() {
-            write!(output, "\\x{byte:02x}")?;
-        }
+        output.write_all(rest.as_bytes())?;
+        write_digits(output, chunk.invalid())?;
     }
     Ok(())
 }
 
-/// The letter that stands for a byte behind a backslash.
-fn letter_of(byte: u8) -> Option<u8> {
-    match byte {
-        b'\t' => Some(b't'),
-        b'\n' => Some(b'n'),
-        b'\r' => Some(b'r'),
-        b'\\' => Some(b'\\'),
+fn write_digits(output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    bytes.iter().try_for_each(|byte| write!(output, "\\x{byte:02x}"))
+}
+
+/// Writes JSON, whose control characters all stand in strings.
+pub fn write_json(output: &mut impl Write, json: &str, controls: Controls) -> io::Result<()> {
+    let mut rest = json;
+    while let Some(place) = rest.find(|character| controls.must_escape(character)) {
+        output.write_all(&rest.as_bytes()[..place])?;
+        let mut characters = rest[place..].chars();
+        if let Some(character) = characters.next() {
+            write!(output, "\\u{:04x}", u32::from(character))?;
+        }
+        rest = characters.as_str();
+    }
+    output.write_all(rest.as_bytes())
+}
+
+/// The letter that stands for a character behind a backslash.
+fn letter_of(character: char) -> Option<char> {
+    match character {
+        '\t' => Some('t'),
+        '\n' => Some('n'),
+        '\r' => Some('r'),
+        '\\' => Some('\\'),
         _ => None,
     }
 }
@@ -69,8 +111,12 @@ mod tests {
     use super::*;
 
     fn escaped(bytes: &[u8]) -> Vec<u8> {
+        shown(bytes, Controls::Kept)
+    }
+
+    fn shown(bytes: &[u8], controls: Controls) -> Vec<u8> {
         let mut output = Vec::new();
-        write_escaped(&mut output, bytes).unwrap();
+        write_escaped(&mut output, bytes, controls).unwrap();
         output
     }
 
@@ -98,7 +144,24 @@ mod tests {
                 let text = escaped(&bytes);
                 assert!(!text.iter().any(|byte| matches!(byte, b'\t' | b'\n' | b'\r')));
                 assert_eq!(unescaped(&text), bytes);
+                let on_a_terminal = shown(&bytes, Controls::Escaped);
+                let text = str::from_utf8(&on_a_terminal).unwrap();
+                assert!(!text.contains(char::is_control), "{text:?}");
+                assert_eq!(unescaped(&on_a_terminal), bytes);
             }
+        }
+    }
+
+    #[test]
+    fn json_for_a_terminal_has_no_control_character_and_means_the_same() {
+        let text: String = (0..=0xff).map(char::from).collect();
+        let json = serde_json::to_string(&text).unwrap();
+        for (controls, has_some) in [(Controls::Kept, true), (Controls::Escaped, false)] {
+            let mut output = Vec::new();
+            write_json(&mut output, &json, controls).unwrap();
+            let output = String::from_utf8(output).unwrap();
+            assert_eq!(output.contains(char::is_control), has_some);
+            assert_eq!(serde_json::from_str::<String>(&output).unwrap(), text);
         }
     }
 

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use everleaf::{Key, KeyType};
 
-use crate::escape::write_escaped;
+use crate::escape::{Controls, write_escaped};
 use crate::failure::Failure;
 
 /// A key that was given on the command line, of the type of the pool.
@@ -58,12 +58,12 @@ pub fn parse_u64(text: &[u8]) -> Result<u64, String> {
     })
 }
 
-/// Bytes for a message: escaped as `scan` does, and cut when they are long.
+/// Bytes for a message: escaped as `scan` does on a terminal, and cut when they are long.
 pub fn readable(bytes: &[u8]) -> String {
     const SHOWN: usize = 64;
     let mut text = Vec::new();
     // Writing to a vector cannot fail.
-    let _ = write_escaped(&mut text, &bytes[..bytes.len().min(SHOWN)]);
+    let _ = write_escaped(&mut text, &bytes[..bytes.len().min(SHOWN)], Controls::Escaped);
     let text = String::from_utf8_lossy(&text).into_owned();
     if bytes.len() > SHOWN { text + "..." } else { text }
 }
@@ -93,5 +93,10 @@ mod tests {
     #[test]
     fn long_keys_are_cut_in_messages() {
         assert_eq!(readable(&[b'x'; 100]), "x".repeat(64) + "...");
+    }
+
+    #[test]
+    fn a_terminal_does_not_obey_a_key_in_a_message() {
+        assert_eq!(readable(b"\x1b[2J\0"), "\\x1b[2J\\x00");
     }
 }

@@ -38,29 +38,23 @@ pub fn display_size(bytes: u64) -> String {
         unit += 1;
     }
     if bytes.is_multiple_of(scale) {
-        format!("{} {}", bytes / scale, UNITS[unit])
+        format!("{} {}", display_count(bytes / scale), UNITS[unit])
     } else {
         format!("{:.1} {}", bytes as f64 / scale as f64, UNITS[unit])
     }
 }
 
 /// A count for people: `370,099`.
-pub fn display_count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
+pub use everleaf_pmem::grouped as display_count;
 
-/// So many things, for people: `1 key`, `1,251 keys` (the plural has an s).
+/// So many things, for people: `1 key`, `1,251 keys`, `2 entries`.
 pub fn display_counted(count: u64, thing: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {thing}{plural}", display_count(count))
+    let count_text = display_count(count);
+    match thing.strip_suffix("ry") {
+        _ if count == 1 => format!("{count_text} {thing}"),
+        Some(stem) => format!("{count_text} {stem}ries"),
+        None => format!("{count_text} {thing}s"),
+    }
 }
 
 #[cfg(test)]
@@ -110,7 +104,7 @@ mod tests {
     #[test]
     fn sizes_and_counts_for_people() {
         assert_eq!(display_size(0), "0 B");
-        assert_eq!(display_size(1023), "1023 B");
+        assert_eq!(display_size(1023), "1,023 B");
         assert_eq!(display_size(256 << 20), "256 MiB");
         assert_eq!(display_size((3 << 30) / 2), "1.5 GiB");
         assert_eq!(display_count(0), "0");
@@ -119,5 +113,7 @@ mod tests {
         assert_eq!(display_count(370_099), "370,099");
         assert_eq!(display_counted(1, "key"), "1 key");
         assert_eq!(display_counted(1_251, "key"), "1,251 keys");
+        assert_eq!(display_counted(1, "entry"), "1 entry");
+        assert_eq!(display_counted(0, "entry"), "0 entries");
     }
 }

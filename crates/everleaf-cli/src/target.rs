@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use everleaf::{Key, KeyType, Scan, Store, Tree};
 
-use crate::escape::write_escaped;
+use crate::escape::{Controls, write_escaped};
 use crate::failure::Failure;
 use crate::keys::{KeyArgument, readable};
 
@@ -35,13 +35,7 @@ impl TreeArgument {
     pub fn existing(&self, store: &Store) -> Result<Tree, Failure> {
         let Some(name) = &self.name else { return Ok(store.default_tree().clone()) };
         let tree = store.existing_tree(name.as_bytes())?;
-        tree.ok_or_else(|| {
-            let name = readable(name.as_bytes());
-            Failure::failed(format!(
-                "there is no tree `{name}`; `everleaf trees` lists them, and `everleaf put` makes \
-                one"
-            ))
-        })
+        tree.ok_or_else(|| no_tree(Some(name)))
     }
 
     /// The tree; a named one is made if there is none, with the pool's kind of keys.
@@ -54,6 +48,14 @@ impl TreeArgument {
             },
         }
     }
+}
+
+/// There is no tree of that name.
+pub fn no_tree(name: Option<&OsStr>) -> Failure {
+    let name = readable(name.unwrap_or_default().as_bytes());
+    Failure::failed(format!(
+        "there is no tree `{name}`; `everleaf trees` lists them, and `everleaf put` makes one"
+    ))
 }
 
 impl Target {
@@ -78,12 +80,12 @@ impl Target {
     /// An argument as bytes.
     pub fn bytes(&self, argument: &OsStr) -> Result<Vec<u8>, Failure> {
         let bytes = argument.as_bytes();
-        if self.hex { unhex(bytes) } else { Ok(bytes.to_vec()) }
+        if self.hex { unhex(bytes).map_err(Failure::Usage) } else { Ok(bytes.to_vec()) }
     }
 
     /// Bytes that were read from a file, as bytes: line breaks around digits are no part of them.
     pub fn content(&self, bytes: Vec<u8>) -> Result<Vec<u8>, Failure> {
-        if self.hex { unhex(bytes.trim_ascii()) } else { Ok(bytes) }
+        if self.hex { unhex(bytes.trim_ascii()).map_err(Failure::Usage) } else { Ok(bytes) }
     }
 
     /// Whether bytes are written as digits.
@@ -97,19 +99,29 @@ impl Target {
     }
 
     /// Writes bytes so that they stay within a line.
-    pub fn write_in_line(&self, output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    pub fn write_in_line(
+        &self,
+        output: &mut impl Write,
+        bytes: &[u8],
+        controls: Controls,
+    ) -> io::Result<()> {
         if self.hex {
             output.write_all(hex(bytes).as_bytes())
         } else {
-            write_escaped(output, bytes)
+            write_escaped(output, bytes, controls)
         }
     }
 
     /// Writes a key so that it stays within a line.
-    pub fn write_key(&self, output: &mut impl Write, key: Key<'_>) -> io::Result<()> {
+    pub fn write_key(
+        &self,
+        output: &mut impl Write,
+        key: Key<'_>,
+        controls: Controls,
+    ) -> io::Result<()> {
         match key {
             Key::U64(number) => write!(output, "{number}"),
-            Key::Bytes(bytes) => self.write_in_line(output, bytes),
+            Key::Bytes(bytes) => self.write_in_line(output, bytes, controls),
         }
     }
 
@@ -162,23 +174,26 @@ impl KeyRangeArguments {
     }
 }
 
-/// A number of seconds, for a value that expires.
-pub fn life(seconds: &str) -> Result<Duration, String> {
-    let life = seconds.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    life.ok_or_else(|| format!("`{seconds}` is not a number of seconds"))
+/// How long a value lives: a number of seconds, or numbers with units, like `1h` or `1h 30m`.
+pub fn life(text: &str) -> Result<Duration, String> {
+    let life = match text.parse() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => humantime::parse_duration(text).ok(),
+    };
+    life.ok_or_else(|| {
+        format!("`{text}` is not a number of seconds, nor a time like 90s, 15m, 1h or 2d")
+    })
 }
 
-fn unhex(digits: &[u8]) -> Result<Vec<u8>, Failure> {
+/// The bytes that hexadecimal digits stand for, or a sentence.
+pub fn unhex(digits: &[u8]) -> Result<Vec<u8>, String> {
     let digit = |byte: u8| (byte as char).to_digit(16).map(|value| value as u8);
     let byte = |pair: &[u8]| match pair {
         [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
         _ => None,
     };
     digits.chunks(2).map(byte).collect::<Option<_>>().ok_or_else(|| {
-        Failure::usage(format!(
-            "`{}` is not hexadecimal; give two digits per byte, like 0aff",
-            readable(digits)
-        ))
+        format!("`{}` is not hexadecimal; give two digits per byte, like 0aff", readable(digits))
     })
 }
 
@@ -190,6 +205,27 @@ pub fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lives_are_seconds_or_have_units() {
+        for (text, seconds) in [
+            ("0", 0.0),
+            ("3600", 3600.0),
+            ("0.5", 0.5),
+            ("1e3", 1000.0),
+            ("250ms", 0.25),
+            ("90s", 90.0),
+            ("15m", 900.0),
+            ("1h", 3600.0),
+            ("1h 30m", 5400.0),
+            ("2d", 172_800.0),
+        ] {
+            assert_eq!(life(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
+        }
+        for text in ["", "soon", "-1", "nan", "inf", "1x", "h", "1h x", "99999999999999999999d"] {
+            assert!(life(text).unwrap_err().contains("seconds"), "{text}");
+        }
+    }
 
     #[test]
     fn hexadecimal_digits_come_in_pairs() {

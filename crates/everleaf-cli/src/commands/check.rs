@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::failure::{Failure, Outcome};
 use crate::progress::{entries_bar, show_entries};
 use crate::signals::Ending;
-use crate::size::display_counted;
+use crate::size::{display_count, display_counted};
 
 /// Check every invariant of a pool, every value, and that no block is lost or used twice. Exits 1
 /// if anything is wrong.
@@ -64,8 +64,12 @@ pub fn run(args: Args) -> Outcome {
         Err(error) if says_nothing_of_the_pool(&error) => return Err(error.into()),
         // What cannot even be opened is damaged, or cannot be trusted.
         Err(error) => {
-            let details = vec![error.to_string()];
-            show(&args, &Report { ok: false, keys: 0, violations: 1, leaked_blocks: 0, details })?;
+            if args.json {
+                let details = vec![error.to_string()];
+                let report =
+                    Report { ok: false, keys: 0, violations: 1, leaked_blocks: 0, details };
+                show(&args, &report)?;
+            }
             return Err(Failure::failed(error.to_string()));
         }
     };
@@ -115,8 +119,9 @@ fn rescue(args: &Args, new: &Path) -> Outcome {
         let complaints: String =
             complaints.iter().map(|complaint| format!("{complaint}\n")).collect();
         format!(
-            "{complaints}{} saved, {from_records} of them without the index\n",
-            display_counted(from_index + from_records, "key")
+            "{complaints}{} saved, {} of them without the index\n",
+            display_counted(from_index + from_records, "key"),
+            display_count(from_records)
         )
     };
     write_out(&text)?;

@@ -6,6 +6,7 @@ use everleaf::Store;
 
 use crate::failure::{Outcome, complain};
 use crate::signals::Ending;
+use crate::size::display_counted;
 
 /// Copy a pool to a new one with the same engine and sizes. The copy is compact, and expired values
 /// are left out.
@@ -27,6 +28,6 @@ pub struct Args {
 pub fn run(args: Args) -> Outcome {
     let store = Store::open_read_only(&args.pool)?;
     let copied = Ending::awaited()?.during(|watch| store.copy_with(&args.new, watch))?;
-    complain(&format!("copied {} entries", copied.entries));
+    complain(&format!("copied {}", display_counted(copied.entries, "entry")));
     Ok(())
 }

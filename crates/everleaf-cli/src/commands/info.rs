@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use everleaf::internal::InjectedAborts;
 use everleaf::internal::key_type_name;
 use everleaf::statistics::InnerFrom;
-use everleaf::{OpenOptions, Shutdown, Statistics};
+use everleaf::{OpenOptions, Shutdown, Store};
 use serde::Serialize;
 
+use super::trees::{Row, rows};
+use crate::escape::Controls;
 use crate::failure::{Failure, Outcome};
 use crate::rtm::Rtm;
-use crate::size::{display_count, display_size};
+use crate::size::{display_count, display_counted, display_size};
 
 /// Show the kind of a pool, how full it is, and what it promises.
 #[derive(Debug, clap::Args)]
@@ -67,14 +69,22 @@ struct Report {
     no_image: Option<String>,
     /// How nodes of which several words change together are written: `line`, `log` or `copy`.
     node_writes: Option<&'static str>,
+    /// Bytes of the index's nodes in the pool, without records of keys and values.
+    node_bytes: u64,
+    /// Keys of the pool's own tree.
+    own_keys: u64,
+    /// The named trees.
+    named_trees: Vec<Row>,
 }
 
 impl Report {
-    fn of(statistics: &Statistics, keys: u64, trees: usize) -> Self {
-        Self {
+    fn of(store: &Store, controls: Controls) -> Result<Self, Failure> {
+        let statistics = store.statistics()?;
+        let named_trees = rows(store, controls)?;
+        Ok(Self {
             engine: statistics.engine.name(),
             key_type: key_type_name(statistics.key_type),
-            keys,
+            keys: store.len_of_all_trees()?,
             pm_bytes: statistics.pm_bytes,
             dram_bytes: statistics.dram_bytes,
             used_bytes: statistics.used_bytes,
@@ -97,7 +107,7 @@ impl Report {
             recovered_writes: statistics.recovered_writes,
             fill: statistics.fill,
             fragmentation: statistics.fragmentation,
-            trees,
+            trees: named_trees.len(),
             concurrency: statistics.concurrency.name(),
             durability_mode: statistics.durability_mode.to_string(),
             reserve_bytes: statistics.reserve_bytes,
@@ -108,7 +118,10 @@ impl Report {
                 _ => None,
             },
             node_writes: statistics.node_writes,
-        }
+            node_bytes: statistics.node_bytes,
+            own_keys: store.len()?,
+            named_trees,
+        })
     }
 }
 
@@ -161,8 +174,9 @@ impl Report {
             "engine      {engine}\n\
              keys        {keys} ({key_type})\n\
              tree        height {height}, leaves {leaves}{fill}, inner nodes {inner_nodes}; \
-             {trees} named trees\n\
-             index       {pm} of persistent memory, {dram} of DRAM\n\
+             {trees}\n\
+             {by_tree}\
+             index       {nodes_size} of persistent memory, {dram} of DRAM\n\
              pool        {used} of {total} in use, {free} free ({fragmentation:.0} percent of it \
              between others), grows up to {max}\n\
              {nodes}\
@@ -176,11 +190,12 @@ impl Report {
             fill = self
                 .fill
                 .map_or(String::new(), |fill| format!(", {:.0} percent full", fill * 100.0)),
-            trees = self.trees,
+            trees = display_counted(self.trees as u64, "named tree"),
+            by_tree = self.by_tree(),
             mode = self.durability_mode,
             fragmentation = self.fragmentation * 100.0,
             inner_nodes = display_count(self.inner_nodes),
-            pm = display_size(self.pm_bytes),
+            nodes_size = display_size(self.node_bytes),
             dram = display_size(self.dram_bytes),
             used = display_size(self.used_bytes),
             total = display_size(self.total_bytes),
@@ -190,13 +205,35 @@ impl Report {
     }
 }
 
+impl Report {
+    /// The keys of each tree, if there are named ones, a line each: no more than fit a screen.
+    fn by_tree(&self) -> String {
+        const SHOWN: usize = 20;
+        if self.named_trees.is_empty() {
+            return String::new();
+        }
+        let line = |name: &str, keys| format!("              {name}: {keys}\n");
+        let mut text = line("the pool's own tree", display_counted(self.own_keys, "key"));
+        for Row { name, key_type, keys } in self.named_trees.iter().take(SHOWN) {
+            text += &line(name, format!("{} ({key_type})", display_counted(*keys, "key")));
+        }
+        if let Some(more @ 1..) = self.named_trees.len().checked_sub(SHOWN) {
+            text += &line(
+                "more",
+                format!("{}; `everleaf trees` lists all", display_count(more as u64)),
+            );
+        }
+        text
+    }
+}
+
 /// Shows.
 pub fn run(args: Args) -> Outcome {
     let options =
         OpenOptions::new().read_only(true).transactions(args.rtm.with(1, InjectedAborts::Nothing)?);
     let store = options.open(&args.pool)?;
-    let report =
-        Report::of(&store.statistics()?, store.len_of_all_trees()?, store.tree_names()?.len());
+    let controls = if args.json { Controls::Kept } else { Controls::on_stdout() };
+    let report = Report::of(&store, controls)?;
     let text = if args.json {
         serde_json::to_string(&report).map_err(|error| Failure::failed(error.to_string()))? + "\n"
     } else {

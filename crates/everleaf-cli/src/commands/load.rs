@@ -1,5 +1,6 @@
 //! `load`: the records of a file, in its order.
 
+use std::borrow::Cow;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -10,10 +11,10 @@ use indicatif::ProgressBar;
 
 use crate::failure::{Failure, Outcome, complain, sentence};
 use crate::keys::parse_u64;
-use crate::load::{HeaderError, Lines, Record, Records, Rows, Tsv};
+use crate::load::{HeaderError, JsonLines, Lines, Record, Records, Rows, Tsv};
 use crate::signals::Ending;
 use crate::size::{display_counted, parse_size};
-use crate::target::TreeArgument;
+use crate::target::{TreeArgument, unhex};
 use crate::{input, progress};
 
 /// Put the records of a file, in file order.
@@ -27,19 +28,21 @@ Formats:
   lines  one key per line; its value is the line's number, from 1; empty lines are skipped
   tsv    key TAB value, one per line, as `scan` prints them: \\t, \\n, \\r, \\\\ and \\xHH \
 stand for bytes; empty lines are skipped
+  jsonl  an object of JSON per line, as `scan --json` prints them; empty lines are skipped
   csv    with a header, RFC 4180; the value is the row as a JSON object of strings
 
 Examples:
   everleaf load words.pool words.txt
   everleaf load cities.pool world-cities.csv --key-column country,subcountry,name
   zcat pairs.tsv.gz | everleaf load pairs.pool - --format tsv
-  everleaf scan words.pool | everleaf load other.pool - --format tsv --tree words")]
+  everleaf scan words.pool | everleaf load other.pool - --format tsv --tree words
+  everleaf scan words.pool --json | everleaf load other.pool - --format jsonl")]
 pub struct Args {
     /// The pool.
     pool: PathBuf,
     /// The file; `-` is standard input.
     file: PathBuf,
-    /// Format of the file [default: by its extension .tsv or .csv, else lines].
+    /// Format of the file [default: by its extension .tsv, .jsonl or .csv, else lines].
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// The csv column that is the key, by name or by number from 1; several, with commas between,
@@ -49,6 +52,10 @@ pub struct Args {
     /// Treat backslashes in tsv files as ordinary characters.
     #[arg(long)]
     raw: bool,
+    /// Read keys and values as hexadecimal digits, as `scan --hex` writes them (lines: keys, tsv).
+    /// Numbers that are keys stay decimal.
+    #[arg(long, conflicts_with = "raw")]
+    hex: bool,
     #[command(flatten)]
     tree: TreeArgument,
     /// Say on stderr after every N records how many are acknowledged.
@@ -64,6 +71,7 @@ pub struct Args {
 enum Format {
     Lines,
     Tsv,
+    Jsonl,
     Csv,
 }
 
@@ -76,6 +84,7 @@ impl Format {
             .as_deref()
         {
             Some("tsv") => Self::Tsv,
+            Some("jsonl") => Self::Jsonl,
             Some("csv") => Self::Csv,
             _ => Self::Lines,
         }
@@ -99,11 +108,14 @@ pub fn run(args: Args) -> Outcome {
                 "a csv file needs --key-column, the name or number of its key column",
             ));
         }
-        (Format::Lines | Format::Tsv, Some(_)) => {
+        (Format::Lines | Format::Tsv | Format::Jsonl, Some(_)) => {
             return Err(Failure::usage("--key-column is for csv files; leave it out"));
         }
-        (Format::Lines | Format::Csv, _) if args.raw => {
+        (Format::Lines | Format::Jsonl | Format::Csv, _) if args.raw => {
             return Err(Failure::usage("--raw is for tsv files; leave it out"));
+        }
+        (Format::Jsonl | Format::Csv, _) if args.hex => {
+            return Err(Failure::usage("--hex is for lines and tsv files; leave it out"));
         }
         _ => {}
     }
@@ -119,7 +131,13 @@ pub fn run(args: Args) -> Outcome {
     let input = progress::watch(&bar, ending.input(file));
     let input: Box<dyn BufRead> = Box::new(BufReader::with_capacity(256 << 10, input));
     let mut tally = Tally::default();
-    let into = Into { store: &store, tree: &tree, acknowledge_every: args.acknowledge_every };
+    let into = Into {
+        store: &store,
+        tree: &tree,
+        hex_keys: args.hex,
+        hex_values: args.hex && format == Format::Tsv, // Of lines, the value is a number.
+        acknowledge_every: args.acknowledge_every,
+    };
     let failed = |complaint| Failure::failed(format!("{name}: {complaint}"));
     let loaded = match records(input, format, &args) {
         Ok(mut records) => load(&into, &mut *records, ending, &bar, &mut tally).map_err(failed),
@@ -135,8 +153,12 @@ pub fn run(args: Args) -> Outcome {
         tally.acknowledged = tally.stored;
     }
     bar.finish_and_clear();
-    // Programs read this line: it has no separators and no singular.
-    complain(&format!("acknowledged {} records ({} replaced)", tally.acknowledged, tally.replaced));
+    // Programs read these numbers: they have no separators.
+    let records = if tally.acknowledged == 1 { "record" } else { "records" };
+    complain(&format!(
+        "acknowledged {} {records} ({} replaced)",
+        tally.acknowledged, tally.replaced
+    ));
     ending.take_effect();
     loaded.and(closed.map_err(Failure::from))
 }
@@ -155,6 +177,11 @@ fn records(
             let max_bytes = usize::try_from(max_bytes * times).unwrap_or(usize::MAX);
             Box::new(Tsv::new(input, max_bytes, args.raw))
         }
+        Format::Jsonl => {
+            // A character of JSON has up to six, and what is around them is short.
+            let max_bytes = usize::try_from(max_bytes * 6 + 64).unwrap_or(usize::MAX);
+            Box::new(JsonLines::new(input, max_bytes))
+        }
         Format::Csv => {
             let column = args.key_column.as_deref().unwrap_or_default();
             Box::new(Rows::new(input, column, max_bytes)?)
@@ -166,6 +193,9 @@ fn records(
 struct Into<'s> {
     store: &'s Store,
     tree: &'s Tree,
+    /// Whether byte-string keys are digits.
+    hex_keys: bool,
+    hex_values: bool,
     acknowledge_every: Option<u64>,
 }
 
@@ -182,7 +212,8 @@ fn load(
     let unit = records.unit();
     while ending.signal().is_none() {
         let Some(record) = records.next()? else { break };
-        let replaced = put(into.tree, &record)
+        let replaced = into
+            .put(&record)
             .map_err(|complaint| format!("{unit} {}: {complaint}", record.number))?;
         tally.stored += 1;
         tally.replaced += u64::from(replaced);
@@ -203,11 +234,19 @@ fn load(
     Ok(())
 }
 
-/// Puts a record; whether it replaced another.
-fn put(tree: &Tree, record: &Record<'_>) -> Result<bool, String> {
-    let key = match tree.key_type() {
-        KeyType::U64 => Key::U64(parse_u64(record.key)?),
-        KeyType::Bytes => Key::Bytes(record.key),
-    };
-    tree.put(key, record.value).map_err(|error| sentence(&error))
+impl Into<'_> {
+    /// Puts a record; whether it replaced another.
+    fn put(&self, record: &Record<'_>) -> Result<bool, String> {
+        let value = bytes(record.value, self.hex_values)?;
+        let key = match self.tree.key_type() {
+            KeyType::U64 => Key::U64(parse_u64(record.key)?),
+            KeyType::Bytes => Key::Bytes(&bytes(record.key, self.hex_keys)?),
+        };
+        self.tree.put(key, &*value).map_err(|error| sentence(&error))
+    }
+}
+
+/// The bytes of a file, or those that its digits stand for.
+fn bytes(text: &[u8], hex: bool) -> Result<Cow<'_, [u8]>, String> {
+    if hex { unhex(text).map(Cow::Owned) } else { Ok(Cow::Borrowed(text)) }
 }

@@ -82,7 +82,7 @@ fn page(command: &Command, parent: Option<&Command>, text: &mut Vec<u8>) -> io::
     let man = Man::new(command.clone()).manual("Everleaf");
     man.render_title(text)?;
     man.render_name_section(text)?;
-    man.render_synopsis_section(text)?;
+    synopsis(command).to_writer(text)?;
     man.render_description_section(text)?;
     if command.get_arguments().any(|argument| !argument.is_hide_set()) {
         man.render_options_section(text)?;
@@ -104,6 +104,29 @@ fn page(command: &Command, parent: Option<&Command>, text: &mut Vec<u8>) -> io::
         man.render_version_section(text)?;
     }
     Ok(())
+}
+
+/// How the command is written: its options with what follows them, and what stands behind them.
+fn synopsis(command: &Command) -> Roff {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+    let (mut words, options): (Vec<_>, Vec<_>) =
+        shown.partition(|argument| argument.is_positional());
+    words.sort_by_key(|word| word.get_index());
+    let mut line = vec![bold(name)];
+    for option in options {
+        let text =
+            if option.is_required_set() { format!(" {option}") } else { format!(" [{option}]") };
+        line.push(roman(text));
+    }
+    line.extend(words.iter().map(|word| roman(format!(" {word}"))));
+    if command.has_subcommands() {
+        line.push(roman(" <COMMAND>"));
+    }
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    roff.text(line);
+    roff
 }
 
 /// What its page is called.
@@ -158,6 +181,40 @@ mod tests {
                 assert!(text.contains(&format!(".SH {section}")), "{section}: {text}");
             }
             assert!(!text.contains(".SH EXTRA"), "{text}");
+        }
+    }
+
+    #[test]
+    fn synopses_have_the_values_of_options() {
+        let mut command = Cli::command().disable_help_subcommand(true);
+        command.build();
+        let text_of = |command| synopsis(command).render().replace("\\-", "-");
+        for subcommand in command.get_subcommands() {
+            let text = text_of(subcommand);
+            for argument in subcommand.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                assert!(
+                    text.contains(&format!(" {argument}"))
+                        || text.contains(&format!(" [{argument}]")),
+                    "{argument}: {text}"
+                );
+            }
+        }
+        let text = text_of(command.find_subcommand("put").unwrap());
+        assert!(
+            text.contains(" [--ttl <TIME>]") && text.contains(" <POOL> <KEY> [VALUE]"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn no_page_shows_an_escaped_quote() {
+        let mut command = Cli::command().disable_help_subcommand(true);
+        command.build();
+        for subcommand in command.get_subcommands() {
+            let mut text = Vec::new();
+            page(subcommand, Some(&command), &mut text).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            assert!(!text.contains("\\\""), "{text}");
         }
     }
 

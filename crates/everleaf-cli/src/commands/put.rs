@@ -18,7 +18,7 @@ use crate::target::{Target, life};
 Examples:
   everleaf put words.pool leaf 'a blade of a plant'
   everleaf put words.pool picture --value-from leaf.png
-  everleaf put words.pool session-17 anna --tree sessions --ttl 3600")]
+  everleaf put words.pool session-17 anna --tree sessions --ttl 1h")]
 pub struct Args {
     /// The pool.
     pool: PathBuf,
@@ -33,8 +33,9 @@ pub struct Args {
     value_from: Option<PathBuf>,
     #[command(flatten)]
     target: Target,
-    /// The value expires so many seconds from now; 0.5 is half a second.
-    #[arg(long, value_name = "SECONDS")]
+    /// The value expires after this time: seconds, which may have a fraction, or with units, like
+    /// 90s, 15m, 1h or 2d.
+    #[arg(long, value_name = "TIME")]
     ttl: Option<String>,
     /// Put the value only if the key is absent; otherwise change nothing and exit 1.
     #[arg(long, conflicts_with = "ttl")]

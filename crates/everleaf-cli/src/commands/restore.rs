@@ -9,6 +9,7 @@ use everleaf::{Error, KeyType};
 use crate::failure::{Failure, Outcome, complain};
 use crate::input;
 use crate::signals::Ending;
+use crate::size::display_counted;
 
 /// Fill an empty pool from a dump. The pool may have another engine and other sizes than the one
 /// that was dumped; its kind of keys must be the same.
@@ -49,7 +50,7 @@ pub fn run(args: Args) -> Outcome {
         }
         error => error.into(),
     })?;
-    complain(&format!("restored {} entries", restored.entries));
+    complain(&format!("restored {}", display_counted(restored.entries, "entry")));
     Ok(())
 }
 

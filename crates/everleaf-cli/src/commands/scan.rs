@@ -6,21 +6,25 @@ use std::path::PathBuf;
 use everleaf::{Key, Scan, Store, Tree};
 use serde_json::{Map, Value};
 
+use crate::escape::{Controls, write_json};
 use crate::failure::{Failure, Outcome};
 use crate::target::{KeyRangeArguments, Target, hex};
 
 /// Print entries in key order: key TAB value, one per line.
 ///
 /// A TAB, newline, carriage return or backslash is shown as \t, \n, \r, \\, and a byte that is not
-/// valid UTF-8 as \xHH; `load --format tsv` reads all of them back. Keys that are u64 are in
-/// numeric order.
+/// valid UTF-8 as \xHH; on a terminal so are other control characters. `load --format tsv` reads
+/// all of them back. Keys that are u64 are in numeric order.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   everleaf scan words.pool --prefix leaf --limit 10
   everleaf scan words.pool --from m --to n --reverse
   everleaf scan words.pool > words.tsv
-  everleaf scan words.pool --tree sessions --json")]
+  everleaf scan words.pool --tree sessions --json > sessions.jsonl
+
+`load` reads words.tsv and sessions.jsonl back, byte for byte; expiries are not in them \
+(`everleaf dump` has them).")]
 pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
@@ -37,8 +41,9 @@ pub struct Args {
     /// Print only keys; values are not read.
     #[arg(long)]
     keys_only: bool,
-    /// Print one JSON object per line, `{"key":..,"value":..}`; bytes that are not valid UTF-8,
-    /// and with --hex all of them, are digits under `key_hex` and `value_hex`.
+    /// Print one JSON object per line, with the names `key` and `value`; bytes that are not valid
+    /// UTF-8, and with --hex all of them, are digits under `key_hex` and `value_hex`.
+    /// `load --format jsonl` reads them back.
     #[arg(long)]
     json: bool,
     /// Print only the number of entries.
@@ -63,6 +68,7 @@ pub fn run(args: Args) -> Outcome {
 
 fn print(args: &Args, tree: &Tree, range: Scan, output: &mut impl Write) -> Outcome {
     let limit = args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let controls = Controls::on_stdout();
     let shown = |written: io::Result<()>| written.map_err(|error| Failure::output(&error));
     if args.count {
         let mut count = 0u64;
@@ -74,19 +80,20 @@ fn print(args: &Args, tree: &Tree, range: Scan, output: &mut impl Write) -> Outc
     }
     if args.keys_only {
         for key in tree.keys_in(range).take(limit) {
-            shown(print_entry(args, output, key?.as_ref(), None))?;
+            shown(print_entry(args, controls, output, key?.as_ref(), None))?;
         }
         return Ok(());
     }
     for entry in tree.scan(range).take(limit) {
         let (key, value) = entry?;
-        shown(print_entry(args, output, key.as_ref(), Some(&value)))?;
+        shown(print_entry(args, controls, output, key.as_ref(), Some(&value)))?;
     }
     Ok(())
 }
 
 fn print_entry(
     args: &Args,
+    controls: Controls,
     output: &mut impl Write,
     key: Key<'_>,
     value: Option<&[u8]>,
@@ -100,12 +107,13 @@ fn print_entry(
         if let Some(value) = value {
             add_bytes(&mut object, "value", value, &args.target);
         }
-        return writeln!(output, "{}", Value::Object(object));
+        write_json(output, &Value::Object(object).to_string(), controls)?;
+        return output.write_all(b"\n");
     }
-    args.target.write_key(output, key)?;
+    args.target.write_key(output, key, controls)?;
     if let Some(value) = value {
         output.write_all(b"\t")?;
-        args.target.write_in_line(output, value)?;
+        args.target.write_in_line(output, value, controls)?;
     }
     output.write_all(b"\n")
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use everleaf::Store;
 use everleaf::internal::key_type_name;
 
-use crate::escape::write_escaped;
+use crate::escape::{Controls, write_escaped};
 use crate::failure::{Failure, Outcome};
 
 /// List the named trees: name TAB kind of keys TAB number of keys, one per line.
@@ -25,21 +25,34 @@ pub struct Args {
     json: bool,
 }
 
+/// A named tree.
 #[derive(serde::Serialize)]
-struct Row {
-    name: String,
-    key_type: &'static str,
-    keys: u64,
+pub struct Row {
+    /// In the text form.
+    pub name: String,
+    /// The kind of its keys.
+    pub key_type: &'static str,
+    /// How many there are.
+    pub keys: u64,
+}
+
+/// All named trees, in the order of their names.
+pub fn rows(store: &Store, controls: Controls) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    for name in store.tree_names()? {
+        let Some(tree) = store.existing_tree(&name)? else { continue };
+        let key_type = key_type_name(tree.key_type());
+        rows.push(Row { name: text(&name, controls), key_type, keys: tree.len()? });
+    }
+    Ok(rows)
 }
 
 /// Lists.
 pub fn run(args: Args) -> Outcome {
     let store = Store::open_read_only(&args.pool)?;
+    let controls = if args.json { Controls::Kept } else { Controls::on_stdout() };
     let mut output = io::stdout().lock();
-    for name in store.tree_names()? {
-        let Some(tree) = store.existing_tree(&name)? else { continue };
-        let row =
-            Row { name: text(&name), key_type: key_type_name(tree.key_type()), keys: tree.len()? };
+    for row in rows(&store, controls)? {
         let written = match args.json {
             true => serde_json::to_string(&row)
                 .map_err(io::Error::from)
@@ -52,8 +65,8 @@ pub fn run(args: Args) -> Outcome {
 }
 
 /// A name in the text form. Writing to a vector cannot fail, and what is written is UTF-8.
-fn text(name: &[u8]) -> String {
+fn text(name: &[u8], controls: Controls) -> String {
     let mut text = Vec::new();
-    let _ = write_escaped(&mut text, name);
+    let _ = write_escaped(&mut text, name, controls);
     String::from_utf8_lossy(&text).into_owned()
 }

@@ -14,7 +14,7 @@ use crate::target::Target;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  everleaf put words.pool session-17 anna --ttl 3600
+  everleaf put words.pool session-17 anna --ttl 1h
   everleaf ttl words.pool session-17")]
 pub struct Args {
     /// The pool; it is not written.

@@ -1,9 +1,10 @@
 //! The files that `load` reads, as streams of records in file order: nothing but the record at hand
 //! is ever in memory.
 //!
-//! Map of the files: `lines` (a key a line) · `tsv` (key TAB value) · `rows` (CSV rows as JSON
-//! objects) · `rfc4180` (what is CSV at all).
+//! Map of the files: `lines` (a key a line) · `tsv` (key TAB value) · `jsonl` (objects of
+//! JSON) · `rows` (CSV rows as JSON objects) · `rfc4180` (what is CSV at all).
 
+mod jsonl;
 mod lines;
 mod rfc4180;
 mod rows;
@@ -11,9 +12,12 @@ mod tsv;
 
 use std::io::{self, BufRead, Read};
 
+pub use jsonl::JsonLines;
 pub use lines::Lines;
 pub use rows::{HeaderError, Rows};
 pub use tsv::Tsv;
+
+use crate::size::display_count;
 
 /// One record of a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,7 +61,8 @@ fn read_line(
     }
     if line.len() > max_bytes {
         return Err(format!(
-            "line {number} has more than {max_bytes} bytes, which is the most that can be stored"
+            "line {number} has more than {} bytes, which is the most that can be stored",
+            display_count(max_bytes as u64)
         ));
     }
     Ok(true)

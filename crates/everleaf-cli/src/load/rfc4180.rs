@@ -6,6 +6,8 @@
 
 use std::io::{self, BufRead, Read};
 
+use crate::size::display_count;
+
 /// Where in the grammar the next byte stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -89,7 +91,8 @@ impl<R: BufRead> Strict<R> {
         } else if self.record_bytes > self.max_record_bytes {
             return Err(format!(
                 "the row at line {} has more than {} bytes",
-                self.line, self.max_record_bytes
+                self.line,
+                display_count(self.max_record_bytes)
             ));
         }
         Ok(ends_record)

@@ -121,7 +121,7 @@ fn a_restore_that_is_killed_leaves_the_pool_empty_as_it_was() {
         .collect();
     assert!(left.iter().any(|name| name.to_string_lossy().ends_with(".unfinished")), "{left:?}");
     let restored = bench.run_with_input(["restore", "q"], &dump);
-    assert!(restored.stderr.contains("restored 8000 entries"), "{}", restored.stderr);
+    assert!(restored.stderr.contains("restored 8,000 entries"), "{}", restored.stderr);
     let info = json(&bench.ok(["info", "q", "--json"]));
     assert_eq!((&info["engine"], &info["keys"]), (&"ptree".into(), &8000.into()));
     assert_eq!(bench.ok(["scan", "q"]), bench.ok(["scan", "p"]));
@@ -188,7 +188,7 @@ fn the_shell_does_line_after_line() {
     assert_eq!(shell("insert leaf x\n").failed(), "everleaf: a line failed");
     for (line, sentence) in [
         ("frobnicate", "is not a command; `help` lists them"),
-        ("put leaf", "usage: put KEY VALUE [SECONDS]"),
+        ("put leaf", "usage: put KEY VALUE [TIME]"),
         ("get nosuch", "there is no such key"),
         ("ttl nosuch", "there is no such key"),
         ("cas nosuch a b", "there is no such key"),
@@ -251,6 +251,31 @@ fn two_processes_do_not_write_one_pool() {
     drop(input);
     assert!(shell.wait().unwrap().success());
     assert_eq!(bench.ok(["get", "p", "key"]), "value\n");
+}
+
+#[test]
+fn a_shell_beside_readers_is_told_that_it_can_read() {
+    let bench = filled();
+    let hold = |arguments: &[&str]| {
+        let mut command = bench.command(arguments);
+        let (stdin, stdout) = (std::process::Stdio::piped(), std::process::Stdio::piped());
+        let mut shell = command.stdin(stdin).stdout(stdout).spawn().unwrap();
+        let mut input = shell.stdin.take().unwrap();
+        std::io::Write::write_all(&mut input, b"get leaf\n").unwrap();
+        let mut answer = [0; 8];
+        std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut answer).unwrap();
+        (shell, input)
+    };
+    for (holder, helps) in [(&["shell", "p", "--read-only"][..], true), (&["shell", "p"], false)] {
+        let (mut shell, input) = hold(holder);
+        let sentence = bench.fails(["shell", "p"]);
+        assert!(sentence.contains("open in another process"), "{sentence}");
+        assert_eq!(sentence.contains("--read-only"), helps, "{sentence}");
+        let read = bench.run_with_input(["shell", "p", "--read-only"], b"get leaf\n");
+        assert_eq!(read.code == Some(0), helps);
+        drop(input);
+        assert!(shell.wait().unwrap().success());
+    }
 }
 
 #[test]

@@ -76,6 +76,41 @@ fn info_has_the_keys_of_the_contract_first() {
 }
 
 #[test]
+fn info_tells_the_index_from_the_values_and_counts_keys_by_tree() {
+    let bench = Bench::with_pool();
+    bench.write("long", vec![b'x'; 9_000_000]);
+    bench.ok(["put", "p", "k", "--value-from", "long", "--tree", "pictures"]);
+    bench.ok(["create", "n", "--size", "1MiB", "--keys", "u64"]);
+    let info = json(&bench.ok(["info", "p", "--json"]));
+    let bytes = |name: &str| info[name].as_u64().unwrap();
+    assert!(bytes("used_bytes") > 9_000_000 && bytes("node_bytes") < 500_000, "{info:?}");
+    assert_eq!(
+        (&info["keys"], &info["own_keys"], &info["trees"]),
+        (&1.into(), &0.into(), &1.into())
+    );
+    let tree = serde_json::json!([{"name": "pictures", "key_type": "bytes", "keys": 1}]);
+    assert_eq!(info["named_trees"], tree);
+    let text = bench.ok(["info", "p"]);
+    let index = text.lines().find(|line| line.starts_with("index ")).unwrap();
+    assert!(index.contains(" KiB of persistent memory"), "{text}");
+    for part in [
+        "keys        1 (bytes)\n",
+        "; 1 named tree\n",
+        "  the pool's own tree: 0 keys\n",
+        "  pictures: 1 key (bytes)\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(bench.ok(["info", "n"]).contains("; 0 named trees\nindex "));
+    for tree in 0..21 {
+        bench.ok(["put", "p", "k", "v", "--tree", &format!("t{tree:02}")]);
+    }
+    let text = bench.ok(["info", "p"]);
+    assert!(text.contains("  t18: ") && !text.contains("  t19: "), "{text}");
+    assert!(text.contains("  more: 2; `everleaf trees` lists all\n"), "{text}");
+}
+
+#[test]
 fn check_finds_a_sound_pool_sound_and_does_not_write() {
     let bench = filled();
     let before = content(&bench.path("p"));
@@ -174,6 +209,9 @@ fn a_smashed_header_and_a_cut_file_are_damage() {
         bench.write("p", &damaged);
         let check = bench.run(["check", "p", "--json"]);
         assert_eq!(json(std::str::from_utf8(&check.stdout).unwrap())["ok"], false);
+        check.failed();
+        let check = bench.run(["check", "p"]);
+        assert!(check.stdout.is_empty(), "the sentence on stderr says it");
         check.failed();
     }
 }

@@ -84,7 +84,7 @@ fn u64_pools_take_files_whose_keys_are_numbers() {
     assert_eq!(bench.ok(["scan", "n"]), "7\t4\n9\t2\n10\t1\n");
     bench.write("mixed", "11\ntwelve\n13\n");
     let ran = bench.run(["load", "n", "mixed"]);
-    assert_eq!(acknowledged(&ran.stderr), "acknowledged 1 records (0 replaced)");
+    assert_eq!(acknowledged(&ran.stderr), "acknowledged 1 record (0 replaced)");
     let sentence = ran.failed();
     assert!(sentence.contains("mixed: line 2") && sentence.contains("`twelve`"), "{sentence}");
     assert_eq!(bench.ok(["scan", "n"]), "7\t4\n9\t2\n10\t1\n11\t1\n");
@@ -139,8 +139,8 @@ fn a_file_without_newlines_does_not_fill_the_memory() {
     content.extend(vec![b'x'; 10 << 20]);
     bench.write("long", content);
     let ran = bench.run(["load", "p", "long"]);
-    assert_eq!(acknowledged(&ran.stderr), "acknowledged 1 records (0 replaced)");
-    assert!(ran.failed().contains("line 2 has more than 65536 bytes"));
+    assert_eq!(acknowledged(&ran.stderr), "acknowledged 1 record (0 replaced)");
+    assert!(ran.failed().contains("line 2 has more than 65,536 bytes"));
 }
 
 #[test]
@@ -155,6 +155,50 @@ fn a_full_pool_keeps_a_prefix_and_says_how_much() {
     let expected: String = (0..count).map(|i| format!("{i:06}\t{}\n", i + 1)).collect();
     assert!(bench.ok(["scan", "p"]) == expected, "the pool does not hold the first {count} lines");
     bench.ok(["check", "p"]);
+}
+
+#[test]
+fn hexadecimal_digits_are_loaded_as_bytes() {
+    let bench = Bench::with_pool();
+    bench.write("a.tsv", "00ff\t0a\n61\t\n");
+    bench.write("lines", "6162\n\nFF\n");
+    bench.ok(["load", "p", "a.tsv", "--hex"]);
+    bench.ok(["load", "p", "lines", "--hex"]);
+    assert_eq!(bench.ok(["scan", "p", "--hex"]), "00ff\t0a\n61\t\n6162\t31\nff\t33\n");
+    bench.write("b.tsv", "61\t62\n6\t62\n");
+    let sentence = bench.fails(["load", "p", "b.tsv", "--hex"]);
+    assert!(sentence.contains("b.tsv: line 2: `6` is not hexadecimal"), "{sentence}");
+    bench.refused(["load", "p", "b.tsv", "--hex", "--raw"]);
+    bench.write("c.csv", "k\n61\n");
+    assert!(bench.refused(["load", "p", "c.csv", "--key-column", "k", "--hex"]).contains("--hex"));
+    let numbers = Bench::with_u64_pool();
+    numbers.run_with_input(["load", "n", "-", "--format", "tsv", "--hex"], b"10\t6d\n").ok();
+    assert_eq!(numbers.ok(["scan", "n"]), "10\tm\n");
+}
+
+#[test]
+fn objects_without_a_key_or_a_value_are_refused() {
+    let bench = Bench::with_pool();
+    bench.write("a.jsonl", "{\"key\":\"a\",\"value\":\"1\"}\n{\"key\":\"b\"}\n");
+    let ran = bench.run(["load", "p", "a.jsonl"]);
+    assert_eq!(acknowledged(&ran.stderr), "acknowledged 1 record (0 replaced)");
+    let sentence = ran.failed();
+    assert!(sentence.contains("line 2") && sentence.contains("no `value`"), "{sentence}");
+    assert!(bench.refused(["load", "p", "a.jsonl", "--hex"]).contains("--hex"));
+    assert!(bench.refused(["load", "p", "a.jsonl", "--key-column", "key"]).contains("csv"));
+}
+
+#[test]
+fn the_example_files_are_those_that_the_readme_and_the_guide_load() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/");
+    let bench = Bench::with_pool();
+    bench.ok(["load", "p", &format!("{examples}words.txt")]);
+    assert!(bench.ok(["scan", "p", "--prefix", "lea", "--limit", "10"]).contains("leaf\t29\n"));
+    bench.ok(["create", "c", "--size", "1MiB"]);
+    let cities = format!("{examples}cities.csv");
+    let loaded = bench.run(["load", "c", &cities, "--key-column", "country,name"]);
+    assert_eq!(acknowledged(&loaded.stderr), "acknowledged 41 records (0 replaced)");
+    assert_eq!(json(&bench.ok(["get", "c", "Germany/Bonn"]))["river"], "Rhine");
 }
 
 #[test]

@@ -115,6 +115,30 @@ fn what_scan_prints_is_loaded_byte_for_byte() {
 }
 
 #[test]
+fn json_that_scan_prints_is_loaded_byte_for_byte() {
+    let bench = Bench::with_pool();
+    let lines: String =
+        (0..=255u8).map(|byte| format!("{byte:02x}\t{byte:02x}5c{byte:02x}\n")).collect();
+    bench.run_with_input(["load", "p", "-", "--format", "tsv", "--hex"], lines.as_bytes()).ok();
+    for (name, arguments) in
+        [("q", &["scan", "p", "--json"][..]), ("r", &["scan", "p", "--json", "--hex"])]
+    {
+        let json = bench.ok(arguments);
+        assert_eq!(json.lines().count(), 256);
+        bench.write("all.jsonl", json);
+        bench.ok(["create", name, "--size", "1MiB"]);
+        bench.ok(["load", name, "all.jsonl"]);
+        assert_eq!(bench.ok(["scan", name, "--hex"]), lines);
+    }
+    let numbers = Bench::with_u64_pool();
+    numbers.ok(["put", "n", "18446744073709551615", "max"]);
+    let json = numbers.ok(["scan", "n", "--json"]);
+    numbers.ok(["create", "m", "--size", "1MiB", "--keys", "u64"]);
+    numbers.run_with_input(["load", "m", "-", "--format", "jsonl"], json.as_bytes()).ok();
+    assert_eq!(numbers.ok(["scan", "m"]), "18446744073709551615\tmax\n");
+}
+
+#[test]
 fn keys_alone_json_and_counts() {
     let bench = letters();
     bench.ok(["put", "p", "ff00", "80", "--hex"]);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
-use rustix::termios::{Termios, tcgetattr};
+use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::common::Bench;
 use crate::truncation;
@@ -16,7 +16,7 @@ use crate::truncation;
 /// How long a step may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A terminal with a shell at it.
+/// A terminal with a shell at it, or another command.
 struct Terminal {
     keyboard: File,
     /// What the shell sees.
@@ -30,14 +30,23 @@ struct Terminal {
 impl Terminal {
     /// A shell of the pool `p`, at its first prompt.
     fn of(bench: &Bench) -> Self {
+        let terminal = Self::running(bench, &["shell", "p", "--no-history"]);
+        terminal.await_text("everleaf> ");
+        terminal
+    }
+
+    /// A command, on a terminal of 40 columns.
+    fn running(bench: &Bench, arguments: &[&str]) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let controller = openpt(flags).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
         let line = ioctl_tiocgptpeer(&controller, flags).unwrap();
         let before = tcgetattr(&line).unwrap();
+        let size = Winsize { ws_row: 24, ws_col: 40, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&line, size).unwrap();
         let end = || line.try_clone().unwrap();
-        let mut command = bench.command(["shell", "p", "--no-history"]);
+        let mut command = bench.command(arguments);
         command.env("TERM", "xterm").stdin(end()).stdout(end()).stderr(end());
         let shell = command.spawn().unwrap();
         let keyboard = File::from(controller);
@@ -49,9 +58,7 @@ impl Terminal {
                 shown.lock().unwrap().extend_from_slice(&piece[..bytes]);
             }
         });
-        let terminal = Self { keyboard, line, screen, shell, before };
-        terminal.await_text("everleaf> ");
-        terminal
+        Self { keyboard, line, screen, shell, before }
     }
 
     fn shown(&self) -> String {
@@ -141,6 +148,39 @@ fn a_pasted_line_that_leaves_the_shell_is_the_last() {
     terminal.type_in("\x1b[200~put a 1\rquit\rput b 2\x1b[201~\r");
     assert!(terminal.end("").success(), "{}", terminal.shown());
     assert_eq!(bench.ok(["scan", "p"]), "a\t1\n");
+}
+
+#[test]
+fn a_terminal_does_not_obey_what_is_stored() {
+    let bench = Bench::with_pool();
+    bench.ok(["put", "p", "001b5b324a", "7fc285", "--hex"]); // NUL, clear screen; DEL, next line
+    for (arguments, text) in [
+        (&["scan", "p"][..], "\\x00\\x1b[2J\t\\x7f\\xc2\\x85\r\n"),
+        (
+            &["scan", "p", "--json"],
+            "{\"key\":\"\\u0000\\u001b[2J\",\"value\":\"\\u007f\\u0085\"}\r\n",
+        ),
+    ] {
+        let mut terminal = Terminal::running(&bench, arguments);
+        assert!(terminal.end("").success());
+        terminal.await_text(text);
+    }
+    assert_eq!(
+        bench.run(["scan", "p"]).stdout,
+        b"\x00\x1b[2J\t\x7f\xc2\x85\n",
+        "a program gets it raw"
+    );
+    let mut terminal = Terminal::of(&bench);
+    terminal.type_in("first\r");
+    terminal.await_text("\\x00\\x1b[2J\t\\x7f\\xc2\\x85\r\n");
+}
+
+#[test]
+fn help_breaks_no_word_on_a_narrow_terminal() {
+    let bench = Bench::with_pool();
+    let mut terminal = Terminal::of(&bench);
+    terminal.type_in("help\r");
+    terminal.await_text("\r\n    print entries whose keys begin with\r\n    P\r\nfirst");
 }
 
 #[test]

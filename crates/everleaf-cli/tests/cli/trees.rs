@@ -1,6 +1,6 @@
 //! Named trees, and writes that ask for what is there, from the command line.
 
-use crate::common::{Bench, json};
+use crate::common::{Bench, content, json};
 
 #[test]
 fn every_command_reaches_a_named_tree() {
@@ -65,8 +65,14 @@ fn ranges_of_keys_are_deleted() {
 fn values_that_expire_and_values_that_must_be_absent() {
     let bench = Bench::with_pool();
     bench.ok(["put", "p", "k", "v", "--ttl", "3600"]);
-    let left: f64 = bench.ok(["ttl", "p", "k"]).trim().parse().unwrap();
-    assert!(left > 3000.0 && left <= 3600.0, "{left}");
+    let left = || bench.ok(["ttl", "p", "k"]).trim().parse::<f64>().unwrap();
+    assert!(left() > 3000.0 && left() <= 3600.0, "{}", left());
+    for (time, seconds) in [("90s", 90.0), ("15m", 900.0), ("1h", 3600.0), ("2d", 172_800.0)] {
+        bench.ok(["put", "p", "k", "v", "--ttl", time]);
+        assert!(left() > seconds / 2.0 && left() <= seconds, "{time}: {}", left());
+        bench.run_with_input(["shell", "p"], format!("put k v {time}\n").as_bytes()).ok();
+        assert!(left() > seconds / 2.0 && left() <= seconds, "{time}: {}", left());
+    }
     let sentence = bench.fails(["put", "p", "k", "w", "--if-absent"]);
     assert!(sentence.contains("is there already"), "{sentence}");
     bench.ok(["put", "p", "new", "w", "--if-absent"]);
@@ -79,6 +85,28 @@ fn values_that_expire_and_values_that_must_be_absent() {
     assert!(bench.fails(["incr", "p", "new"]).contains("is not a whole number"));
     bench.refused(["incr", "p", "new", "much"]);
     assert_eq!(bench.ok(["get", "p", "new"]), "w\n");
+}
+
+#[test]
+fn a_tree_is_dumped_alone_and_restored_under_its_name() {
+    let bench = Bench::with_pool();
+    bench.ok(["put", "p", "mint", "green", "--tree", "herbs"]);
+    bench.ok(["put", "p", "oak", "tall", "--tree", "plants"]);
+    bench.ok(["put", "p", "k", "v"]);
+    let dumped = bench.run(["dump", "p", "d", "--tree", "herbs"]);
+    assert_eq!(dumped.stderr, "dumped 1 entry\n");
+    assert_eq!(bench.run(["dump", "p", "--tree", "herbs"]).stdout, content(&bench.path("d")));
+    bench.ok(["create", "q", "--size", "1MiB"]);
+    assert_eq!(bench.run(["restore", "q", "d"]).stderr, "restored 1 entry\n");
+    assert_eq!(bench.ok(["trees", "q"]), "herbs\tbytes\t1\n");
+    assert_eq!(bench.ok(["scan", "q", "--tree", "herbs"]), "mint\tgreen\n");
+    assert_eq!(bench.ok(["count", "q"]), "0\n");
+    for arguments in [&["dump", "p", "e", "--tree", "typo"][..], &["dump", "p", "--tree", "typo"]] {
+        assert!(bench.fails(arguments).contains("there is no tree `typo`"));
+    }
+    assert!(!bench.path("e").exists());
+    let numbers = Bench::with_u64_pool();
+    assert!(numbers.fails(["dump", "n", "d", "--tree", "t"]).contains("there is no tree `t`"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, IsTerminal, Write, stdin};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use everleaf::Store;
+use everleaf::{Error, PoolError, Store};
 use rustyline::error::ReadlineError;
 use rustyline::{CompletionType, Config, Editor};
 use signal_hook::consts::SIGINT;
@@ -49,8 +49,7 @@ const DEPTH: usize = 16;
 
 /// Reads and does lines until there are no more.
 pub fn run(args: Args) -> Outcome {
-    let store =
-        if args.read_only { Store::open_read_only(&args.pool)? } else { Store::open(&args.pool)? };
+    let store = open(&args)?;
     let interactive = stdin().is_terminal();
     let mut session = Session::new(&store);
     let after = match interactive {
@@ -61,6 +60,19 @@ pub fn run(args: Args) -> Outcome {
     store.close()?;
     let failed = after == After::Failed && !interactive;
     if failed { Err(Failure::failed("a line failed")) } else { Ok(()) }
+}
+
+/// Opens the pool. Where another process has it open and only reads, it says how to do the same.
+fn open(args: &Args) -> Result<Store, Failure> {
+    if args.read_only {
+        return Ok(Store::open_read_only(&args.pool)?);
+    }
+    Store::open(&args.pool).map_err(|error| match error {
+        Error::Pool(PoolError::Locked { .. }) if Store::open_read_only(&args.pool).is_ok() => {
+            Failure::failed(format!("{error}, or read it here with --read-only"))
+        }
+        error => error.into(),
+    })
 }
 
 /// Lines of a person at a terminal.

@@ -12,10 +12,10 @@ use everleaf::{Batch, Entry, Error, Key, KeyType, Scan, Store, Tree};
 use super::words::{Shown, help, usage, without_options};
 use crate::commands::incr::add;
 use crate::commands::ttl::display_life;
-use crate::escape::write_escaped;
+use crate::escape::{Controls, write_escaped};
 use crate::failure::{Failure, complain};
 use crate::keys::KeyArgument;
-use crate::size::{display_counted, display_size};
+use crate::size::{display_count, display_counted, display_size};
 use crate::target::life;
 
 /// What becomes of the shell after a line.
@@ -41,6 +41,7 @@ pub struct Session<'s> {
     pub timer: bool,
     /// Ends the command that runs.
     interrupted: Arc<AtomicBool>,
+    controls: Controls,
 }
 
 type Sentence = String;
@@ -50,7 +51,8 @@ impl<'s> Session<'s> {
     pub fn new(store: &'s Store) -> Self {
         let interrupted = Arc::new(AtomicBool::new(false));
         let tree = store.default_tree().clone();
-        Self { store, tree, name: None, batch: None, timer: false, interrupted }
+        let controls = Controls::on_stdout();
+        Self { store, tree, name: None, batch: None, timer: false, interrupted, controls }
     }
 
     /// What ends the command that runs, when it is set.
@@ -107,7 +109,7 @@ impl<'s> Session<'s> {
         let (words, shown) = without_options(&words)?;
         match words[..] {
             ["quit" | "exit"] => return Ok(After::Quit),
-            ["help"] => output.extend_from_slice(help().as_bytes()),
+            ["help"] => output.extend_from_slice(help(columns()).as_bytes()),
             ["read", file] => return Ok(After::Read(file.into())),
             ["timer", "on"] => self.timer = true,
             ["timer", "off"] => self.timer = false,
@@ -180,7 +182,7 @@ impl<'s> Session<'s> {
         match *words {
             ["get", key] => {
                 let value = self.tree.get(self.key(key)?.as_key()).map_err(say)?;
-                show(output, None, &value.ok_or_else(absent)?);
+                self.show(output, None, &value.ok_or_else(absent)?);
             }
             ["ttl", key] => {
                 let expiry = self.tree.expiry(self.key(key)?.as_key()).map_err(say)?;
@@ -200,8 +202,8 @@ impl<'s> Session<'s> {
             ["prefix", prefix] => {
                 self.scan(Scan::all().with_prefix(prefix), shown, output)?;
             }
-            ["first"] => show_entry(output, self.tree.first().map_err(say)?),
-            ["last"] => show_entry(output, self.tree.last().map_err(say)?),
+            ["first"] => self.show_entry(output, self.tree.first().map_err(say)?),
+            ["last"] => self.show_entry(output, self.tree.last().map_err(say)?),
             ["count"] => line(output, &self.tree.len().map_err(say)?.to_string()),
             [word, ..] => return Err(usage(word)),
             [] => {}
@@ -213,6 +215,7 @@ impl<'s> Session<'s> {
         for (shown, entry) in self.tree.scan(show.turn(scan)).enumerate() {
             if shown == show.limit {
                 if !show.asked {
+                    let shown = display_count(shown as u64);
                     complain(&format!("only the first {shown} are shown; give a --limit for more"));
                 }
                 break;
@@ -220,7 +223,7 @@ impl<'s> Session<'s> {
             if self.ending().is_break() {
                 return Err("interrupted".to_owned());
             }
-            show_entry(output, Some(entry.map_err(say)?));
+            self.show_entry(output, Some(entry.map_err(say)?));
         }
         Ok(())
     }
@@ -244,7 +247,7 @@ impl<'s> Session<'s> {
                 .tree_names()
                 .map_err(say)?
                 .iter()
-                .for_each(|name| show(output, None, name)),
+                .for_each(|name| self.show(output, None, name)),
             ["drop", name] if self.batch.is_some() => {
                 return Err(format!("commit or abort before {name} is dropped"));
             }
@@ -273,6 +276,7 @@ impl<'s> Session<'s> {
                 let done = batch.commit().map_err(|error| error.to_string())?;
                 let refused = done.iter().filter(|done| !**done).count() as u64;
                 let committed = display_counted(done.len() as u64 - refused, "write");
+                let refused = display_count(refused);
                 line(output, &format!("{committed} done, {refused} without effect"));
             }
             (_, Some(_)) => {}
@@ -284,16 +288,20 @@ impl<'s> Session<'s> {
         match *words {
             ["sweep"] => {
                 let swept = self.store.remove_expired().map_err(say)?;
-                line(output, &format!("{} expired entries removed", swept.removed));
+                line(
+                    output,
+                    &format!("{} removed", display_counted(swept.removed, "expired entry")),
+                );
             }
             ["copy", file] => {
                 let copied = self.store.copy_with(file, |_| self.ending()).map_err(say)?;
-                line(output, &format!("copied {} entries", copied.entries));
+                line(output, &format!("copied {}", display_counted(copied.entries, "entry")));
             }
             ["info"] => {
                 let statistics = self.store.statistics().map_err(say)?;
                 let keys = self.store.len_of_all_trees().map_err(say)?;
-                line(output, &format!("{}, {keys} keys of all trees", statistics.engine));
+                let keys = display_counted(keys, "key");
+                line(output, &format!("{}, {keys} of all trees", statistics.engine));
                 let (used, total) =
                     (display_size(statistics.used_bytes), display_size(statistics.total_bytes));
                 line(
@@ -311,8 +319,9 @@ impl<'s> Session<'s> {
                 line(
                     output,
                     &format!(
-                        "{state}: {} keys, {} leaked blocks",
-                        outcome.keys, outcome.leaked_blocks
+                        "{state}: {}, {}",
+                        display_counted(outcome.keys, "key"),
+                        display_counted(outcome.leaked_blocks, "leaked block")
                     ),
                 );
                 return Ok(if outcome.ok { After::GoOn } else { After::Failed });
@@ -320,6 +329,26 @@ impl<'s> Session<'s> {
             _ => return Err(usage(words[0])),
         }
         Ok(After::GoOn)
+    }
+
+    /// An entry, or a value alone, as `scan` of the command line shows it. Writing to a vector
+    /// cannot fail.
+    fn show(&self, output: &mut Vec<u8>, key: Option<Key<'_>>, value: &[u8]) {
+        if let Some(key) = key {
+            let _ = match key {
+                Key::U64(key) => write!(output, "{key}"),
+                Key::Bytes(key) => write_escaped(output, key, self.controls),
+            };
+            output.push(b'\t');
+        }
+        let _ = write_escaped(output, value, self.controls);
+        output.push(b'\n');
+    }
+
+    fn show_entry(&self, output: &mut Vec<u8>, entry: Option<Entry>) {
+        if let Some((key, value)) = entry {
+            self.show(output, Some(key.as_ref()), &value);
+        }
     }
 }
 
@@ -344,22 +373,8 @@ fn line(output: &mut Vec<u8>, text: &str) {
     output.push(b'\n');
 }
 
-/// An entry, or a value alone, as `scan` of the command line shows it. Writing to a vector cannot
-/// fail.
-fn show(output: &mut Vec<u8>, key: Option<Key<'_>>, value: &[u8]) {
-    if let Some(key) = key {
-        let _ = match key {
-            Key::U64(key) => write!(output, "{key}"),
-            Key::Bytes(key) => write_escaped(output, key),
-        };
-        output.push(b'\t');
-    }
-    let _ = write_escaped(output, value);
-    output.push(b'\n');
-}
-
-fn show_entry(output: &mut Vec<u8>, entry: Option<Entry>) {
-    if let Some((key, value)) = entry {
-        show(output, Some(key.as_ref()), &value);
-    }
+/// Columns of the terminal; 80 where there is none.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }

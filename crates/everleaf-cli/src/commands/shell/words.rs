@@ -5,7 +5,7 @@ use everleaf::Scan;
 /// Commands: name, what follows, what it does.
 pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("get", "KEY", "print a value"),
-    ("put", "KEY VALUE [SECONDS]", "store a value; it expires after SECONDS, if given"),
+    ("put", "KEY VALUE [TIME]", "store a value; it expires after TIME, like 90, 15m or 1h"),
     ("insert", "KEY VALUE", "store a value if the key is absent"),
     ("update", "KEY VALUE", "store a value if the key is present"),
     ("cas", "KEY OLD NEW", "replace the value if it is OLD"),
@@ -85,17 +85,37 @@ pub fn usage(word: &str) -> String {
     }
 }
 
-/// The list of commands, in lines of at most 80 columns.
-pub fn help() -> String {
-    const COLUMN: usize = 25;
+/// The list of commands, in lines of at most `columns` columns, as far as words are not longer: in
+/// two columns, or what a command does below it where the terminal is narrow.
+pub fn help(columns: usize) -> String {
+    let column = if columns < 60 { 4 } else { 25 };
     let mut text = String::new();
     for (name, follows, what) in COMMANDS {
         let form = format!("{name} {follows}");
-        let separation = if form.len() < COLUMN { "" } else { "\n" };
-        let column = if form.len() < COLUMN { COLUMN - form.len() } else { COLUMN };
-        text += &format!("{form}{separation}{:column$}{what}\n", "");
+        if form.len() < column {
+            let indented = wrapped(what, columns, column);
+            text += &format!("{form:column$}{}", indented.trim_start());
+        } else {
+            text += &wrapped(&form, columns, 0);
+            text += &wrapped(what, columns, column);
+        }
     }
     text
+}
+
+/// Words in lines of at most `columns` columns, which begin at the column `indent`.
+fn wrapped(text: &str, columns: usize, indent: usize) -> String {
+    let mut lines = String::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && indent + line.len() + 1 + word.len() > columns {
+            lines += &format!("{:indent$}{line}\n", "");
+            line.clear();
+        }
+        line += if line.is_empty() { "" } else { " " };
+        line += word;
+    }
+    lines + &format!("{:indent$}{line}\n", "")
 }
 
 /// The options of a scan.
@@ -144,7 +164,14 @@ mod tests {
 
     #[test]
     fn the_help_fits_a_terminal() {
-        assert!(help().lines().all(|line| line.len() <= 80), "{}", help());
-        assert!(COMMANDS.iter().all(|(name, ..)| help().contains(name)));
+        for columns in [20, 40, 59, 60, 80, 200] {
+            let help = help(columns);
+            assert!(help.lines().all(|line| line.len() <= columns), "{help}");
+            let words: Vec<&str> = help.split_whitespace().collect();
+            let expected = COMMANDS.iter().flat_map(|(name, follows, what)| {
+                [name, follows, what].into_iter().flat_map(|text| text.split_whitespace())
+            });
+            assert!(expected.eq(words), "no word is broken: {help}");
+        }
     }
 }
