@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use everleaf::Batch;
 
 use crate::StoreHandle;
-use crate::boundary::{Status, bytes, give_handle, guard, handle, handle_mut, taken};
+use crate::boundary::{Failure, Status, bytes, give_handle, guard, handle, handle_mut, taken};
 
 /// Writes that are gathered until `everleaf_batch_commit` does all of them or none, whatever
 /// crash comes. A later one sees what an earlier one does.
@@ -59,15 +59,16 @@ pub unsafe extern "C" fn everleaf_batch_remove(
     })
 }
 
-/// Does all writes of a batch, durably when it returns, or none if it fails. The batch is freed,
-/// whatever this returns.
+/// Does all writes of a batch, as durable as a put when it returns, or none if it fails. The batch
+/// is freed, whatever this returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn everleaf_batch_commit(batch: *mut BatchHandle) -> Status {
     guard(|| {
         // SAFETY: the header's contract.
-        if let Some(taken) = unsafe { taken(batch) } {
-            taken.batch.commit()?;
-        }
+        match unsafe { taken(batch) } {
+            Some(taken) => taken.batch.commit()?,
+            None => return Err(Failure::argument("there is no batch: NULL was given")),
+        };
         Ok(Status::EverleafOk)
     })
 }

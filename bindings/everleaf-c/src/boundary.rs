@@ -82,7 +82,8 @@ thread_local! {
 /// Empty if none has. It lasts until the next call of this thread that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn everleaf_last_error() -> *const c_char {
-    LAST_ERROR.with_borrow(|sentence| sentence.as_ptr())
+    // None is left of a thread that ends.
+    LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 /// Does the work of a function, and keeps the reason of a failure. No panic leaves it.
@@ -94,7 +95,7 @@ pub fn guard(work: impl FnOnce() -> Result<Status, Failure>) -> Status {
     done.unwrap_or_else(|failure| {
         // A zero byte can come from a path or a name only.
         let sentence = CString::new(failure.sentence.replace('\0', " ")).unwrap_or_default();
-        LAST_ERROR.set(sentence);
+        let _ = LAST_ERROR.try_with(|last| last.replace(sentence)); // Not of a thread that ends.
         failure.status
     })
 }

@@ -94,6 +94,9 @@ pub unsafe extern "C" fn everleaf_next(
     value_bytes: *mut usize,
 ) -> Status {
     guard(|| {
+        if key.is_null() || key_bytes.is_null() || value.is_null() || value_bytes.is_null() {
+            return Err(Failure::argument("there is no place for the entry: NULL was given"));
+        }
         // SAFETY: the header's contract.
         let iterator = unsafe { handle_mut(iterator) }?;
         iterator.shown = iterator.range.next().transpose()?;

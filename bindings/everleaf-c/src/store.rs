@@ -126,8 +126,9 @@ where
 }
 
 /// Closes a store, which must not be used again, whatever this returns. Its iterators and batches
-/// stay to be freed; all else that they are asked fails. A process that dies loses nothing either.
-/// NULL is ignored.
+/// stay to be freed; all else that they are asked fails. With the defaults a process that dies
+/// loses nothing either. A forked process must not use a store that was opened before. NULL is
+/// ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn everleaf_close(store: *mut StoreHandle) -> Status {
     guard(|| {
@@ -178,13 +179,16 @@ pub unsafe extern "C" fn everleaf_get(
     value_bytes: *mut usize,
 ) -> Status {
     guard(|| {
+        if value.is_null() || value_bytes.is_null() {
+            return Err(Failure::argument("there is no place for the value: NULL was given"));
+        }
         // SAFETY: the header's contract.
         let (store, key) = unsafe { (handle(store)?, bytes(key, key_bytes)?) };
         let Some(found) = store.store.get(key)? else { return Ok(Status::EverleafNotFound) };
         // SAFETY: the header's contract.
         unsafe {
-            give(value_bytes, found.len())?;
             give(value, copied(&found)?)?;
+            give(value_bytes, found.len())?;
         }
         Ok(Status::EverleafOk)
     })

@@ -78,6 +78,9 @@ pub unsafe extern "C" fn pmemkv_open(
     // SAFETY: the caller's contract.
     let config = unsafe { taken(config) };
     guard("pmemkv_open", || {
+        if db.is_null() {
+            return Err(Fault::argument("there is no place for the database: NULL was given"));
+        }
         // SAFETY: the caller's contract.
         let engine = named(unsafe { string(engine) }?)?;
         let store = match (engine.kind, config) {

@@ -103,6 +103,8 @@ impl Iterator {
             return Ok(OK);
         }
         match store.update(&*key, |current| Some(written(current?, &writes)))? {
+            // In place: what `read_range` has shown stays where it is.
+            Some(new) if new.len() == value.len() => value.copy_from_slice(&new),
             Some(new) => *value = new,
             None => return Ok(NOT_FOUND), // Another thread has removed it.
         }

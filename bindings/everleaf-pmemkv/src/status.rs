@@ -78,10 +78,11 @@ thread_local! {
 /// or `STOPPED_BY_CB`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pmemkv_errormsg() -> *const c_char {
-    if WITHOUT.with_borrow(|without| *without) {
+    if WITHOUT.try_with(|without| *without.borrow()).unwrap_or(true) {
         return c"".as_ptr();
     }
-    MESSAGE.with_borrow(|message| message.as_ptr())
+    // None is left of a thread that ends.
+    MESSAGE.try_with(|message| message.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 /// Does the work of a function, and keeps the reason of a failure. No panic leaves it.
@@ -90,10 +91,12 @@ pub(crate) fn guard(function: &str, work: impl FnOnce() -> Result<c_int>) -> c_i
         .unwrap_or_else(|panic| Err(Fault::new(UNKNOWN_ERROR, what(&*panic))));
     let status = done.unwrap_or_else(|fault| {
         let message = format!("[{function}] {}", fault.sentence).replace('\0', " ");
-        MESSAGE.set(CString::new(message).unwrap_or_default());
+        let message = CString::new(message).unwrap_or_default();
+        let _ = MESSAGE.try_with(|last| last.replace(message)); // Not of a thread that ends.
         fault.status
     });
-    WITHOUT.set(matches!(status, NOT_FOUND | STOPPED_BY_CB));
+    let without = matches!(status, NOT_FOUND | STOPPED_BY_CB);
+    let _ = WITHOUT.try_with(|last| last.replace(without));
     status
 }
 

@@ -138,7 +138,7 @@ impl Store {
     /// returns.
     fn transact(this: PyRef<'_, Self>, py: Python<'_>, work: Py<PyAny>) -> PyResult<Py<PyAny>> {
         let store = &this.as_super().store;
-        py.detach(|| store.transaction(|tx| attempt(store, tx, &work)).map_err(Failed::raised))
+        py.detach(|| store.try_transaction(|tx| attempt(store, tx, &work)).map_err(Failed::raised))
     }
 
     /// Returns when everything done before is durable.

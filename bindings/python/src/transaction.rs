@@ -88,7 +88,7 @@ impl Transaction {
         tree: Option<&Tree>,
     ) -> PyResult<()> {
         let (key, value) = (key_of(key)?, value_of(value)?);
-        self.with(py, tree, |on| on.put(&key, &value))
+        self.with(py, tree, |on| on.put(&key, &value).map(drop))
     }
 
     /// Will remove a key, and tells whether it is there.
