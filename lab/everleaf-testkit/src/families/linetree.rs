@@ -22,11 +22,18 @@ pub(super) const FAMILY: Family = Family {
         ],
         meetings: Meetings::Plain,
     }],
-    equivalent_mutants: &[(
-        "linetree.split.S4.from",
-        "where `from` is still set, recovery looks at two leaves and finds nothing that both have: \
-         it is flushed so that not every recovery looks at all leaves",
-    )],
+    equivalent_mutants: &[
+        (
+            "linetree.split.S4.from",
+            "where `from` is still set, recovery looks at two leaves and finds nothing that both \
+             have: it is flushed so that not every recovery looks at all leaves",
+        ),
+        (
+            "swap linetree.batch.P2.fence",
+            "what follows the round begins with lines of a new leaf, or with a removal that \
+             empties a leaf: of other lines, and the log makes both again; left out, it is missed",
+        ),
+    ],
     may_be_idle: &[],
     directed,
     meetings: MEETINGS,
