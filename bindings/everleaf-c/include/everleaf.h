@@ -88,8 +88,8 @@ enum everleaf_status everleaf_batch_remove(struct everleaf_batch *batch,
                                            const void *key,
                                            size_t key_bytes);
 
-// Does all writes of a batch, durably when it returns, or none if it fails. The batch is freed,
-// whatever this returns.
+// Does all writes of a batch, as durable as a put when it returns, or none if it fails. The batch
+// is freed, whatever this returns.
 enum everleaf_status everleaf_batch_commit(struct everleaf_batch *batch);
 
 // Frees a batch and does nothing of it. NULL is ignored.
@@ -143,8 +143,9 @@ enum everleaf_status everleaf_open_or_create(const char *pool,
                                              struct everleaf_store **store);
 
 // Closes a store, which must not be used again, whatever this returns. Its iterators and batches
-// stay to be freed; all else that they are asked fails. A process that dies loses nothing either.
-// NULL is ignored.
+// stay to be freed; all else that they are asked fails. With the defaults a process that dies
+// loses nothing either. A forked process must not use a store that was opened before. NULL is
+// ignored.
 enum everleaf_status everleaf_close(struct everleaf_store *store);
 
 // Returns when everything done before is durable. With the defaults each write is when it returns.
