@@ -143,7 +143,7 @@ fn clear<K: TreeKey, M: Media, const LINES: usize>(
     media.store(slot.key(), word);
     media.flush(site!("linetree.link.R2.entry"), slot.key());
     let completed = steps.complete();
-    let is_empty = is_last && is_empty(media, leaf);
+    let is_empty = is_last && is_empty(media, leaf, slot);
     media.fence(site!("linetree.link.R2.fence"));
     Ok((is_empty, Done(completed)))
 }

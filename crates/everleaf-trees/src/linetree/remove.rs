@@ -48,7 +48,7 @@ fn clear<K: TreeKey, M: Media, const LINES: usize>(
     media.store(slot.key(), word);
     media.flush(site!("linetree.remove.R1.entry"), slot.key());
     // What is read of the other lines is on its way while the flush is.
-    let is_empty = is_last && is_empty(media, leaf);
+    let is_empty = is_last && is_empty(media, leaf, slot);
     media.fence(site!("linetree.remove.R1.fence"));
     is_empty
 }

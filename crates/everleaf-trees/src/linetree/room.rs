@@ -22,6 +22,9 @@ pub(super) fn free_in<'p, M: Media, const LINES: usize>(
             let is_free = !media.load(slot.key()).is_entry();
             free |= u64::from(is_free) << (8 * i + 2 * slot.number);
         }
+        if free != 0 {
+            break;
+        }
     }
     let first = (free != 0).then(|| free.trailing_zeros() as usize)?;
     let line = (wanted.home + first / 8) % LINES;
@@ -119,8 +122,15 @@ pub(super) fn is_empty_but<M: Media, const LINES: usize>(
     others.all(|other| !media.load(other.key()).is_entry())
 }
 
-/// Whether a leaf has no entry at all, not even one that is out of its range since a split.
-pub(super) fn is_empty<M: Media, const LINES: usize>(media: &M, leaf: &Leaf<LINES>) -> bool {
-    let mut slots = leaf.lines.iter().flat_map(Slot::all_of);
+/// Whether a leaf has no entry at all any more, not even one that is out of its range since a
+/// split, when that of this slot has gone.
+pub(super) fn is_empty<M: Media, const LINES: usize>(
+    media: &M,
+    leaf: &Leaf<LINES>,
+    slot: Slot<'_>,
+) -> bool {
+    // From the next line on, which is mostly in the cache.
+    let next = position(leaf, slot.line) + 1;
+    let mut slots = (next..next + LINES).flat_map(|line| Slot::all_of(&leaf.lines[line % LINES]));
     slots.all(|slot| !media.load(slot.key()).is_entry())
 }
