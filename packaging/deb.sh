@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Makes the Debian package: packaging/deb.sh. It prints where it is. Needs cargo-deb:
+# cargo install cargo-deb. What the package consists of is in crates/everleaf-cli/Cargo.toml.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+unset CARGO_TARGET_DIR # the list of files has the paths
+cargo build --release --locked -p everleaf-cli
+program=target/release/everleaf
+made=target/deb
+rm -rf $made
+mkdir -p $made/man
+$program man $made/man
+for shell in bash zsh fish; do
+    $program completions $shell >$made/everleaf.$shell
+done
+version=$($program --version | cut -d' ' -f2)
+cat >$made/changelog <<CHANGELOG
+everleaf ($version-1) unstable; urgency=medium
+
+  * The changes are in changelog.gz.
+
+ -- $(sed -n 's/^maintainer = "\(.*\)"/\1/p' crates/everleaf-cli/Cargo.toml)  $(date -R)
+CHANGELOG
+cargo deb --quiet --no-build --locked -p everleaf-cli
