@@ -50,3 +50,12 @@ planted *NUMBERS:
 # Any bytes wherever users' bytes can reach, for half an hour or MINUTES: just fuzz 5 redis script
 fuzz *WORDS:
     ./fuzz.sh {{WORDS}}
+
+# The Debian package. It needs: cargo install cargo-deb
+deb:
+    packaging/deb.sh
+
+# Interfaces beside those of a revision, as nothing is published. It needs cargo-semver-checks
+semver REV:
+    cargo semver-checks --baseline-rev {{REV}} --all-features -p everleaf -p everleaf-pmem \
+        -p everleaf-log -p everleaf-pool -p everleaf-index -p everleaf-trees -p everleaf-server

@@ -29,6 +29,9 @@ cargo fmt --manifest-path bindings/python/Cargo.toml --check
 # The peers of the benchmarks and the plots are no part of the default build; here they are tested.
 features=(--features peers,plots)
 cargo clippy --workspace --all-targets "${features[@]}" --locked -- -D warnings
+# The library for Python; an interpreter is not needed to look at it.
+PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \
+    cargo clippy --manifest-path bindings/python/Cargo.toml --locked -- -D warnings
 # The benchmarks and the two programs are no libraries.
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude everleaf-bench --exclude everleaf-cli \
     --exclude everleaf-lab --no-deps --locked --quiet
