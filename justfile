@@ -56,6 +56,6 @@ deb:
     packaging/deb.sh
 
 # Interfaces beside those of a revision, as nothing is published. It needs cargo-semver-checks
-semver REV:
-    cargo semver-checks --baseline-rev {{REV}} --all-features -p everleaf -p everleaf-pmem \
+semver REV *WORDS:
+    cargo semver-checks --baseline-rev {{REV}} {{WORDS}} --all-features -p everleaf -p everleaf-pmem \
         -p everleaf-log -p everleaf-pool -p everleaf-index -p everleaf-trees -p everleaf-server
