@@ -21,4 +21,4 @@ everleaf ($version-1) unstable; urgency=medium
 
  -- $(sed -n 's/^maintainer = "\(.*\)"/\1/p' crates/everleaf-cli/Cargo.toml)  $(date -R)
 CHANGELOG
-cargo deb --quiet --no-build --locked -p everleaf-cli
+cargo deb --quiet --no-build --strip --locked -p everleaf-cli
