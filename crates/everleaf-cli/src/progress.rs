@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar over `bytes` of input (a spinner if their number is unknown) on stderr, or nothing if that
-/// is no terminal.
+/// is not a terminal.
 pub fn bytes_bar(bytes: Option<u64>) -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -22,7 +22,7 @@ pub fn bytes_bar(bytes: Option<u64>) -> ProgressBar {
     )
 }
 
-/// A bar over so many steps of something on stderr, or nothing if that is no terminal.
+/// A bar over so many steps of something on stderr, or nothing if that is not a terminal.
 pub fn steps_bar(steps: u64) -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -47,7 +47,7 @@ pub fn watch<R: Read>(bar: &ProgressBar, input: R) -> impl Read + use<R> {
     bar.wrap_read(input)
 }
 
-/// A bar over operations, whose number is told later, on stderr, or nothing if that is no terminal.
+/// A bar over operations, whose number is set later, on stderr; nothing if that is not a terminal.
 pub fn operations_bar() -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();

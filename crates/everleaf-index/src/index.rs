@@ -251,7 +251,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// Prepares for a clean shutdown: stores what speeds opening up, where the engine has anything
     /// of the kind. No other operation may run meanwhile, and nothing may be written afterwards:
     /// the seal that it returns goes to [`Pool::close_with`](everleaf_pool::Pool::close_with) when
-    /// the index is gone. A pool without room is no error.
+    /// the index is gone. A pool without room is not an error.
     ///
     /// # Errors
     /// As the medium reports.

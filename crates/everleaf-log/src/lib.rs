@@ -21,7 +21,7 @@
 //!   its segment free, and the segment has another number, durably.
 //! * I4: a segment is set free, to be removed or used again, when a durable control block says that
 //!   the log begins behind it. From there on the numbers of the segments have no gap, each knows
-//!   its own length, and each group its segment: what else stands in one is no group of the log.
+//!   its own length, and each group its segment: what else stands in one is not a group of the log.
 //! * I5: nothing is served that exists in the page cache only. Opening copies the valid log into
 //!   segments of a session of its own and syncs them first.
 //! * I6: after the first error nothing more is logged, and nothing more is acknowledged.

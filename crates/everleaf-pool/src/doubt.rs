@@ -109,7 +109,7 @@ impl<M: Media> Worker<M> {
     /// nothing has changed, if this is a run.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if it is no record.
+    /// [`PoolError::Corrupt`] if it is not a record.
     pub fn replace_in_doubt(&mut self, old: PPtr<Record>) -> Result<bool, PoolError> {
         let (chunks, media) = (self.pool.chunks(), self.pool.media());
         let block = chunks.block_at(media, old.offset(), None)?;

@@ -84,7 +84,7 @@ pub enum PoolError {
         /// The device.
         path: PathBuf,
     },
-    /// The file is no pool, or its creation was cut off.
+    /// The file is not a pool, or its creation was cut off.
     #[error("{path} is not an Everleaf pool", path = .path.display())]
     NotAPool {
         /// The file.

@@ -34,7 +34,7 @@ pub(crate) struct IdentityImage {
 }
 
 impl IdentityImage {
-    /// Reads and checks the identity at the start of `words`. `Err(None)`: this is no pool at all.
+    /// Reads and checks the identity at the start of `words`. `Err(None)`: this is not a pool.
     pub fn read(words: &[u64]) -> Result<Self, Option<PoolError>> {
         let word = |i: usize| words.get(i).copied().ok_or(None);
         if word(0)? != MAGIC {

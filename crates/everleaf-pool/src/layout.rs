@@ -47,7 +47,7 @@ pub const MAX_ROOTS: usize = 12;
 
 persistent! {
     /// What never changes after creation. `magic` is written last, so a creation that was cut off
-    /// is no pool.
+    /// is not a pool.
     pub(crate) struct Identity {
         /// "Everleaf".
         pub magic: PCell,

@@ -1,7 +1,7 @@
 //! Making pool files.
 //!
 //! A new pool has no name before it is whole. So a crash in between leaves nothing, or at worst a
-//! hidden file, and never a file under the pool's name that is no pool and that blocks the name.
+//! hidden file, and never a file under the pool's name that is not a pool and that blocks the name.
 //!
 //! ```text
 //! F1  a file without a name, locked, all of it allocated       Crash: the system takes it away.
@@ -14,7 +14,7 @@
 //! leaves that.
 //!
 //! A DAX device is its own name: a pool that is there is never overwritten, and what was cut off
-//! before its magic word was written is no pool.
+//! before its magic word was written is not a pool.
 
 use std::ffi::{CString, OsString};
 use std::fs::{File, OpenOptions};

@@ -74,7 +74,7 @@ impl<M: Media> Pool<M> {
     /// none.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if `old` is no record.
+    /// [`PoolError::Corrupt`] if `old` is not a record.
     pub fn takes_no_more(&self, old: PPtr<Record>, bytes: u64) -> Result<bool, PoolError> {
         if old.is_null() {
             return Ok(false);
@@ -91,7 +91,7 @@ impl<M: Media> Pool<M> {
     /// single chunk.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if it is no record.
+    /// [`PoolError::Corrupt`] if it is not a record.
     pub fn is_drawn(&self, record: PPtr<Record>) -> Result<bool, PoolError> {
         let block = self.chunks().block_at(self.media(), record.offset(), None)?;
         Ok(block.run == Some(Usage::RecordRun(1)))
@@ -103,7 +103,7 @@ impl<M: Media> Reserve<'_, M> {
     /// whole chunks.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`] if it is no record.
+    /// [`PoolError::Corrupt`] if it is not a record.
     pub fn keep(&self, old: PPtr<Record>) -> Result<Option<Place<'_, M>>, PoolError> {
         let block = self.pool.chunks().block_at(self.pool.media(), old.offset(), None)?;
         if block.run.is_some() {

@@ -240,7 +240,7 @@ impl<M: Media> Worker<M> {
     ///
     /// # Errors
     /// [`PoolError::PoolFull`], [`PoolError::TooLarge`]; nothing has changed then.
-    /// [`PoolError::Corrupt`] if `old` is no record.
+    /// [`PoolError::Corrupt`] if `old` is not a record.
     pub fn begin_link(
         &mut self,
         old: PPtr<Record>,

@@ -70,7 +70,7 @@ impl Batch {
     /// let mut batch = store.batch();
     /// batch.on(&stock)?.delete("the last apple")?;
     /// batch.on(&sold)?.put(1, "the last apple, to ann")?;
-    /// assert_eq!(batch.commit()?, [false, true], "there was none to remove, which is no error");
+    /// assert_eq!(batch.commit()?, [false, true], "removing an absent key is not an error");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on<K, V>(&mut self, tree: &Tree<K, V>) -> Result<BatchOn<'_, K, V>> {
@@ -97,7 +97,7 @@ impl Batch {
     }
 
     /// Does all writes, durably when it returns; tells of each whether it took place: a refused
-    /// insertion, update or removal is no error and the others take place.
+    /// insertion, update or removal is not an error and the others take place.
     ///
     /// With `fptree`, `fptree-c` and `ptree` it costs 4 fences, 5 if it removes keys too, and 2 for
     /// each further 128 leaves that it changes; beyond the lines of the records a flush for each

@@ -169,7 +169,7 @@ impl Store {
     /// may write to it meanwhile.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`], [`Error::Dump`] if it is no dump, is damaged or was cut off,
+    /// [`Error::NotEmpty`], [`Error::Dump`] if it is not a dump, is damaged or was cut off,
     /// [`Error::WrongKeyType`], [`Error::Stream`], [`Error::is_full`].
     pub fn restore(&self, input: impl Read) -> Result<Progress, Error> {
         self.restore_with(input, |_| ControlFlow::Continue(()))

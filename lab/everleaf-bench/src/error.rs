@@ -82,7 +82,7 @@ pub enum BenchError {
         /// The most that is offered.
         most: u64,
     },
-    /// A node size that is no number of entries.
+    /// A node size that is not a number of entries.
     #[error("--node-bytes {bytes} is no multiple of 16, the size of an entry: give a multiple")]
     NodeBytes {
         /// What was given.

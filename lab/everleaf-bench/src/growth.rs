@@ -2,7 +2,7 @@
 //! took longest, and why.
 //!
 //! Two clocks look at each put: that of the wall, and that of the thread, which stands still while
-//! the system lets others run. What a put waits for the processor is no pause of the store; what
+//! the system lets others run. What a put waits for the processor is not a pause of the store; what
 //! the kernel does for it (faults, huge pages, space in the file) is.
 
 use std::path::Path;

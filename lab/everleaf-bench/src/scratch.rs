@@ -182,7 +182,7 @@ impl Drop for Started {
     }
 }
 
-/// What has ended already is no failure.
+/// What has ended already is not a failure.
 fn kill(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();

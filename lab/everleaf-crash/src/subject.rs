@@ -36,7 +36,7 @@ pub trait Subject: Sized {
     fn operation_count(&self) -> usize;
 
     /// Runs one operation; when it returns, the operation is acknowledged. An operation that is
-    /// refused in the ordinary way (insert of a present key) is no error.
+    /// refused in the ordinary way (insert of a present key) is not an error.
     ///
     /// # Errors
     /// One sentence; the exploration cannot go on then.

@@ -1,6 +1,6 @@
 //! What memcached's commands do to a key, for the classic and for the meta commands.
 //!
-//! A collection of Redis is no item: it is not found by reading, and it is there for `add`.
+//! A collection of Redis is not an item: it is not found by reading, and it is there for `add`.
 
 use everleaf::Error;
 

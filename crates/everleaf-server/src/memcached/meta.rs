@@ -374,7 +374,7 @@ fn set<'i>(
     let (flags, key, storing) = match asked {
         Ok(asked) => asked,
         Err(refused) => {
-            // The value that comes is no request.
+            // The value that comes is not a request.
             session.skip = length.saturating_add(2);
             return request.reply(refused, out);
         }

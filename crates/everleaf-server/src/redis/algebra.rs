@@ -50,7 +50,7 @@ struct Asked {
     limit: u64,
 }
 
-/// 0 instead of what is no number, as the difference of infinities.
+/// 0 instead of what is not a number, as the difference of infinities.
 fn number(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }

@@ -15,7 +15,7 @@ pub fn integer(word: &[u8]) -> Option<i64> {
     if digits.len() < word.len() { Some(down) } else { down.checked_neg() }
 }
 
-/// A number with a fraction; not one that is no number.
+/// A number with a fraction; not one that is not a number.
 pub fn float(word: &[u8]) -> Option<f64> {
     let text = str::from_utf8(word).ok()?;
     let first = text.strip_prefix(['+', '-']).unwrap_or(text).bytes().next()?;

@@ -34,7 +34,7 @@ pub struct Parser {
     length: Option<usize>,
     /// Where the arguments are in the bytes that came.
     arguments: Vec<Range<usize>>,
-    /// The arguments of a line with quotes, which are no part of the bytes that came.
+    /// The arguments of a line with quotes, which are not part of the bytes that came.
     quoted: Vec<Vec<u8>>,
     looked_at: u64,
 }

@@ -48,7 +48,7 @@ pub fn get(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-/// MGET: what is no string is not there.
+/// MGET: what is not a string is not there.
 pub fn mget(call: &mut Call<'_, '_, '_>) -> Outcome {
     call.rest(1).iter().try_for_each(|key| super::call::check_length(key))?;
     call.reply.array(call.args.len() - 1);

@@ -10,7 +10,7 @@ use everleaf::{Clock, CreateOptions, OpenOptions};
 use everleaf_server::{Address, Database, ServeOptions, Server};
 use tempfile::TempDir;
 
-/// How long a reply may take before a test fails: it is no measurement.
+/// How long a reply may take before a test fails: it is not a measurement.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server, and the folder of its pool.

@@ -44,7 +44,7 @@ const COUNT_SHIFT: u32 = 3;
 const LEAF: u8 = 1 << 3;
 const CHILD_SHIFT: u32 = 4;
 const WIDTH: u8 = WORD as u8 - 1;
-/// Bits of byte 1 that are no widths: one says leaf, the other is zero.
+/// Bits of byte 1 that are not widths: one says leaf, the other is zero.
 const NO_WIDTHS: u8 = !(WIDTH | WIDTH << CHILD_SHIFT);
 
 const _: () = {
@@ -207,7 +207,7 @@ pub(super) struct Encoded {
 }
 
 impl Encoded {
-    /// None if this is no line of this kind, or one that is being overwritten.
+    /// None if this is not a line of this kind, or one that is being overwritten.
     #[inline(always)]
     pub fn new(words: Words, kind: Kind) -> Option<Self> {
         let mut bytes = [0; LINE + WORD];

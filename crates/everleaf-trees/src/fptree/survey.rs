@@ -220,7 +220,7 @@ impl<K: TreeKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
         if earlier == 0 { Ok(()) } else { self.look(earlier) }
     }
 
-    /// Prefetches what the bound of a leaf is read from; 0 is no leaf.
+    /// Prefetches what the bound of a leaf is read from; 0 is not a leaf.
     #[inline(always)]
     fn prefetch_bound(&self, offset: u64) {
         let media = self.pool.media();

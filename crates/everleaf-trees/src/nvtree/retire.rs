@@ -18,7 +18,7 @@ pub(super) struct Retired<'p> {
 }
 
 /// Frees what only leaves have that have left the list; the leaves are clean then. Nothing to do
-/// for keys that are no records.
+/// for keys that are not records.
 pub(super) fn retire<K: TreeKey, M: Media>(
     worker: &mut Worker<M>,
     media: &M,

@@ -53,7 +53,7 @@ persistent! {
     pub struct ChangeLog {
         /// The node that was allocated; null: none.
         pub new: PCell<PPtr<NodeHead>>,
-        /// The node that is split; null: `new` is no part of a split, or not yet.
+        /// The node that is split; null: `new` is not part of a split, or not yet.
         pub left: PCell<PPtr<NodeHead>>,
         /// The node above.
         pub parent: PCell<PPtr<NodeHead>>,

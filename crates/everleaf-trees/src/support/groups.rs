@@ -46,7 +46,7 @@ impl Groups {
     }
 
     /// Over these runs, whose leaves in use are these and whose others are free; the lowest is
-    /// taken first. None if one is no leaf of a run, or is there twice.
+    /// taken first. None if one is not a leaf of a run, or is there twice.
     pub fn around(
         kind: NodeKind,
         runs: &[Run],

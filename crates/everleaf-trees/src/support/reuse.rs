@@ -4,7 +4,7 @@
 //! operation before. Who only loads, and can tell afterwards that what it saw is void, need not
 //! hold anything back: it remembers how often memory that had left the structure was made free, and
 //! asks in the end whether it still is as often. Meanwhile it may see anything: indices and
-//! pointers are checked before they are followed, errors are no errors.
+//! pointers are checked before they are followed, errors do not count.
 //!
 //! Why this is right in the memory model, as of a latch (`latch`): who makes memory free took it
 //! out of the structure before, and then counts (Release); so a thread that saw the new number

@@ -61,7 +61,7 @@ pub(crate) struct ValueRecord<'a> {
 }
 
 impl<'a> ValueRecord<'a> {
-    /// None if this is no value, or the length of the key does not fit the record.
+    /// None if this is not a value, or the length of the key does not fit the record.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (head, expiry) = bytes.split_first_chunk::<4>()?;
         let head = EntryHead::read(u32::from_le_bytes(*head))?;

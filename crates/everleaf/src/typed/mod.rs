@@ -103,7 +103,7 @@ pub trait OrderedKey: KeyFor<Self> + Sized {
     /// leaves the rest. None if there is none.
     fn decode_part(bytes: &mut &[u8]) -> Option<Self>;
 
-    /// The key that [`encode`](KeyFor::encode) wrote as these bytes. None if they are no key.
+    /// The key that [`encode`](KeyFor::encode) wrote as these bytes. None if they are not a key.
     fn decode(mut bytes: &[u8]) -> Option<Self> {
         Self::decode_part(&mut bytes).filter(|_| bytes.is_empty())
     }

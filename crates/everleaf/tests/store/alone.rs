@@ -186,7 +186,7 @@ fn alone_no_anomaly_happens_either() -> Result<()> {
             Ok(first + read(tx, 4)?)
         })?;
         assert_eq!((runs, sum), (2, 100));
-        // What is still so is no conflict.
+        // What is still so is not a conflict.
         let mut runs = 0;
         alone(&store, patience, |tx| {
             runs += 1;

@@ -116,7 +116,7 @@ fn refuses_wrong_keys_and_sizes(store: &Store, tree: &Tree, present: &OwnedKey) 
         let (removals, reads) = removals_and_reads(tree, &long);
         let calls = [writes(tree, &long, b"value"), removals, reads];
         calls.into_iter().for_each(|outcomes| all_are(outcomes, "a long key", is_long));
-        // A bound is no key: nothing lies behind this one.
+        // A bound is not a key: nothing lies behind this one.
         for (call, outcome) in ranges(tree, &OwnedKey::from(vec![0xff; MAX_KEY_BYTES + 9])) {
             outcome.unwrap_or_else(|error| panic!("{call}: {error}"));
         }

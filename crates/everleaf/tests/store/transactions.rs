@@ -137,7 +137,7 @@ fn reads_are_not_skewed() -> Result<()> {
     Ok(())
 }
 
-/// A change of other keys, of another range, or back to what was there, is no conflict.
+/// A change of other keys, of another range, or back to what was there, is not a conflict.
 #[test]
 fn what_is_still_so_is_no_conflict() -> Result<()> {
     let (_folder, store) = store();

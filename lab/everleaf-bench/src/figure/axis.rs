@@ -93,7 +93,7 @@ impl Axis {
         )
     }
 
-    /// The names of its places, where they are no numbers.
+    /// The names of its places, where they are not numbers.
     pub fn names(self) -> Option<Vec<String>> {
         match self {
             Axis::Kinds(kinds) => Some(kinds.iter().map(|kind| kind.name.to_owned()).collect()),

@@ -1,5 +1,5 @@
-//! Counting costs a timed run nothing: on `Hardware`, the operations that count are no instructions
-//! at all.
+//! Counting costs a timed run nothing: on `Hardware`, the operations that count compile to no
+//! instructions.
 //!
 //! Pairs of functions, one that calls an operation that counts and one that does not, are compared
 //! by their machine code, which is read from the symbols of this very program. The same pairs on

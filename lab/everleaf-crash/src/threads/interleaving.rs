@@ -39,7 +39,7 @@ impl fmt::Display for Interleaving {
     }
 }
 
-/// A text is no interleaving.
+/// A text is not an interleaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an interleaving is written as STEP:THREAD and any number of ,THREAD@ACCESS>THREAD, such as \

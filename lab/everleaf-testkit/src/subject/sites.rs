@@ -7,7 +7,7 @@ use super::{EngineSubject, Level};
 use crate::families::{Needs, has_images, needs_of};
 use crate::{POOL_SITES, ScriptKeys, engine_sites};
 
-/// Only where something is allocated that is no run: keys, values, or leaves one by one.
+/// Only where something is allocated that is not a run: keys, values, or leaves one by one.
 const BLOCKS: &[&str] = &["pool.exchange.", "pool.chunk.", "pool.intent.", "pool.recover."];
 /// Only where keys or values are records.
 const RECORDS: &[&str] = &["pool.record."];

@@ -15,7 +15,7 @@ use crate::{Answer, Key, Operation};
 
 /// An opened index or store.
 pub trait Target: Send + Sync {
-    /// Runs an operation; a refusal (insert of a present key) is no error.
+    /// Runs an operation; a refusal (insert of a present key) is not an error.
     ///
     /// # Errors
     /// What the engine says.
@@ -158,7 +158,7 @@ impl<K: StoreKey> Target for PooledIndex<K> {
     }
 }
 
-/// What is no operation on the content: the business of the target's owner.
+/// What is not an operation on the content: the business of the target's owner.
 pub(super) fn administrative(operation: &Operation) -> Result<(), String> {
     match operation {
         Operation::Crash => Ok(()),

@@ -87,7 +87,7 @@
 //! * Algorithm 5 locks the previous leaf by `PPrevLeaf`, which the first leaf of the tree has not;
 //!   and it aborts the transaction with a lock taken in it when the previous leaf is locked.
 //! * Algorithm 6 frees a leaf that a reader in a transaction of its own may have reached: it reads
-//!   a bitmap that is no bitmap.
+//!   a bitmap that is not a bitmap.
 //! * Pointers of 16 bytes (pool and offset) are written by two stores: a reader, or a crash, can
 //!   see the half of each.
 //! * The value is visible to readers between the store of the bitmap and the completion of its

@@ -391,7 +391,7 @@ fn short_counters_that_come_round_do_no_harm() {
 
 /// What no program here misses, and why it is there all the same.
 const ARGUED: [&str; 3] = [
-    // New segments of the log hold garbage here, which is no epoch; it may have been a log's once.
+    // New segments of the log hold garbage here, which is not an epoch; it may be an old log's.
     "masstree.log.X0.line",
     // The epoch that an old undo entry would be taken for did not fail: that needs 65536 epochs.
     "masstree.recover.R1.fence",

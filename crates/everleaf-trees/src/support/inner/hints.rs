@@ -116,7 +116,7 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         }
     }
 
-    /// The line of a node's hint, and its first word there; none for what is no node.
+    /// The line of a node's hint, and its first word there; none for what is not a node.
     #[inline(always)]
     fn hint_place(&self, node: u32) -> Option<(&DramLine, usize)> {
         let number = node / Self::NODE_LINES as u32;

@@ -87,7 +87,7 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
     ) -> Result<(), IndexError>;
 
     /// Frees the record that a word leads to, if any, and makes the word null, durably; nothing for
-    /// keys that are no records.
+    /// keys that are not records.
     ///
     /// # Errors
     /// [`IndexError::Pool`] if it leads to no record.

@@ -275,7 +275,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// long as the room of expired values comes back, a bounded number of times.
     ///
     /// In between this holds nothing: no lock, no pin, no worker and no guard of an epoch. It has
-    /// come by the gate, and does so again; a turn of its own is no obstacle. So whatever the
+    /// come by the gate, and does so again; a turn of its own is not an obstacle. So whatever the
     /// removals wait for does not wait for this.
     pub(super) fn writing_with_room<R>(
         &self,
