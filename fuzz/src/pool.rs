@@ -12,7 +12,7 @@ use crate::store::{fill, options, read, write};
 /// Bytes of a pool, and that it may grow to.
 const BYTES: (u64, u64) = (160 << 10, 512 << 10);
 /// The smallest pool.
-const LEAST_BYTES: usize = 64 << 10;
+const MIN_BYTES: usize = 64 << 10;
 /// First bytes of inputs that are files: as they are, and with zeros behind them.
 const FILE: u8 = 255;
 const PADDED_FILE: u8 = 254;
@@ -72,7 +72,7 @@ fn file(input: &[u8]) -> Option<Vec<u8>> {
     match *kind {
         FILE => return Some(bytes),
         PADDED_FILE => {
-            bytes.resize(bytes.len().max(LEAST_BYTES), 0);
+            bytes.resize(bytes.len().max(MIN_BYTES), 0);
             return Some(bytes);
         }
         _ => {}

@@ -7,14 +7,14 @@ use everleaf_pmem::{Cpu, Hardware, Region};
 /// Keys that a store is filled with.
 const KEYS: u64 = 40;
 /// More than any store here can hold: a scan that shows as many has no end.
-const MOST_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 /// Bytes that a store in memory has.
 const BYTES: u64 = 1 << 20;
 
 /// A pool of small nodes, so that a few keys make a tree.
 pub fn options(engine: Engine, key_type: KeyType) -> CreateOptions {
     let has = |name| engine.parameters().contains(&name);
-    let mut parameters = EngineParameters::default().leaf_slots(engine.least_leaf_slots());
+    let mut parameters = EngineParameters::default().leaf_slots(engine.min_leaf_slots());
     parameters.inner_keys = has(EngineParameters::INNER_KEYS).then_some(4);
     parameters.group_bytes = has(EngineParameters::GROUP_BYTES).then_some(4096);
     CreateOptions::new().engine(engine).key_type(key_type).parameters(parameters)
@@ -63,11 +63,11 @@ pub fn read(store: &Store) {
         let scan = if backward { Scan::all().backward() } else { Scan::all() };
         let keys: Vec<OwnedKey> = store
             .scan(scan)
-            .take(MOST_ENTRIES)
+            .take(MAX_ENTRIES)
             .map_while(Result::ok)
             .map(|entry| entry.0)
             .collect();
-        assert!(keys.len() < MOST_ENTRIES, "a scan without an end");
+        assert!(keys.len() < MAX_ENTRIES, "a scan without an end");
         let in_order = |pair: &[OwnedKey]| (pair[0] < pair[1]) != backward && pair[0] != pair[1];
         assert!(keys.windows(2).all(in_order), "a scan out of order");
     }

@@ -72,59 +72,9 @@ typedef struct everleaf_options {
 extern "C" {
 #endif // __cplusplus
 
-// Begins a batch.
-enum everleaf_status everleaf_batch_new(const struct everleaf_store *store,
-                                        struct everleaf_batch **batch);
-
-// Will store a value, in place of the one that there may be.
-enum everleaf_status everleaf_batch_put(struct everleaf_batch *batch,
-                                        const void *key,
-                                        size_t key_bytes,
-                                        const void *value,
-                                        size_t value_bytes);
-
-// Will remove a key, if it is present then.
-enum everleaf_status everleaf_batch_remove(struct everleaf_batch *batch,
-                                           const void *key,
-                                           size_t key_bytes);
-
-// Does all writes of a batch, as durable as a put when it returns, or none if it fails. The batch
-// is freed, whatever this returns.
-enum everleaf_status everleaf_batch_commit(struct everleaf_batch *batch);
-
-// Frees a batch and does nothing of it. NULL is ignored.
-void everleaf_batch_free(struct everleaf_batch *batch);
-
 // Why the last call of this thread that failed has failed: one sentence, which says what to do.
 // Empty if none has. It lasts until the next call of this thread that fails.
 const char *everleaf_last_error(void);
-
-// The entries from the key `from` on and before the key `to`, or the greatest first if `backward`.
-// A NULL is no bound.
-enum everleaf_status everleaf_range(const struct everleaf_store *store,
-                                    const void *from,
-                                    size_t from_bytes,
-                                    const void *to,
-                                    size_t to_bytes,
-                                    bool backward,
-                                    struct everleaf_iterator **iterator);
-
-// The entries whose keys begin with `prefix`, or the greatest first if `backward`.
-enum everleaf_status everleaf_prefix(const struct everleaf_store *store,
-                                     const void *prefix,
-                                     size_t prefix_bytes,
-                                     bool backward,
-                                     struct everleaf_iterator **iterator);
-
-// Shows the next entry, until the next call with this iterator. EVERLEAF_NOT_FOUND at the end.
-enum everleaf_status everleaf_next(struct everleaf_iterator *iterator,
-                                   const void **key,
-                                   size_t *key_bytes,
-                                   const void **value,
-                                   size_t *value_bytes);
-
-// Frees an iterator. NULL is ignored.
-void everleaf_iterator_free(struct everleaf_iterator *iterator);
 
 // Opens a pool to read and write.
 enum everleaf_status everleaf_open(const char *pool, struct everleaf_store **store);
@@ -144,8 +94,8 @@ enum everleaf_status everleaf_open_or_create(const char *pool,
 
 // Closes a store, which must not be used again, whatever this returns. Its iterators and batches
 // stay to be freed; all else that they are asked fails. With the defaults a process that dies
-// loses nothing either. A forked process must not use a store that was opened before. NULL is
-// ignored.
+// loses nothing either. In a process that was forked after the store was opened every call fails,
+// this one too, and the store goes on in the process that opened it. NULL is ignored.
 enum everleaf_status everleaf_close(struct everleaf_store *store);
 
 // Returns when everything done before is durable. With the defaults each write is when it returns.
@@ -181,6 +131,56 @@ enum everleaf_status everleaf_remove(const struct everleaf_store *store,
 
 // Number of keys.
 enum everleaf_status everleaf_count(const struct everleaf_store *store, uint64_t *keys);
+
+// The entries from the key `from` on and before the key `to`, or the greatest first if `backward`.
+// A NULL is no bound.
+enum everleaf_status everleaf_range(const struct everleaf_store *store,
+                                    const void *from,
+                                    size_t from_bytes,
+                                    const void *to,
+                                    size_t to_bytes,
+                                    bool backward,
+                                    struct everleaf_iterator **iterator);
+
+// The entries whose keys begin with `prefix`, or the greatest first if `backward`.
+enum everleaf_status everleaf_prefix(const struct everleaf_store *store,
+                                     const void *prefix,
+                                     size_t prefix_bytes,
+                                     bool backward,
+                                     struct everleaf_iterator **iterator);
+
+// Shows the next entry, until the next call with this iterator. EVERLEAF_NOT_FOUND at the end.
+enum everleaf_status everleaf_next(struct everleaf_iterator *iterator,
+                                   const void **key,
+                                   size_t *key_bytes,
+                                   const void **value,
+                                   size_t *value_bytes);
+
+// Frees an iterator. NULL is ignored.
+void everleaf_iterator_free(struct everleaf_iterator *iterator);
+
+// Begins a batch.
+enum everleaf_status everleaf_batch_new(const struct everleaf_store *store,
+                                        struct everleaf_batch **batch);
+
+// Will store a value, in place of the one that there may be.
+enum everleaf_status everleaf_batch_put(struct everleaf_batch *batch,
+                                        const void *key,
+                                        size_t key_bytes,
+                                        const void *value,
+                                        size_t value_bytes);
+
+// Will remove a key, if it is present then.
+enum everleaf_status everleaf_batch_remove(struct everleaf_batch *batch,
+                                           const void *key,
+                                           size_t key_bytes);
+
+// Does all writes of a batch, as durable as a put when it returns, or none if it fails. The batch
+// is freed, whatever this returns.
+enum everleaf_status everleaf_batch_commit(struct everleaf_batch *batch);
+
+// Frees a batch and does nothing of it. NULL is ignored.
+void everleaf_batch_free(struct everleaf_batch *batch);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -127,8 +127,8 @@ where
 
 /// Closes a store, which must not be used again, whatever this returns. Its iterators and batches
 /// stay to be freed; all else that they are asked fails. With the defaults a process that dies
-/// loses nothing either. A forked process must not use a store that was opened before. NULL is
-/// ignored.
+/// loses nothing either. In a process that was forked after the store was opened every call fails,
+/// this one too, and the store goes on in the process that opened it. NULL is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn everleaf_close(store: *mut StoreHandle) -> Status {
     guard(|| {

@@ -8,7 +8,13 @@ const HERE: &str = env!("CARGO_MANIFEST_DIR");
 #[test]
 fn the_header_is_up_to_date() {
     let header = Path::new(HERE).join("include/everleaf.h");
-    let bindings = cbindgen::generate(HERE).expect("cbindgen reads the sources");
+    let source = |name: &str| Path::new(HERE).join("src").join(name).with_extension("rs");
+    let config = cbindgen::Config::from_root_or_default(HERE);
+    let mut builder = cbindgen::Builder::new().with_config(config);
+    for name in ["boundary", "store", "iterator", "batch"] {
+        builder = builder.with_src(source(name));
+    }
+    let bindings = builder.generate().expect("cbindgen reads the sources");
     let mut made = Vec::new();
     bindings.write(&mut made);
     let made = String::from_utf8(made).unwrap();
@@ -34,6 +40,25 @@ fn a_c_program_uses_every_function() {
     compile("tests/store.c", &program);
     let ran = run(Command::new(&program).arg(folder.path().join("c.pool")));
     assert_eq!(String::from_utf8_lossy(&ran.stdout), "all is well\n");
+}
+
+/// A forked process can neither write to the pool of its parent nor mark it as closed: the parent,
+/// which ends without closing it, leaves it to be recovered.
+#[test]
+fn a_forked_process_leaves_the_store_alone() {
+    if Command::new("cc").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no C compiler `cc`");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (program, pool) = (folder.path().join("program"), folder.path().join("forked.pool"));
+    compile("tests/fork.c", &program);
+    run(Command::new(&program).arg(&pool));
+    let store = everleaf::Store::open(&pool).unwrap();
+    assert_eq!(store.statistics().unwrap().shutdown, everleaf::Shutdown::Crash);
+    assert_eq!(store.get("leaf").unwrap().as_deref(), Some(&b"of the parent"[..]));
+    assert_eq!(store.get("late").unwrap().as_deref(), Some(&b"after the fork"[..]));
+    assert!(store.check().unwrap().ok);
 }
 
 /// Compiles a program with the shared library that this test was built with.

@@ -58,8 +58,8 @@ const fn engine(
 }
 
 /// The least that pmemkv takes: of libpmemobj's pools and of memkind's.
-const LEAST_PERSISTENT: u64 = 8 << 20;
-const LEAST_VOLATILE: u64 = 16 << 20;
+const MIN_PERSISTENT: u64 = 8 << 20;
+const MIN_VOLATILE: u64 = 16 << 20;
 
 /// An opened database.
 pub struct Db {
@@ -141,7 +141,7 @@ fn persistent(engine: &Engine, config: &Config) -> Result<Store> {
         }
     }
     check_order(engine, config, true)?;
-    let size = size(config, LEAST_PERSISTENT)?;
+    let size = size(config, MIN_PERSISTENT)?;
     let options = CreateOptions::new().size_bytes(size).max_size_bytes(size);
     options.create(path).map_err(Fault::argument)
 }
@@ -149,13 +149,13 @@ fn persistent(engine: &Engine, config: &Config) -> Result<Store> {
 /// Its file has no name any more when this returns, so nothing is left of it, whatever happens.
 fn volatile(engine: &Engine, config: &Config) -> Result<Store> {
     check_order(engine, config, true)?;
-    let size = size(config, LEAST_VOLATILE)?;
+    let size = size(config, MIN_VOLATILE)?;
     let folder = path_of(config.text(c"path")?.ok_or_else(|| missing("path"))?);
     let folder = tempfile::tempdir_in(folder).map_err(|error| {
         Fault::argument(format!("{} is no folder to write to: {error}", folder.display()))
     })?;
     let options = CreateOptions::new()
-        .size_bytes(LEAST_VOLATILE)
+        .size_bytes(MIN_VOLATILE)
         .max_size_bytes(size)
         .durability(DurabilityMode::Process);
     options.create(folder.path().join("volatile.pool")).map_err(Fault::argument)

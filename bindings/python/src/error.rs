@@ -29,7 +29,7 @@ pub(crate) fn raised(error: StoreError) -> PyErr {
         error if error.is_full() => FullError::new_err(sentence),
         error if error.is_corruption() => CorruptError::new_err(sentence),
         StoreError::Conflict => ConflictError::new_err(sentence),
-        StoreError::Closed => ClosedError::new_err(sentence),
+        StoreError::Closed | StoreError::Forked => ClosedError::new_err(sentence),
         StoreError::Pool(PoolError::Missing { .. }) => PyFileNotFoundError::new_err(sentence),
         StoreError::Pool(PoolError::Exists { .. }) => PyFileExistsError::new_err(sentence),
         StoreError::WrongKeyType { .. } => PyTypeError::new_err(sentence),

@@ -151,7 +151,7 @@ impl Store {
     fn close(this: PyRef<'_, Self>, py: Python<'_>) -> PyResult<()> {
         let store = this.as_super().store.clone();
         match py.detach(|| store.close()) {
-            Err(Error::Closed) | Ok(()) => Ok(()),
+            Err(Error::Closed | Error::Forked) | Ok(()) => Ok(()),
             Err(error) => Err(raised(error)),
         }
     }

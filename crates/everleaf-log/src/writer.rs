@@ -23,7 +23,7 @@ pub(crate) struct Writer {
     /// Length of a new segment, if its first group has room there.
     pub(crate) segment_bytes: u64,
     /// How many segments there may be, spares included: as many as a log at which writers wait.
-    most_segments: u64,
+    max_segments: u64,
     /// Where the next group goes.
     pub(crate) place: Place,
     /// The segment of `place`.
@@ -55,7 +55,7 @@ impl Writer {
             previous_session: 0,
             served: false,
             segment_bytes,
-            most_segments: (how.log_bytes.saturating_mul(2)).div_ceil(segment_bytes) + 1,
+            max_segments: (how.log_bytes.saturating_mul(2)).div_ceil(segment_bytes) + 1,
             place,
             file: None,
             file_bytes: 0,
@@ -174,7 +174,7 @@ impl Writer {
 
     /// What makes spares, without the writer.
     pub(crate) fn spares(&self) -> Spares {
-        let (disk, most) = (Arc::clone(&self.disk), self.most_segments);
+        let (disk, most) = (Arc::clone(&self.disk), self.max_segments);
         Spares { disk, uuid: self.uuid, bytes: self.segment_bytes, most }
     }
 

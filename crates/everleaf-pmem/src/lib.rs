@@ -16,7 +16,7 @@
 //! Map of the files: `cell` `pointer` `layout` (what persistent structures are made of) · `region`
 //! `medium` (mapped memory and what it can promise) · `dram_arena` (lines of DRAM) · `media`
 //! `durability` (the operations, and what of them can fail) · `hardware` (the media of users) ·
-//! `transaction` (on DRAM) · `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter`
+//! `transaction` (on DRAM) · `process` (forks) · `cpu` `instructions` `simd` `ranks` (the machine) · `site` `counter`
 //! (names for what is counted) · `digits` (numbers in messages).
 #![warn(missing_docs)]
 
@@ -39,6 +39,7 @@ mod media;
 mod medium;
 mod planted;
 mod pointer;
+mod process;
 mod ranks;
 mod region;
 mod simd;
@@ -58,7 +59,8 @@ pub use media::{LineAtomicity, Media};
 pub use medium::{DaxHint, Durability, Medium};
 pub use planted::planted;
 pub use pointer::PPtr;
-pub use ranks::{MOST_RANKED, ranks};
+pub use process::Process;
+pub use ranks::{MAX_RANKED, ranks};
 pub use region::{MAX_REGION_BYTES, MapError, Mapping, Region, length_of, read_start};
 pub use simd::{DramLine, prefetch, prefetch_to_write};
 pub use site::Site;

@@ -6,31 +6,31 @@ use crate::SimdLevel;
 use crate::cpu::Vectors;
 
 /// The most words that are put in order.
-pub const MOST_RANKED: usize = 64;
+pub const MAX_RANKED: usize = 64;
 /// Words whose ranks are counted together: two registers of AVX-512, four of AVX2.
 const TOGETHER: usize = 16;
 
 /// Counts for each word how many of the others are less: its place in ascending order. False, and
-/// the ranks mean nothing, if two words are equal, if there are more than [`MOST_RANKED`], or if
+/// the ranks mean nothing, if two words are equal, if there are more than [`MAX_RANKED`], or if
 /// this processor would be slower at it than at sorting. Costs the square of the number of words,
 /// an eighth of it in compares with AVX-512: 45 words take a fifth of the time of `sort_unstable`.
 ///
 /// ```
-/// use everleaf_pmem::{Cpu, MOST_RANKED, ranks};
+/// use everleaf_pmem::{Cpu, MAX_RANKED, ranks};
 ///
-/// let mut places = [0; MOST_RANKED];
+/// let mut places = [0; MAX_RANKED];
 /// if ranks(Cpu::detect().simd(), &[30, 10, 20], &mut places) {
 ///     assert_eq!(places[..3], [2, 0, 1]);
 /// }
 /// assert!(!ranks(Cpu::detect().simd(), &[30, 10, 30], &mut places));
 /// ```
 #[inline]
-pub fn ranks(level: SimdLevel, words: &[u64], places: &mut [u8; MOST_RANKED]) -> bool {
-    if words.len() > MOST_RANKED {
+pub fn ranks(level: SimdLevel, words: &[u64], places: &mut [u8; MAX_RANKED]) -> bool {
+    if words.len() > MAX_RANKED {
         return false;
     }
     // The compares are signed ones.
-    let mut signed = [i64::MAX; MOST_RANKED];
+    let mut signed = [i64::MAX; MAX_RANKED];
     signed.iter_mut().zip(words).for_each(|(signed, word)| *signed = (word ^ 1 << 63) as i64);
     match level.0 {
         #[cfg(target_arch = "x86_64")]
@@ -51,7 +51,7 @@ pub fn ranks(level: SimdLevel, words: &[u64], places: &mut [u8; MOST_RANKED]) ->
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-fn count_avx512(words: &[i64; MOST_RANKED], length: usize, ranks: &mut [u8; MOST_RANKED]) {
+fn count_avx512(words: &[i64; MAX_RANKED], length: usize, ranks: &mut [u8; MAX_RANKED]) {
     use std::arch::x86_64::*;
     let one = _mm512_set1_epi64(1);
     for (own, ranks) in parts(words, ranks, length) {
@@ -75,7 +75,7 @@ fn count_avx512(words: &[i64; MOST_RANKED], length: usize, ranks: &mut [u8; MOST
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn count_avx2(words: &[i64; MOST_RANKED], length: usize, ranks: &mut [u8; MOST_RANKED]) {
+fn count_avx2(words: &[i64; MAX_RANKED], length: usize, ranks: &mut [u8; MAX_RANKED]) {
     use std::arch::x86_64::*;
     for (own, ranks) in parts(words, ranks, length) {
         // SAFETY: reads the 128 bytes of `own`; these loads want no alignment.
@@ -99,7 +99,7 @@ fn count_avx2(words: &[i64; MOST_RANKED], length: usize, ranks: &mut [u8; MOST_R
 
 /// In plain words, of which the compiler makes vectors where it may.
 #[cfg(target_arch = "aarch64")]
-fn count(words: &[i64; MOST_RANKED], length: usize, ranks: &mut [u8; MOST_RANKED]) {
+fn count(words: &[i64; MAX_RANKED], length: usize, ranks: &mut [u8; MAX_RANKED]) {
     for (own, ranks) in parts(words, ranks, length) {
         let mut less = [0i64; TOGETHER];
         for word in &words[..length] {
@@ -112,8 +112,8 @@ fn count(words: &[i64; MOST_RANKED], length: usize, ranks: &mut [u8; MOST_RANKED
 /// The words and the places of their ranks, as many at a time as are counted together.
 #[inline(always)]
 fn parts<'a>(
-    words: &'a [i64; MOST_RANKED],
-    ranks: &'a mut [u8; MOST_RANKED],
+    words: &'a [i64; MAX_RANKED],
+    ranks: &'a mut [u8; MAX_RANKED],
     length: usize,
 ) -> impl Iterator<Item = (&'a [i64; TOGETHER], &'a mut [u8; TOGETHER])> {
     words.as_chunks().0.iter().zip(ranks.as_chunks_mut().0).take(length.div_ceil(TOGETHER))
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn ranks_are_places_in_ascending_order() {
         for level in levels() {
-            for count in 0..=MOST_RANKED {
+            for count in 0..=MAX_RANKED {
                 for seed in 0..20 {
                     let mut unsorted = words(seed, count);
                     if let Some(extreme) = unsorted.first_mut() {
@@ -147,7 +147,7 @@ mod tests {
                     let mut sorted = unsorted.clone();
                     sorted.sort_unstable();
                     sorted.dedup();
-                    let mut places = [0; MOST_RANKED];
+                    let mut places = [0; MAX_RANKED];
                     assert_eq!(
                         ranks(level, &unsorted, &mut places),
                         sorted.len() == count,
@@ -170,12 +170,12 @@ mod tests {
     #[test]
     fn equal_words_and_too_many_are_told() {
         for level in Cpu::detect().simd().and_lower() {
-            for count in 2..=MOST_RANKED {
+            for count in 2..=MAX_RANKED {
                 let mut equal = words(7, count);
                 equal[count - 1] = equal[count / 3];
-                assert!(!ranks(level, &equal, &mut [0; MOST_RANKED]), "{level:?}, {count} words");
+                assert!(!ranks(level, &equal, &mut [0; MAX_RANKED]), "{level:?}, {count} words");
             }
-            assert!(!ranks(level, &words(7, MOST_RANKED + 1), &mut [0; MOST_RANKED]), "{level:?}");
+            assert!(!ranks(level, &words(7, MAX_RANKED + 1), &mut [0; MAX_RANKED]), "{level:?}");
         }
     }
 }

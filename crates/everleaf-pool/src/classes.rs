@@ -134,7 +134,7 @@ impl Class {
 
     /// The index of the smallest class whose blocks hold `bytes`; [`COUNT`](Self::COUNT) if
     /// none does.
-    pub const fn least_index_for(bytes: usize) -> u8 {
+    pub const fn min_index_for(bytes: usize) -> u8 {
         if bytes > CHUNK as usize {
             Self::COUNT as u8
         } else {
@@ -337,7 +337,7 @@ mod tests {
             let bytes = SIZES[usize::from(class)];
             assert!(begins.eq((0..CHUNK / bytes).map(|block| block * bytes)), "{bytes}");
         }
-        assert_eq!(usize::from(Class::least_index_for(CHUNK as usize + 1)), Class::COUNT);
+        assert_eq!(usize::from(Class::min_index_for(CHUNK as usize + 1)), Class::COUNT);
         assert!(SIZES.is_sorted() && SIZES.iter().all(|size| size.is_multiple_of(UNIT as u64)));
     }
 }

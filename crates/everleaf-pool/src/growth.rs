@@ -40,9 +40,9 @@ const SMALL_PORTION: u64 = (64 << 10) / CHUNK;
 /// find the memory first a MiB took 6 ms.
 const LARGE_PORTION: u64 = (8 << 20) / CHUNK;
 /// The least that a pool grows by while it may grow further.
-const LEAST_GROWTH: u64 = (256 << 10) / CHUNK;
+const MIN_GROWTH: u64 = (256 << 10) / CHUNK;
 /// How often threads that read records are waited for in a full pool.
-pub(crate) const READERS_TURNS: usize = 1000;
+pub(crate) const READER_SPINS: usize = 1000;
 /// The pool does not grow while more than this, and than half of the pool, may still be read.
 const LIMBO_BYTES: u64 = 16 << 20;
 /// Chunks of a huge page. What is larger ends at the end of one: what lies in part of one would
@@ -137,7 +137,7 @@ impl<M: Media> Pool<M> {
                 Err(error) => Some(error),
             },
         };
-        for _ in 0..READERS_TURNS {
+        for _ in 0..READER_SPINS {
             if self.chunks().bytes_in_limbo() == 0 {
                 break;
             }
@@ -180,7 +180,7 @@ impl<M: Media> Pool<M> {
     /// and at least `needed`; returns how many. A growth may take one of the few places for extents
     /// in the header: so a disk that is nearly full is not used up in the smallest steps.
     fn lengthen_file(&self, end: u64, wish: u64, needed: u64) -> Result<u64, PoolError> {
-        let least = needed.max(LEAST_GROWTH).min(wish);
+        let least = needed.max(MIN_GROWTH).min(wish);
         let mut step = wish;
         loop {
             match self.media().grow((end + step) * CHUNK) {

@@ -343,8 +343,8 @@ impl<M: Media> Pool<M> {
     fn begin_session(&self, left: Left) -> Result<(), PoolError> {
         if matches!(left, Left::Open | Left::OpenInCaches) && self.is_persistent() {
             let lines = (0..self.chunks.end() * CHUNK).step_by(LINE);
-            self.media.flush_lines(site!("pool.rescue.lines"), lines);
-            self.media.fence(site!("pool.rescue.fence"));
+            self.media.flush_lines(site!("pool.write_back.lines"), lines);
+            self.media.fence(site!("pool.write_back.fence"));
         }
         if left == Left::SyncFailed {
             if self.is_persistent() {

@@ -31,7 +31,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::chunks::{Block, lock_relaxing};
 use crate::classes::{Class, Usage};
-use crate::growth::READERS_TURNS;
+use crate::growth::READER_SPINS;
 use crate::layout::CHUNK;
 use crate::record::{Owner, RECORD_HEADER_BYTES, content_bytes};
 use crate::{EpochWorker, NodeKind, Pool, PoolError, Record, Run, Worker};
@@ -131,7 +131,7 @@ impl<M: Media> Place<'_, M> {
         if chunks.is_in_use(media, self.block)? {
             return Ok(false);
         }
-        for _ in 0..READERS_TURNS {
+        for _ in 0..READER_SPINS {
             chunks.reclaim_all(media)?;
             if !chunks.is_read(self.block) {
                 return Ok(true);

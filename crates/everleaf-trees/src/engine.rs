@@ -40,9 +40,9 @@ pub struct EngineEntry {
     /// Whether keys may be byte strings; else they are `u64` only.
     pub bytes_keys: bool,
     /// Words that a value may have.
-    pub most_value_words: usize,
+    pub max_value_words: usize,
     /// Entries of a small leaf, the smallest that makes sense: what tests and explorations use.
-    pub least_leaf_slots: u32,
+    pub min_leaf_slots: u32,
     /// Entries of a leaf of so many bytes, as `--node-bytes` counts them.
     pub slots_of_bytes: fn(u32) -> u32,
 }

@@ -131,8 +131,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             bytes_keys: true,
-            most_value_words: 14,
-            least_leaf_slots: 4,
+            max_value_words: 14,
+            min_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
         /// FPTree for many writers (selective concurrency).
@@ -143,8 +143,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             bytes_keys: true,
-            most_value_words: 14,
-            least_leaf_slots: 4,
+            max_value_words: 14,
+            min_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
         /// Line tree: entries that commit themselves within their line; for many writers.
@@ -155,8 +155,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             bytes_keys: true,
-            most_value_words: 1,
-            least_leaf_slots: 8,
+            max_value_words: 1,
+            min_leaf_slots: 8,
             slots_of_bytes: slots_of_array,
         }
         /// PTree: FPTree without fingerprints, keys and values apart.
@@ -167,8 +167,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             bytes_keys: true,
-            most_value_words: 14,
-            least_leaf_slots: 4,
+            max_value_words: 14,
+            min_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
         /// NV-Tree: append-only leaves in persistent memory, inner nodes in one array in DRAM.
@@ -179,8 +179,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             bytes_keys: true,
-            most_value_words: 14,
-            least_leaf_slots: 4,
+            max_value_words: 14,
+            min_leaf_slots: 4,
             slots_of_bytes: nvtree::engine::slots_of,
         }
         /// NV-Tree for many writers of `u64` keys; of byte strings one at a time.
@@ -191,8 +191,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             bytes_keys: true,
-            most_value_words: 14,
-            least_leaf_slots: 4,
+            max_value_words: 14,
+            min_leaf_slots: 4,
             slots_of_bytes: nvtree::engine::slots_of,
         }
         /// clfB-tree with leaves that are appended to: inner nodes are encoded into one line.
@@ -203,8 +203,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             bytes_keys: true,
-            most_value_words: 1,
-            least_leaf_slots: 3,
+            max_value_words: 1,
+            min_leaf_slots: 3,
             slots_of_bytes: clftree::engine::slots_of,
         }
         /// clftree-append with inner nodes that are always written by a log of one line.
@@ -215,8 +215,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             bytes_keys: true,
-            most_value_words: 1,
-            least_leaf_slots: 3,
+            max_value_words: 1,
+            min_leaf_slots: 3,
             slots_of_bytes: clftree::engine::slots_of,
         }
         /// clftree-append with leaves that are encoded into one line as well: `u64` keys only.
@@ -227,8 +227,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             bytes_keys: false,
-            most_value_words: 1,
-            least_leaf_slots: clftree::engine::ENCODED_SLOTS,
+            max_value_words: 1,
+            min_leaf_slots: clftree::engine::ENCODED_SLOTS,
             slots_of_bytes: clftree::engine::encoded_slots_of,
         }
         /// clftree-append with inner nodes that are copied, by short-circuit shadowing.
@@ -239,8 +239,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             bytes_keys: true,
-            most_value_words: 1,
-            least_leaf_slots: 3,
+            max_value_words: 1,
+            min_leaf_slots: 3,
             slots_of_bytes: clftree::engine::slots_of,
         }
         /// clftree-encoded with leaves and inner nodes that are copied likewise.
@@ -251,8 +251,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             bytes_keys: false,
-            most_value_words: 1,
-            least_leaf_slots: clftree::engine::ENCODED_SLOTS,
+            max_value_words: 1,
+            min_leaf_slots: clftree::engine::ENCODED_SLOTS,
             slots_of_bytes: clftree::engine::encoded_slots_of,
         }
         /// LCB+Tree: an ordinary B+-tree in persistent memory with a redo log: `u64` keys only.
@@ -263,8 +263,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             bytes_keys: false,
-            most_value_words: 1,
-            least_leaf_slots: 4,
+            max_value_words: 1,
+            min_leaf_slots: 4,
             slots_of_bytes: lcbtree::engine::slots_of,
         }
         /// CDDS B-tree: a sorted B+-tree in persistent memory whose entries have versions: `u64`
@@ -276,8 +276,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             bytes_keys: false,
-            most_value_words: 1,
-            least_leaf_slots: 4,
+            max_value_words: 1,
+            min_leaf_slots: 4,
             slots_of_bytes: cdds::engine::slots_of,
         }
         /// wB+-tree whose nodes have a slot array of one word: seven entries.
@@ -288,8 +288,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             bytes_keys: true,
-            most_value_words: 14,
-            least_leaf_slots: 4,
+            max_value_words: 14,
+            min_leaf_slots: 4,
             slots_of_bytes: wbtree::engine::slot_only_slots_of,
         }
         /// wB+-tree whose nodes have a bitmap and a slot array of one line.
@@ -300,8 +300,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             bytes_keys: true,
-            most_value_words: 14,
-            least_leaf_slots: 4,
+            max_value_words: 14,
+            min_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
         /// Circ-Tree: sorted circular nodes.
@@ -312,8 +312,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             bytes_keys: true,
-            most_value_words: 1,
-            least_leaf_slots: 4,
+            max_value_words: 1,
+            min_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
         /// Circ-Tree with linear search through the whole node.
@@ -324,8 +324,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             bytes_keys: true,
-            most_value_words: 1,
-            least_leaf_slots: 4,
+            max_value_words: 1,
+            min_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
         /// FAST+FAIR: sorted arrays, shifts whose every step is consistent.
@@ -336,8 +336,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             bytes_keys: true,
-            most_value_words: 1,
-            least_leaf_slots: 4,
+            max_value_words: 1,
+            min_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
         /// Durable Masstree: a trie of B+-trees, durable at the ends of epochs. By itself it
@@ -350,8 +350,8 @@ engines! {
             contract: Contract::Buffered,
             concurrent: true,
             bytes_keys: true,
-            most_value_words: 1,
-            least_leaf_slots: 4,
+            max_value_words: 1,
+            min_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
         /// Durable Masstree whose nodes have no undo words: the external log alone undoes.
@@ -362,8 +362,8 @@ engines! {
             contract: Contract::Buffered,
             concurrent: true,
             bytes_keys: true,
-            most_value_words: 1,
-            least_leaf_slots: 4,
+            max_value_words: 1,
+            min_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
         /// A standard B+-tree in DRAM: sorted arrays.
@@ -374,8 +374,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             bytes_keys: true,
-            most_value_words: 1,
-            least_leaf_slots: 4,
+            max_value_words: 1,
+            min_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
         /// A circular B+-tree in DRAM.
@@ -386,8 +386,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             bytes_keys: true,
-            most_value_words: 1,
-            least_leaf_slots: 4,
+            max_value_words: 1,
+            min_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
         /// Masstree in DRAM: a trie of B+-trees.
@@ -398,8 +398,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: true,
             bytes_keys: true,
-            most_value_words: 1,
-            least_leaf_slots: 4,
+            max_value_words: 1,
+            min_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
     }
@@ -412,8 +412,8 @@ engines! {
             contract: Contract::Strict,
             concurrent: false,
             bytes_keys: true,
-            most_value_words: 14,
-            least_leaf_slots: 4,
+            max_value_words: 14,
+            min_leaf_slots: 4,
             slots_of_bytes: slots_of_array,
         }
     }
@@ -486,8 +486,8 @@ impl Engine {
     }
 
     /// Entries of a small leaf, the smallest that makes sense.
-    pub const fn least_leaf_slots(self) -> u32 {
-        self.entry().least_leaf_slots
+    pub const fn min_leaf_slots(self) -> u32 {
+        self.entry().min_leaf_slots
     }
 
     /// Entries of a leaf of so many bytes, as `--node-bytes` counts them.
@@ -496,8 +496,8 @@ impl Engine {
     }
 
     /// Words that a value may have.
-    pub const fn most_value_words(self) -> usize {
-        self.entry().most_value_words
+    pub const fn max_value_words(self) -> usize {
+        self.entry().max_value_words
     }
 
     /// Whether keys may be of this type.
@@ -693,7 +693,7 @@ mod tests {
     #[test]
     fn the_parameters_of_a_pool_are_those_that_it_was_made_with() {
         for engine in Engine::ALL.into_iter().filter(|engine| *engine != Engine::BTreeMap) {
-            let least = engine.least_leaf_slots();
+            let least = engine.min_leaf_slots();
             let mut chosen = EngineParameters::default().leaf_slots(least);
             if engine.parameters().contains(&EngineParameters::INNER_KEYS) {
                 chosen = chosen.inner_keys(4);
@@ -703,8 +703,8 @@ mod tests {
             }
             let packed = engine.pack(&chosen, 1).unwrap();
             assert_eq!(engine.unpack(packed).unwrap(), chosen, "{engine}");
-            assert!(engine.pack(&chosen, engine.most_value_words()).is_ok(), "{engine}");
-            assert!(engine.pack(&chosen, engine.most_value_words() + 1).is_err(), "{engine}");
+            assert!(engine.pack(&chosen, engine.max_value_words()).is_ok(), "{engine}");
+            assert!(engine.pack(&chosen, engine.max_value_words() + 1).is_err(), "{engine}");
         }
         assert!(Engine::BTreeMap.pack(&EngineParameters::default(), 1).is_err());
     }

@@ -8,9 +8,8 @@ use everleaf_pool::KeyType;
 
 use crate::core::keyspace::{CatalogEntry, Space};
 use crate::core::life::TreeLiveness;
-use crate::core::showing;
 use crate::handle::Handle;
-use crate::transfer::KeyBounds;
+use crate::transfer::Everything;
 use crate::{Error, Key, OrderedKey, Result, Scan, Store, Tree};
 
 impl Store {
@@ -89,7 +88,7 @@ impl Store {
     /// The tree of that name, made if there is none; none as its kind of keys: whichever it has.
     fn tree_of(&self, name: &[u8], wanted: Option<KeyType>) -> Result<Tree> {
         let catalog = self.catalog()?;
-        showing::check(&**self.backend())?;
+        self.backend().ready()?;
         let mut lives = self.lives().lock();
         let entry = match catalog.get(name)?.map(|bytes| read_entry(&bytes)).transpose()? {
             Some(entry) if !entry.dropping => entry,
@@ -129,7 +128,7 @@ impl Store {
     /// ```
     pub fn existing_tree(&self, name: impl AsRef<[u8]>) -> Result<Option<Tree>> {
         let Ok(catalog) = self.catalog() else { return Ok(None) };
-        showing::check(&**self.backend())?;
+        self.backend().ready()?;
         let mut lives = self.lives().lock();
         let entry = catalog.get(name.as_ref())?.map(|bytes| read_entry(&bytes)).transpose()?;
         let Some(entry) = entry.filter(|entry| !entry.dropping) else { return Ok(None) };
@@ -188,7 +187,7 @@ impl Store {
         let Some(catalog) = self.catalog().ok().filter(|_| self.capabilities().writable) else {
             return if self.capabilities().writable { Ok(false) } else { Err(Error::ReadOnly) };
         };
-        showing::check(&**self.backend())?;
+        self.backend().ready()?;
         let mut lives = self.lives().lock();
         let Some(bytes) = catalog.get(name)? else { return Ok(false) };
         let entry = CatalogEntry { dropping: true, ..read_entry(&bytes)? };
@@ -229,16 +228,21 @@ impl Store {
         Ok(())
     }
 
-    /// Where in the index the keys of the tree of that name are, and its name; none if there is no
-    /// such tree.
-    pub(crate) fn bounds_of_tree(&self, name: &[u8]) -> Result<Option<Vec<KeyBounds>>> {
-        let Ok(catalog) = self.catalog() else { return Ok(None) };
-        let entry = catalog.get(name)?.map(|bytes| read_entry(&bytes)).transpose()?;
+    /// The keys of the tree of that name as they are at one moment, and then its name; none if
+    /// there is no such tree then.
+    pub(crate) fn whole_tree(&self, name: &[u8]) -> Result<Option<Everything<'_>>> {
+        if self.backend().key_type() == KeyType::U64 {
+            return Ok(None);
+        }
+        let name = Space::Catalog.encode(Key::Bytes(name))?.as_key().to_owned();
+        let name = (Bound::Included(name.clone()), Bound::Included(name));
+        let mut moment = Everything::within(self.backend(), name.clone())?;
+        let entry = moment.next()?.first().map(|entry| read_entry(&entry.value)).transpose()?;
         let Some(entry) = entry.filter(|entry| !entry.dropping) else { return Ok(None) };
         let bound = |lower| entry.space().encode_bound(Bound::Unbounded, lower);
-        let keys = (bound(true)?, bound(false)?);
-        let name = Space::Catalog.encode(Key::Bytes(name))?.as_key().to_owned();
-        Ok(Some(vec![keys, (Bound::Included(name.clone()), Bound::Included(name))]))
+        moment.show((bound(true)?, bound(false)?));
+        moment.show(name);
+        Ok(Some(moment))
     }
 
     pub(crate) fn catalog(&self) -> Result<Tree> {

@@ -116,8 +116,7 @@ impl Store {
         mut output: impl Write,
         mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
     ) -> Result<Option<Progress>, Error> {
-        let Some(bounds) = self.bounds_of_tree(name.as_ref())? else { return Ok(None) };
-        let entries = Everything::within(self.backend(), bounds)?;
+        let Some(entries) = self.whole_tree(name.as_ref())? else { return Ok(None) };
         self.dump_entries(entries, &mut output, &mut watch).map(Some)
     }
 

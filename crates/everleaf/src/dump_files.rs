@@ -68,8 +68,7 @@ impl Store {
         path: impl AsRef<Path>,
         mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
     ) -> Result<Option<Progress>, Error> {
-        let Some(bounds) = self.bounds_of_tree(name.as_ref())? else { return Ok(None) };
-        let entries = Everything::within(self.backend(), bounds)?;
+        let Some(entries) = self.whole_tree(name.as_ref())? else { return Ok(None) };
         self.dump_to(path.as_ref(), entries, &mut watch).map(Some)
     }
 

@@ -257,6 +257,10 @@ pub enum Error {
     /// The store was closed.
     #[error("the store is closed; open it again")]
     Closed,
+    /// The process was forked after the store was opened. The store goes on in the process that
+    /// opened it; dropping it here does nothing.
+    #[error("the store was opened before this process was forked: open it after the fork")]
+    Forked,
 }
 
 /// What [`Store`](crate::Store)s and their parts return.

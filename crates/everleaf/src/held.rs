@@ -8,7 +8,7 @@ use crate::{Clock, DurabilityMode};
 
 /// Which identity a new pool gets.
 #[derive(Clone, Copy)]
-pub(crate) enum Made {
+pub(crate) enum PoolIdentity {
     /// One of its own, if it has a file.
     New,
     /// This one, which its log bears too.

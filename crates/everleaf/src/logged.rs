@@ -27,12 +27,12 @@ use everleaf_pool::{Format, LOG_STAMP_OFFSET, LockedFile, PoolError};
 
 use crate::core::attached::Terms;
 use crate::durability::{DurabilityContext, choice_of};
-use crate::held::Made;
+use crate::held::PoolIdentity;
 use crate::memory::half_of_memory;
 use crate::{CreateOptions, DurabilityMode, Engine, Error, OpenOptions, Store, registry};
 
 /// Changed pages may take as much at least: a pool has some that change all the time.
-const LEAST_MEMORY: u64 = 1 << 20;
+const MIN_MEMORY: u64 = 1 << 20;
 
 /// Where the log of a pool is.
 pub(crate) fn folder_of(pool: &Path) -> PathBuf {
@@ -63,7 +63,7 @@ fn log_options(
     };
     let mut options = LogOptions::for_pool(bytes);
     options.interval = interval;
-    options.memory_bytes = memory_bytes.unwrap_or_else(half_of_memory).max(LEAST_MEMORY);
+    options.memory_bytes = memory_bytes.unwrap_or_else(half_of_memory).max(MIN_MEMORY);
     options
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
     let media = Logged::create(&base, new.folder(), bytes, how).map_err(failed(&folder))?;
     new.sync_name().map_err(io_failed("syncing", &folder))?; // N1
     let ground = DurabilityContext::with_log(options.engine);
-    let (store, pool) = options.make(media, ground, Made::As(base.uuid))?;
+    let (store, pool) = options.make(media, ground, PoolIdentity::As(base.uuid))?;
     pool.media().checkpoint().map_err(failed(&folder))?; // N2
     new.keep();
     Ok(store)

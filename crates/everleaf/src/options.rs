@@ -14,7 +14,7 @@ use everleaf_pool::{
 use crate::core::attached::{Attached, Terms};
 use crate::core::backend::Backend;
 use crate::durability::{DurabilityContext, choice_of, has_log, with_choice, with_log};
-use crate::held::{Made, terms};
+use crate::held::{PoolIdentity, terms};
 use crate::unfinished::Unfinished;
 use crate::{
     Clock, DurabilityMode, Engine, EngineParameters, Error, Store, StoreKey, logged, registry,
@@ -288,7 +288,7 @@ impl CreateOptions {
     /// As [`create`](Self::create), but for those about files.
     pub(crate) fn create_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
         let ground = DurabilityContext::of(self.engine, &media);
-        self.make(media, ground, Made::New)
+        self.make(media, ground, PoolIdentity::New)
     }
 
     /// The same, with what durability depends on.
@@ -296,14 +296,14 @@ impl CreateOptions {
         &self,
         media: M,
         ground: DurabilityContext,
-        made: Made,
+        made: PoolIdentity,
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
         let format = self.format()?;
         let mode = ground.of_new(self.durability)?;
         let terms = terms(ground, mode, true, self.transactions, &self.clock);
         let pool = match made {
-            Made::New => Pool::create(media, &format)?,
-            Made::As(uuid) => Pool::create_as(media, &with_log(format), uuid)?,
+            PoolIdentity::New => Pool::create(media, &format)?,
+            PoolIdentity::As(uuid) => Pool::create_as(media, &with_log(format), uuid)?,
         };
         let backend = match self.key_type {
             KeyType::U64 => self.attach::<M, U64Keys>(&pool, terms)?,

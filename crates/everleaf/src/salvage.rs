@@ -19,7 +19,7 @@ use crate::core::backend::Condition;
 use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, Fetched};
 use crate::core::keyspace::{CatalogEntry, Space};
 use crate::core::life::TreeLiveness;
-use crate::core::link::{Live, value_record};
+use crate::core::link::{OpenStore, value_record};
 use crate::core::progress::{Progress, Watch, report};
 use crate::core::value_record::{KeyBytes, ValueRecord, key_of_bytes};
 use crate::durability::has_log;
@@ -213,7 +213,7 @@ impl Work<'_> {
                 return Ok(());
             }
         };
-        let live = Live::<Hardware, K>::new(index, Arc::clone(pool));
+        let live = OpenStore::<Hardware, K>::new(index, Arc::clone(pool));
         if let Err(error) = live.resolve(opened) {
             self.salvaged.complain(error);
         }

@@ -37,21 +37,22 @@ pub(crate) struct Everything<'b> {
 
 impl<'b> Everything<'b> {
     pub(crate) fn of(backend: &'b Arc<dyn Backend>) -> Result<Self, Error> {
-        Self::within(backend, vec![(Bound::Unbounded, Bound::Unbounded)])
+        Self::within(backend, (Bound::Unbounded, Bound::Unbounded))
     }
 
-    /// What lies within these bounds, one after the other.
-    pub(crate) fn within(
-        backend: &'b Arc<dyn Backend>,
-        bounds: Vec<KeyBounds>,
-    ) -> Result<Self, Error> {
+    /// What lies within these bounds.
+    pub(crate) fn within(backend: &'b Arc<dyn Backend>, bounds: KeyBounds) -> Result<Self, Error> {
         let images = backend.begin_snapshot(IMAGES_BYTES)?;
-        let cursor = |bounds| {
-            let images = Some(Arc::clone(&images));
-            Cursor::new(Arc::clone(backend), TreeLiveness::OF_STORE, images, bounds).once()
-        };
-        let cursors = bounds.into_iter().map(cursor).collect();
-        Ok(Self { backend, images, cursors })
+        let mut within = Self { backend, images, cursors: VecDeque::new() };
+        within.show(bounds);
+        Ok(within)
+    }
+
+    /// Shows, after everything else, what lay within these bounds at the same moment.
+    pub(crate) fn show(&mut self, bounds: KeyBounds) {
+        let (backend, images) = (Arc::clone(self.backend), Some(Arc::clone(&self.images)));
+        let cursor = Cursor::new(backend, TreeLiveness::OF_STORE, images, bounds).once();
+        self.cursors.push_back(cursor);
     }
 
     /// The next entries; none at the end.

@@ -8,7 +8,7 @@ use crate::contention::Contention;
 use crate::log_work::{LogOfOperation, LogWork};
 use crate::options::{Acknowledged, CompareOptions, MicroOptions};
 use crate::place::{Need, Place};
-use crate::plan::{MOST, MOST_ROUNDS, Sharing, need_epochs, within};
+use crate::plan::{MAX_ROUNDS, MOST, Sharing, need_epochs, within};
 use crate::session::{ProgressTracker, Session};
 use crate::turns::{Contender, Ended};
 use crate::{BenchError, Phase, Progress};
@@ -142,7 +142,7 @@ pub(crate) fn plan_compare(options: &CompareOptions) -> Result<(Vec<About>, u64)
     if options.engines.is_empty() {
         return Err(BenchError::NothingToCompare);
     }
-    within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
+    within("rounds", options.rounds.into(), 1, MAX_ROUNDS)?;
     options.turn.map_or(Ok(()), |turn| within("turn", turn, 1, MOST))?;
     need_epochs(
         options.micro.epoch_ops,

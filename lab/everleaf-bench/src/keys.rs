@@ -134,7 +134,7 @@ struct Bell {
 }
 
 /// Deviations beyond which the keys of as many as there can be would not all be numbers of 64 bits.
-pub const MOST_DEVIATION: u64 = 1 << 59;
+pub const MAX_DEVIATION: u64 = 1 << 59;
 
 impl Bell {
     fn number(self, rank: u64) -> u64 {
@@ -162,7 +162,7 @@ impl KeySequence {
     }
 
     /// The same with numbers of a normal distribution, of 64 bits, with this standard deviation (1
-    /// to [`MOST_DEVIATION`]).
+    /// to [`MAX_DEVIATION`]).
     pub const fn normal(mut self, deviation: u64, seed: u64) -> Self {
         let order = Shuffle::new(self.total, seed);
         self.bell =
@@ -259,7 +259,7 @@ mod tests {
             (50_000, 1),
             (50_000, 50_000),
             (50_000, 1 << 30),
-            (50_000, MOST_DEVIATION),
+            (50_000, MAX_DEVIATION),
         ] {
             let numbers = |order, seed| -> Vec<u64> {
                 let sequence = KeySequence::new(order, 64, total, seed).normal(deviation, seed);

@@ -25,7 +25,7 @@ use serde::Serialize;
 use crate::compare::Spread;
 use crate::key::String16;
 use crate::options::{BenchKeyType, MicroOptions};
-use crate::plan::{MOST_ROUNDS, within};
+use crate::plan::{MAX_ROUNDS, within};
 use crate::session::{ProgressTracker, Session};
 use crate::{BenchError, Phase, Progress};
 
@@ -253,7 +253,7 @@ pub fn run_model_with_progress(
     if options.engines.is_empty() {
         return Err(BenchError::NothingToCompare);
     }
-    within("rounds", options.rounds.into(), 0, MOST_ROUNDS)?;
+    within("rounds", options.rounds.into(), 0, MAX_ROUNDS)?;
     let session = |engine: &String, added: Latency, round: u32| {
         let Latency { read_ns, flush_ns, fence_ns } = added;
         let seed = options.micro.seed.wrapping_add(round.into());

@@ -1,7 +1,7 @@
 //! Whether what is asked for makes sense, and what it comes to.
 
 use crate::Phase;
-use crate::keys::{KeySequence, MOST_DEVIATION};
+use crate::keys::{KeySequence, MAX_DEVIATION};
 use crate::options::MicroOptions;
 use crate::{Acknowledged, BenchError, Subject};
 
@@ -30,7 +30,7 @@ impl Sharing {
 
 /// Refuses a number of threads that is not offered.
 pub(crate) fn within_threads(threads: u32) -> Result<(), BenchError> {
-    within("threads", threads.into(), 1, MOST_THREADS)
+    within("threads", threads.into(), 1, MAX_THREADS)
 }
 
 /// The part of each thread, in equal parts, so that the operations are as many in all as those of
@@ -106,17 +106,17 @@ pub(crate) fn need_epochs<'n>(
 }
 
 /// Values that an epoch ended by time replaces at most: more than 64 threads do in it.
-pub(crate) const MOST_REPLACED: u64 = 4 << 20;
+pub(crate) const MAX_REPLACED: u64 = 4 << 20;
 /// Rounds that are still worth their time.
-pub(crate) const MOST_ROUNDS: u64 = 1000;
+pub(crate) const MAX_ROUNDS: u64 = 1000;
 /// Keys that are put together.
-const MOST_BATCH: u64 = 10_000;
+const MAX_BATCH: u64 = 10_000;
 /// Operations and keys beyond which arithmetic would overflow; far beyond what a machine holds.
 pub(crate) const MOST: u64 = 1 << 40;
 /// As many as a pool has workers.
-pub(crate) const MOST_THREADS: u64 = 64;
+pub(crate) const MAX_THREADS: u64 = 64;
 /// More is a matter of the memory's bandwidth alone.
-pub(crate) const MOST_VALUE_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_VALUE_BYTES: u64 = 1 << 20;
 
 /// How many operations of a mixture insert.
 pub(crate) const fn inserts_of_mixture(operations: u64, percent: u32) -> u64 {
@@ -127,7 +127,7 @@ pub(crate) const fn inserts_of_mixture(operations: u64, percent: u32) -> u64 {
 /// `btreemap` and `stx` also have boxes of any size.
 fn words_of_value(subject: Subject, options: &MicroOptions) -> Result<u32, BenchError> {
     let Some(bytes) = options.value_bytes else { return Ok(options.value_words) };
-    within("value-bytes", bytes.into(), 8, MOST_VALUE_BYTES)?;
+    within("value-bytes", bytes.into(), 8, MAX_VALUE_BYTES)?;
     let words = bytes / 8;
     if !subject.has_words() || subject.is_map() || bytes.is_multiple_of(8) && words <= 14 {
         return Ok(words.clamp(1, 14));
@@ -142,7 +142,7 @@ impl Plan {
         within("warm", options.warm, 0, MOST)?;
         within("scans", options.operations(Phase::Scan), 1, MOST)?;
         within_threads(options.threads)?;
-        within("batch", options.batch.into(), 1, MOST_BATCH)?;
+        within("batch", options.batch.into(), 1, MAX_BATCH)?;
         within("mixed-inserts", options.mixed_inserts.into(), 0, 100)?;
         within("value-words", options.value_words.into(), 1, 14)?;
         within("key-bits", options.key_bits.into(), 1, 64)?;
@@ -155,7 +155,7 @@ impl Plan {
             within(option, ns, 0, 1_000_000_000)?;
         }
         if let Some(deviation) = options.key_deviation {
-            within("key-deviation", deviation, 1, MOST_DEVIATION)?;
+            within("key-deviation", deviation, 1, MAX_DEVIATION)?;
             within("key-bits", options.key_bits.into(), 64, 64)?;
         }
         if Sharing::of_name(&options.engine).1 != Sharing::Shared {

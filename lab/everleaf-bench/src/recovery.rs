@@ -22,7 +22,7 @@ use crate::compare::Spread;
 use crate::key::{BenchKey, String16};
 use crate::measure::{Unobserved, lanes, measure};
 use crate::options::{BenchKeyType, MicroOptions, RecoveryOptions};
-use crate::plan::{MOST_ROUNDS, need_epochs, within, within_threads};
+use crate::plan::{MAX_ROUNDS, need_epochs, within, within_threads};
 use crate::session::{ProgressTracker, Session, verify};
 use crate::target::{IndexTarget, Target};
 use crate::workload::{Drawn, Workload, wholes};
@@ -110,7 +110,7 @@ pub(crate) fn plan_recovery(options: &RecoveryOptions) -> Result<(Session, Engin
     if options.threads.is_empty() {
         return Err(BenchError::NothingToRecover);
     }
-    within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
+    within("rounds", options.rounds.into(), 1, MAX_ROUNDS)?;
     options.threads.iter().try_for_each(|threads| within_threads(*threads))?;
     need_epochs(options.micro.epoch_ops, std::iter::once(&*options.micro.engine))?;
     let session = Session::shared(&MicroOptions {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::compare::{Comparison, run_compare_with_progress};
 use crate::options::{Acknowledged, BenchKeyType, CompareOptions, MicroOptions};
-use crate::plan::{MOST_ROUNDS, within};
+use crate::plan::{MAX_ROUNDS, within};
 use crate::raw_log::{Awake, appends_per_second};
 use crate::session::Session;
 use crate::{BenchError, Phase, Progress, Subject};
@@ -90,7 +90,7 @@ pub fn run_stores_with_progress(
     if options.threads.is_empty() {
         return Err(BenchError::NothingToCompare);
     }
-    within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
+    within("rounds", options.rounds.into(), 1, MAX_ROUNDS)?;
     let of_threads = |threads: u32| {
         let scans = options.micro.scans.unwrap_or((options.micro.keys / KEYS_PER_SCAN).max(1));
         let phases = vec![Phase::Insert, Phase::Find, Phase::Update, Phase::Scan];

@@ -75,10 +75,10 @@ impl Scenario {
 }
 
 /// The most writes of a batch that is drawn.
-const MOST_DRAWN_WRITES: usize = 5;
+const MAX_DRAWN_WRITES: usize = 5;
 
 /// The most entries that are filled at once.
-const MOST_DRAWN_ENTRIES: u16 = 9;
+const MAX_DRAWN_ENTRIES: u16 = 9;
 
 /// Which operations are drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl Draw {
     }
 
     fn batch(&mut self) -> Operation {
-        let writes = self.rng.random_range(1..=MOST_DRAWN_WRITES);
+        let writes = self.rng.random_range(1..=MAX_DRAWN_WRITES);
         let write = |_| {
             let kind = self.rng.random_range(0..10);
             self.write(kind)
@@ -182,7 +182,7 @@ impl Draw {
             9 => Operation::Pop(End::Last),
             10..12 => {
                 let (from, count) =
-                    (self.key_of_any(), self.rng.random_range(1..=MOST_DRAWN_ENTRIES));
+                    (self.key_of_any(), self.rng.random_range(1..=MAX_DRAWN_ENTRIES));
                 // Some keys are the last ones of all.
                 match from.plus(count.into()) {
                     Some(_) => Operation::Batch(vec![Operation::Fill(from, count, self.value())]),

@@ -14,7 +14,7 @@ use crate::Medium;
 
 /// Holes that are mapped one by one. A process has 65,530 mappings; a file in more pieces than this
 /// is read into memory.
-const MOST_HOLES: usize = 1000;
+const MAX_HOLES: usize = 1000;
 
 /// What backs a part of the reservation.
 #[derive(Clone, Copy)]
@@ -116,7 +116,7 @@ impl Region {
                 self.map(0, bytes, Source::Memory)?;
                 copy_from_device(file, device, self.unpublished(bytes))?;
             }
-            (Mapping::Private, None, Medium::Tmpfs) => match file::holes(file, bytes, MOST_HOLES) {
+            (Mapping::Private, None, Medium::Tmpfs) => match file::holes(file, bytes, MAX_HOLES) {
                 Some(holes) => {
                     self.map(0, bytes, Source::Private(file))?;
                     for pages in holes.iter().map(whole_pages).filter(|p| !p.is_empty()) {

@@ -13,7 +13,7 @@
 pub(super) const ABORTS_BETWEEN: u64 = 64;
 
 /// Text beyond this is left out: a program can be a hundred times as large as what it executes.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 const PAGE: usize = 4096;
 
 /// Maps the text of the program, or of the shared library, that this code is part of.
@@ -21,8 +21,8 @@ const PAGE: usize = 4096;
 pub(super) fn map_in() {
     let here = map_in as fn() as usize;
     let Some((start, end)) = segment_of(here) else { return };
-    let start = start.max(here.saturating_sub(MOST_BYTES / 2)) / PAGE * PAGE;
-    let end = end.min(here.saturating_add(MOST_BYTES / 2));
+    let start = start.max(here.saturating_sub(MAX_BYTES / 2)) / PAGE * PAGE;
+    let end = end.min(here.saturating_add(MAX_BYTES / 2));
     // SAFETY: a readable mapping of the program itself; the advice changes nothing that it holds.
     let status = unsafe { libc::madvise(start as *mut _, end - start, libc::MADV_POPULATE_READ) };
     if status != 0 {

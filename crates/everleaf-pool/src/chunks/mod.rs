@@ -243,7 +243,7 @@ impl Chunks {
     #[inline(always)]
     pub fn is_node<T: Node, M: Media>(&self, media: &M, offset: u64) -> Result<bool, PoolError> {
         let byte = self.known_shadow(media, offset / CHUNK)?;
-        let least = const { Class::least_index_for(size_of::<T>()) };
+        let least = const { Class::min_index_for(size_of::<T>()) };
         let class = byte.wrapping_sub(const { shadow::first_of_nodes(T::KIND) });
         if class < Class::COUNT as u8 {
             return Ok(class >= least && Class::begins_at(class, offset));

@@ -160,10 +160,10 @@ fn a_session_on_persistent_memory_writes_back_what_another_one_left_in_the_cache
     let (mut fenced, mut marked) = (0, false);
     for event in events {
         match event {
-            Event::Flush { line, site, .. } if site.name() == "pool.rescue.lines" => {
+            Event::Flush { line, site, .. } if site.name() == "pool.write_back.lines" => {
                 written_back.insert(line);
             }
-            Event::Fence { site, .. } if site.name() == "pool.rescue.fence" => {
+            Event::Fence { site, .. } if site.name() == "pool.write_back.fence" => {
                 fenced = written_back.len();
             }
             Event::Store { offset, new, .. } if offset == STATE as u64 => {
@@ -181,7 +181,7 @@ fn a_session_on_persistent_memory_writes_back_what_another_one_left_in_the_cache
     let bytes: Vec<u8> = image.iter().flat_map(|word| word.to_le_bytes()).collect();
     let (pool, _) = Pool::open(traced(&bytes)).unwrap();
     assert!(pool.media().take_events().iter().all(
-        |event| !matches!(event, Event::Flush { site, .. } if site.name() == "pool.rescue.lines")
+        |event| !matches!(event, Event::Flush { site, .. } if site.name() == "pool.write_back.lines")
     ));
     pool.close().unwrap();
     assert_eq!(content(pool.media().image()[STATE / 8]), CLOSED);
@@ -195,7 +195,7 @@ fn written_back(bytes: &[u8]) -> usize {
     let events = pool.media().take_events();
     let before_stores = events.iter().take_while(|event| !matches!(event, Event::Store { .. }));
     let rescued = |event: &&Event| match event {
-        Event::Flush { site, .. } => site.name() == "pool.rescue.lines",
+        Event::Flush { site, .. } => site.name() == "pool.write_back.lines",
         _ => false,
     };
     before_stores.filter(rescued).count()

@@ -15,7 +15,7 @@ use super::work::Work;
 use crate::shared::{Part, Room};
 
 /// The least memory that a moment may have, whatever the others have.
-const LEAST_BYTES: u64 = 1 << 20;
+const MIN_BYTES: u64 = 1 << 20;
 
 /// A range of rows.
 pub type Ends = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -33,7 +33,7 @@ impl Database {
     /// # Errors
     /// As a write: it waits until what was written is durable.
     pub fn moment(&self, room: &Arc<Room>) -> Result<Moment, Error> {
-        let bytes = (room.left() / 2).max(LEAST_BYTES);
+        let bytes = (room.left() / 2).max(MIN_BYTES);
         let mut part = room.part();
         // The least part is given in any case.
         let _ = part.set(bytes);

@@ -10,7 +10,7 @@ use super::number::of_ordered;
 use crate::data::{Collection, Kind, Part, Work, part_rest, part_row};
 
 /// The most members that are drawn with repetition.
-const MOST_DRAWS: u64 = 1 << 20;
+const MAX_DRAWS: u64 = 1 << 20;
 
 /// Reading so many names takes as long as finding one by its number.
 const WORTH: u64 = 300;
@@ -36,7 +36,7 @@ impl Drawn {
 /// Draws `count` members, each at most once; with a negative count that many times, and a member
 /// may come again.
 pub fn draw(call: &Call<'_, '_, '_>, collection: Option<Collection>, count: i64) -> Outcome<Drawn> {
-    if count < 0 && count.unsigned_abs() > MOST_DRAWS {
+    if count < 0 && count.unsigned_abs() > MAX_DRAWS {
         return Err("ERR value is out of range".into());
     }
     let draws = count.unsigned_abs();

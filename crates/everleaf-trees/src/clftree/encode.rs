@@ -89,7 +89,7 @@ impl Kind {
         matches!(self, Self::InnerOfRecords)
     }
     #[inline(always)]
-    const fn most_keys(self) -> usize {
+    const fn max_keys(self) -> usize {
         if self.is_leaf() { MAX_ENTRIES } else { MAX_KEYS }
     }
     #[inline(always)]
@@ -167,7 +167,7 @@ fn encode_to(
     [keys_apart, children_apart]: [bool; 2],
     kind: Kind,
 ) -> Option<Words> {
-    if keys.len() > kind.most_keys() || children.len() != kind.children(keys.len()) {
+    if keys.len() > kind.max_keys() || children.len() != kind.children(keys.len()) {
         return None;
     }
     let of_keys = keys.iter().skip(usize::from(!keys_apart)).map(|key| key.wrapping_sub(bases.key));
@@ -218,7 +218,7 @@ impl Encoded {
         let of_kind = bytes[1] & NO_WIDTHS == kind.mark();
         let end = line.children_begin()
             + (line.children() - line.skipped_children()) * line.child_bytes();
-        let counted = line.keys() <= kind.most_keys() && end <= LINE;
+        let counted = line.keys() <= kind.max_keys() && end <= LINE;
         (bytes[0] & VALID == VALID && of_kind && counted).then_some(line)
     }
 
@@ -364,7 +364,7 @@ mod tests {
     fn node() -> impl Strategy<Value = (Vec<u64>, Vec<u64>, Kind)> {
         (kind(), 0..=MAX_ENTRIES)
             .prop_flat_map(|(kind, keys)| {
-                let keys = keys.min(kind.most_keys());
+                let keys = keys.min(kind.max_keys());
                 (words(keys), words(kind.children(keys)), Just(kind))
             })
             .prop_map(|(mut keys, children, kind)| {

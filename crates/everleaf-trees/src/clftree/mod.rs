@@ -301,7 +301,7 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for ClfTree<K, M> {
             height: height + 1,
             // The tree's only leaf may be empty.
             leaves: if self.keys == 0 { 0 } else { self.leaves.used() },
-            leaf_slots: self.settings.most_entries(),
+            leaf_slots: self.settings.max_entries(),
             inner_nodes: self.lines.used(),
             pm_bytes: node_bytes.max(records),
             node_bytes,

@@ -45,7 +45,7 @@ pub(super) struct Settings {
 
 impl Settings {
     /// Entries that a leaf may have.
-    pub const fn most_entries(&self) -> u64 {
+    pub const fn max_entries(&self) -> u64 {
         let entries = if self.encoded { MAX_ENTRIES } else { self.shape.slots() };
         entries as u64
     }

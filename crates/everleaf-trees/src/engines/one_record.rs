@@ -130,7 +130,7 @@ fn sizes(engine: Engine) -> [EngineParameters; 2] {
     let has = |name| engine.parameters().contains(&name);
     let group_bytes = has(EngineParameters::GROUP_BYTES).then_some(4096);
     let tiny = EngineParameters {
-        leaf_slots: Some(engine.least_leaf_slots()),
+        leaf_slots: Some(engine.min_leaf_slots()),
         inner_keys: has(EngineParameters::INNER_KEYS).then_some(4),
         group_bytes,
         ..EngineParameters::default()

@@ -15,7 +15,7 @@
 //!
 //! # Rounds
 //! A batch is worked off in the order in which it comes, once: words, by keys, then removals, by
-//! keys. A *round* is the longest piece of what is left that needs at most [`MOST_LEAVES`] leaves
+//! keys. A *round* is the longest piece of what is left that needs at most [`MAX_LEAVES`] leaves
 //! and meets no change that must be made by itself: a new key whose leaf has no dead slot, or the
 //! removal of the last key of a leaf. Such a change follows the round, as an ordinary operation
 //! with fences of its own, when no leaf is locked; the next round begins behind it. P2 is in the
@@ -49,7 +49,7 @@ use super::search::{candidates, probe};
 use crate::support::key::{KeyHash, TreeKey};
 
 /// Leaves that a round has locked at most.
-pub(super) const MOST_LEAVES: usize = 128;
+pub(super) const MAX_LEAVES: usize = 128;
 
 /// What the two trees do in their own ways.
 pub(super) trait BatchTree<K: TreeKey, S> {
@@ -158,7 +158,7 @@ fn gather<'p, K: TreeKey, M: Media, S: Shape, T: BatchTree<K, S>>(
         }
         let Some((offset, hold)) = tree.hold(*key, &round.leaves) else { break };
         if round.leaves.last().is_none_or(|last| last.offset != offset) {
-            if round.leaves.len() == MOST_LEAVES {
+            if round.leaves.len() == MAX_LEAVES {
                 break;
             }
             let leaf = Leaf::at(media.region(), offset, shape)?;

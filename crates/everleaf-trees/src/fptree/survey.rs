@@ -21,7 +21,7 @@ const LEAVES_PER_THREAD: u64 = 8192;
 /// Heads of leaves that are prefetched ahead of their use.
 const PREFETCH_LEAVES: usize = 16;
 /// Leaves that a thread has buffer for at first: a megabyte, or little more.
-const MOST_AT_FIRST: usize = 1 << 16;
+const MAX_AT_FIRST: usize = 1 << 16;
 /// Places where some leaves are looked at beforehand, to find splitters.
 const SAMPLED_PLACES: usize = 64;
 /// Places that leaves are looked for at, for each thread: enough that threads end together.
@@ -163,7 +163,7 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
     ) -> Result<Survey<K>, IndexError> {
         // Half as much again as an equal part, within reason: a pool may be full of other things
         // than leaves.
-        let buffer = (self.most / self.threads * 3 / 2).min(MOST_AT_FIRST);
+        let buffer = (self.most / self.threads * 3 / 2).min(MAX_AT_FIRST);
         let (leaves, ahead, found) =
             (Partition::none(splitters, buffer), [0; PREFETCH_LEAVES], Survey::empty());
         let Self { pool, shape, strays, .. } = *self;

@@ -116,7 +116,7 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
     /// Sees to it that there are free nodes for splits of so many nodes, the last ones of a path.
     fn provide(&mut self, path: &Path, full: usize) -> Result<(), IndexError> {
         let grows = full == path.steps().len();
-        if grows && full >= self.shape.most_levels() {
+        if grows && full >= self.shape.max_levels() {
             let requested_bytes = self.shape.node_bytes();
             return Err(PoolError::PoolFull { requested_bytes }.into());
         }

@@ -186,7 +186,7 @@ impl Shape {
     }
     /// Levels of the highest tree. A node splits once in `slots / 2` elements that it gets, at
     /// most: more levels than these take 2^40 insertions, or 2^24 where nodes have 4 slots.
-    pub const fn most_levels(self) -> usize {
+    pub const fn max_levels(self) -> usize {
         let bits = (self.slots / 2).ilog2() as usize;
         let levels = 40usize.div_ceil(bits) + 1;
         if levels < MAX_LEVELS { levels } else { MAX_LEVELS }
@@ -194,7 +194,7 @@ impl Shape {
     /// Words of one half of the log, whole lines: the commit word, the root, and a node of each
     /// level, whole or in two ranges.
     pub const fn half_words(self) -> usize {
-        let words = 1 + 2 + self.most_levels() * (2 + self.node_words());
+        let words = 1 + 2 + self.max_levels() * (2 + self.node_words());
         words.next_multiple_of(LINE_WORDS)
     }
     /// Bytes of the log.
@@ -242,7 +242,7 @@ mod tests {
             [(4, 192, 24), (21, 576, 15), (32, 832, 11), (170, 4160, 8), (1024, 24640, 6)]
         {
             let shape = Shape::new(slots).unwrap();
-            assert_eq!((shape.node_bytes(), shape.most_levels()), (node_bytes, levels));
+            assert_eq!((shape.node_bytes(), shape.max_levels()), (node_bytes, levels));
             assert!(shape.log_bytes().is_multiple_of(2 * LINE as u64));
         }
         assert!(Shape::new(3).is_none() && Shape::new(1025).is_none());

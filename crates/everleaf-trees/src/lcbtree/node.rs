@@ -31,7 +31,7 @@ impl<'p> Node<'p> {
             return Err(IndexError::Corrupt { offset, what: "a node lies outside the pool" });
         };
         let state = media.load(cells[0].view::<State>());
-        if state.count() > shape.slots() || state.level() >= shape.most_levels() as u64 {
+        if state.count() > shape.slots() || state.level() >= shape.max_levels() as u64 {
             let what = "a node has more elements than slots, or is of no level";
             return Err(IndexError::Corrupt { offset, what });
         }

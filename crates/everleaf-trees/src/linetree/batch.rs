@@ -13,7 +13,7 @@
 //!
 //! # Rounds
 //! A batch is worked off in the order in which it comes. A *round* is what follows of it as far as
-//! the leaves can be locked and each change is one of a line: at most [`MOST_CHANGES`]. The keys of
+//! the leaves can be locked and each change is one of a line: at most [`MAX_CHANGES`]. The keys of
 //! a round go down the tree together, so that their misses overlap, and its leaves stay locked
 //! until its fence. What needs a split, or empties a leaf, follows the round as an operation of its
 //! own.
@@ -39,7 +39,7 @@ use crate::support::key::TreeKey;
 use crate::support::version_locks::{LockGuard, Seen};
 
 /// Changes of a round at most: a group of keys goes down the tree together.
-const MOST_CHANGES: usize = GROUP;
+const MAX_CHANGES: usize = GROUP;
 
 /// What a round has locked and changed.
 struct Round<'t> {
@@ -76,7 +76,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         let mut rest = changes;
         while !rest.is_empty() {
             let mut round = Round { guards: Vec::new(), lines: Vec::new(), keys: 0 };
-            let made = self.make_round(&rest[..rest.len().min(MOST_CHANGES)], &mut round);
+            let made = self.make_round(&rest[..rest.len().min(MAX_CHANGES)], &mut round);
             let is_last = made.as_ref().is_ok_and(|(made, _)| *made == rest.len());
             let completed = is_last.then(|| steps.complete());
             if is_last || !round.lines.is_empty() {

@@ -324,7 +324,7 @@ impl<M: Media> Epochs<M> {
             let pause = self.gates.pause();
             let ((notes, besides), now) = (changes.take(), self.now());
             let count = notes.len() + besides;
-            let is_last = count <= few || count >= most || now.pass() == Moment::MOST_PASSES;
+            let is_last = count <= few || count >= most || now.pass() == Moment::MAX_PASSES;
             if !is_last {
                 self.current.store(now.next_pass().word(), Ordering::Release);
             }

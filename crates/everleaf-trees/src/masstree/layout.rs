@@ -512,7 +512,7 @@ pub struct Moment(u64);
 impl Moment {
     const PASS: u32 = 48;
     /// An epoch is not written back more often before its end.
-    pub const MOST_PASSES: u64 = (1 << (56 - Self::PASS)) - 1;
+    pub const MAX_PASSES: u64 = (1 << (56 - Self::PASS)) - 1;
 
     /// When an epoch begins.
     pub const fn first(epoch: u64) -> Self {
@@ -744,8 +744,8 @@ mod tests {
             prop_assert!(stamp.epoch() == epoch && !stamp.is_logged());
             prop_assert!(stamp.has_line(0) && !stamp.has_line(1) && stamp.has_line(3));
             prop_assert!(Stamp::logged(now).is_logged() && Stamp::logged(now).has_line(4));
-            let last = (0..Moment::MOST_PASSES).fold(now, |now, _| now.next_pass());
-            prop_assert!(last.epoch() == epoch && last.pass() == Moment::MOST_PASSES);
+            let last = (0..Moment::MAX_PASSES).fold(now, |now, _| now.next_pass());
+            prop_assert!(last.epoch() == epoch && last.pass() == Moment::MAX_PASSES);
             prop_assert!(stamp.noted(last).moment() == last && stamp.noted(last).has_line(3));
             prop_assert!(stamp.noted(last).noted(now) == stamp);
             prop_assert!(stamp.crossed().is_crossed() && !stamp.is_crossed());

@@ -25,7 +25,7 @@ use everleaf_pool::{Pool, Worker};
 use super::layout::{LOG_KIND, LOGGED_WORDS, Logged, NODE_WORDS, Node};
 
 /// Bytes of the first segments.
-const LEAST_SEGMENT: u64 = 4096;
+const MIN_SEGMENT: u64 = 4096;
 /// Bytes of the largest segments.
 const LARGEST_SEGMENT: u64 = 256 << 10;
 /// Bytes of an entry.
@@ -66,10 +66,10 @@ impl Segment {
     /// # Errors
     /// [`IndexError::Pool`] if the pool is full.
     pub fn add<M: Media>(worker: &mut Worker<M>, segments: usize) -> Result<Self, IndexError> {
-        let doubled = LEAST_SEGMENT << (segments / 4).min(16);
+        let doubled = MIN_SEGMENT << (segments / 4).min(16);
         let bytes = doubled.min(LARGEST_SEGMENT);
         let (run, drawn) =
-            worker.alloc_run_or_draw(LOG_KIND, bytes, LEAST_SEGMENT, |pool, run| {
+            worker.alloc_run_or_draw(LOG_KIND, bytes, MIN_SEGMENT, |pool, run| {
                 for at in (run.offset..).step_by(ENTRY as usize).take((run.bytes / ENTRY) as usize)
                 {
                     let Some(entry) = pool.media().region().at::<Logged>(at) else { continue };
@@ -157,4 +157,4 @@ pub(super) fn segments<M: Media>(pool: &Pool<M>) -> Result<Vec<Segment>, IndexEr
     Ok(runs.into_iter().map(|run| Segment::at(run.offset, run.bytes)).collect())
 }
 
-const _: () = assert!(LEAST_SEGMENT / ENTRY > 2 && ENTRY.is_multiple_of(WORD as u64));
+const _: () = assert!(MIN_SEGMENT / ENTRY > 2 && ENTRY.is_multiple_of(WORD as u64));

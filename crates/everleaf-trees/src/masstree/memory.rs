@@ -51,9 +51,9 @@ use super::log::{self, Segment};
 /// Address space of a pool for which there is one arena more.
 const BYTES_OF_ARENA: u64 = 16 << 20;
 /// The most arenas.
-const MOST_ARENAS: u64 = 64;
+const MAX_ARENAS: u64 = 64;
 /// The smallest run.
-const LEAST_RUN: u64 = 4096;
+const MIN_RUN: u64 = 4096;
 /// The largest run that is taken ahead of need.
 const LARGEST_RUN: u64 = 1 << 20;
 /// Nodes that the change of a key mostly logs at most: its own, and the one above.
@@ -100,7 +100,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         }
         let base = pool.media().load(&anchor.arenas);
         let count = pool.media().load(&anchor.arena_count);
-        if !(1..=MOST_ARENAS).contains(&count) {
+        if !(1..=MAX_ARENAS).contains(&count) {
             return Err(IndexError::Corrupt { offset: base, what: "its number of arenas" });
         }
         let slots = (0..count).map(|arena| base + arena * size_of::<Arena>() as u64);
@@ -129,7 +129,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     /// N2  COMMIT the anchor                    flush, fence
     /// ```
     fn make_base(pool: &Arc<Pool<M>>, worker: &mut Worker<M>) -> Result<(), IndexError> {
-        let count = (pool.media().region().max_len() / BYTES_OF_ARENA).clamp(1, MOST_ARENAS);
+        let count = (pool.media().region().max_len() / BYTES_OF_ARENA).clamp(1, MAX_ARENAS);
         for run in pool.runs(KIND)? {
             worker.free_run(KIND, run.offset)?;
         }
@@ -203,7 +203,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     /// More nodes than this there cannot be at one time.
-    pub fn most_nodes(&self) -> u64 {
+    pub fn max_nodes(&self) -> u64 {
         self.bytes() / NODE_BYTES + 1
     }
 
@@ -365,9 +365,9 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     fn run_of_pool(&self, bytes: u64) -> Result<Run, IndexError> {
-        let least = (bytes + LINE as u64).next_multiple_of(LEAST_RUN);
-        let usual = (self.bytes() / RUN_DIVISOR).clamp(LEAST_RUN, LARGEST_RUN);
-        let mut wish = usual.next_multiple_of(LEAST_RUN).max(least);
+        let least = (bytes + LINE as u64).next_multiple_of(MIN_RUN);
+        let usual = (self.bytes() / RUN_DIVISOR).clamp(MIN_RUN, LARGEST_RUN);
+        let mut wish = usual.next_multiple_of(MIN_RUN).max(least);
         let mut worker = self.lock_worker();
         loop {
             match worker.alloc_run(KIND, wish, |pool, run| {
@@ -593,7 +593,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     /// Makes room in the external log for the changes of so many keys: of each its node, and the
     /// one above. A node is logged once in an epoch, so there are never more entries than nodes.
     pub fn reserve_log(&self, changes: usize) -> Result<(), IndexError> {
-        let entries = (LOGGED_OF_CHANGE * changes as u64).min(self.most_nodes());
+        let entries = (LOGGED_OF_CHANGE * changes as u64).min(self.max_nodes());
         loop {
             let room: u64 = self.segments.lock().iter().map(Segment::room).sum();
             if room >= entries {

@@ -156,7 +156,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// ended. No other operation may run meanwhile.
     pub(super) fn recover_all(&self) -> Result<(), IndexError> {
         let media = self.pool.media();
-        let (mut nodes, mut left) = (vec![self.root], self.memory.most_nodes());
+        let (mut nodes, mut left) = (vec![self.root], self.memory.max_nodes());
         while let Some(offset) = nodes.pop() {
             let what = "there are more nodes than there is memory for";
             left = left.checked_sub(1).ok_or(IndexError::Corrupt { offset, what })?;

@@ -248,7 +248,7 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
     fn count_anew(&mut self, offset: u64) -> Step<()> {
         let (tree, entered) = (self.tree, &mut self.entered);
         let made = tree.made.load(Ordering::Relaxed).wrapping_sub(entered.made_before);
-        entered.enough = tree.memory.most_nodes() + made + entered.again;
+        entered.enough = tree.memory.max_nodes() + made + entered.again;
         if entered.nodes > entered.enough {
             let what = "a scan meets more nodes than there can be";
             return Err(IndexError::Corrupt { offset, what }.into());

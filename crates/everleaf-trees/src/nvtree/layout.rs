@@ -218,7 +218,7 @@ impl Shape {
     /// The minimal fill factor of a half, in keys: with more live keys than this a full leaf is
     /// split.
     #[inline(always)]
-    pub const fn least_fill(self) -> usize {
+    pub const fn min_fill(self) -> usize {
         self.slots / 2
     }
     /// Words of an element.

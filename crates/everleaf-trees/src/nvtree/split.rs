@@ -58,7 +58,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
             let plan = Plan::Replace;
             return self.exchange(place, left, None, &entries, &items, key, change, plan);
         }
-        if items.len() > self.shape.least_fill() {
+        if items.len() > self.shape.min_fill() {
             if is_last && is_greatest(&items, change) {
                 drop(items);
                 return self.append_leaf(left, &entries, key, change);
@@ -79,7 +79,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         let right = match self.inner.next(place) {
             Some(next) => {
                 let right = Leaf::at(pool.media().region(), self.inner.leaf(next), self.shape)?;
-                let few = right.fill(pool.media())?.count() <= self.shape.least_fill();
+                let few = right.fill(pool.media())?.count() <= self.shape.min_fill();
                 few.then_some(right)
             }
             None => None,

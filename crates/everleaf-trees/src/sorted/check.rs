@@ -38,7 +38,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         let root = media.load(&anchor.root).offset();
         let levels = vec![Vec::new(); MAX_LEVELS];
         let mut seen =
-            Seen { report: CheckReport::default(), audit, levels, left: self.most_nodes() + 1 };
+            Seen { report: CheckReport::default(), audit, levels, left: self.max_nodes() + 1 };
         if [&anchor.log.new, &anchor.log.left, &anchor.log.removed]
             .into_iter()
             .any(|word| !media.load(word).is_null())

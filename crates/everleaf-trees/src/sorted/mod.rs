@@ -152,8 +152,8 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
     }
 
     /// More nodes than this there cannot be.
-    fn most_nodes(&self) -> u64 {
-        recover::most_nodes(&self.pool, self.shape)
+    fn max_nodes(&self) -> u64 {
+        recover::max_nodes(&self.pool, self.shape)
     }
 
     /// Ends an operation.

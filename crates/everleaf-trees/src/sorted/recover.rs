@@ -303,7 +303,7 @@ impl Totals {
         let anchor = pool.index_root::<Anchor>()?;
         let [keys, leaves, inner_nodes] =
             [&anchor.keys, &anchor.leaves, &anchor.inner_nodes].map(|cell| pool.media().load(cell));
-        let most = most_nodes(pool, shape);
+        let most = max_nodes(pool, shape);
         if keys > most * shape.slots as u64 || leaves > most || inner_nodes > most {
             return Err(IndexError::Corrupt {
                 offset: pool.pointer_to(anchor).offset(),
@@ -323,7 +323,7 @@ fn count<K: TreeKey, M: Media>(
     let media = pool.media();
     let mut totals = Totals::default();
     let mut first = media.load(&pool.index_root::<Anchor>()?.root).offset();
-    let most = most_nodes(pool, shape);
+    let most = max_nodes(pool, shape);
     let mut level = None;
     loop {
         let mut offset = first;
@@ -364,6 +364,6 @@ fn count<K: TreeKey, M: Media>(
 }
 
 /// More nodes than this a pool cannot have.
-pub(super) fn most_nodes<M: Media>(pool: &Pool<M>, shape: Shape) -> u64 {
+pub(super) fn max_nodes<M: Media>(pool: &Pool<M>, shape: Shape) -> u64 {
     pool.media().region().len() / node_bytes(shape.slots)
 }

@@ -69,7 +69,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
                     Shown::Whole(Some(last)) => (bound, empty) = (Bound::Excluded(last), 0),
                     Shown::Whole(None) => empty += 1,
                 }
-                if empty > self.most_nodes() {
+                if empty > self.max_nodes() {
                     return Err(IndexError::Corrupt {
                         offset: located.node.offset,
                         what: "the chain of leaves is a circle",

@@ -1,6 +1,6 @@
 //! Sorting the keys of a leaf for a scan or a split.
 
-use everleaf_pmem::{MOST_RANKED, SimdLevel, ranks};
+use everleaf_pmem::{MAX_RANKED, SimdLevel, ranks};
 
 use crate::support::key::TreeKey;
 
@@ -45,7 +45,7 @@ fn sort_by_ranks<R: Copy>(
 ) -> bool {
     let Some(first) = entries.first().filter(|_| entries.len() <= MAX_SLOTS) else { return false };
     let (mut unsorted, mut words, mut places) =
-        ([*first; MAX_SLOTS], [0; MAX_SLOTS], [0; MOST_RANKED]);
+        ([*first; MAX_SLOTS], [0; MAX_SLOTS], [0; MAX_RANKED]);
     unsorted[..entries.len()].copy_from_slice(entries);
     words.iter_mut().zip(&*entries).for_each(|(own, entry)| *own = word(entry));
     let sorted = ranks(simd, &words[..entries.len()], &mut places);

@@ -13,14 +13,14 @@ use crate::support::key::TreeKey;
 use crate::support::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters};
 
 /// What a node is at the least.
-const LEAST_SLOTS: u64 = 4;
+const MIN_SLOTS: u64 = 4;
 
 /// The sizes on offer, with so many entries at most.
-const fn offer(most_slots: usize, tuned_slots: u64) -> Offer {
+const fn offer(max_slots: usize, tuned_slots: u64) -> Offer {
     let (value_words, group_bytes) = (1, 256 << 10);
     Offer {
         tuned: Parameters { leaf_slots: tuned_slots, inner_keys: 0, value_words, group_bytes },
-        leaf_slots: Choice::From(LEAST_SLOTS, most_slots as u64),
+        leaf_slots: Choice::From(MIN_SLOTS, max_slots as u64),
         inner_keys: Choice::Tuned,
         value_words: Choice::From(1, MAX_VALUE_WORDS as u64),
         group_bytes: Choice::Groups(GROUP_UNIT),
@@ -105,7 +105,7 @@ pub fn open<K: TreeKey, M: Media>(
     let shape = shape.ok_or_else(|| IndexError::Parameter {
         parameter: "leaf_slots",
         value: leaf_slots,
-        offered: format!("{LEAST_SLOTS} and more"),
+        offered: format!("{MIN_SLOTS} and more"),
     })?;
     Ok(Box::new(Serialized::new(WbTree::<K, M>::open(pool, shape, group_bytes)?)))
 }

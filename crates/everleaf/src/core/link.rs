@@ -40,7 +40,7 @@ use everleaf_pool::{Opened, PendingLink, Pool, PoolError, Record, RecordGuard, W
 use parking_lot::RwLock;
 
 use self::epochs::EpochRecords;
-use crate::core::value::NewValue;
+use crate::core::value::StoredValue;
 use crate::core::value_record::{Front, KeyBytes, ValueRecord, key_of_bytes};
 use crate::{Error, StoreKey};
 
@@ -53,7 +53,7 @@ use self::reserve::Room;
 const POOLED_WORKERS: usize = 32;
 
 /// What the threads of an open store share.
-pub(crate) struct Live<M: Media, K: StoreKey> {
+pub(crate) struct OpenStore<M: Media, K: StoreKey> {
     /// Ends epochs; it goes before the index does.
     timer: Option<EpochTimer>,
     pub(crate) index: Arc<dyn Index<K>>,
@@ -70,7 +70,7 @@ pub(crate) struct Live<M: Media, K: StoreKey> {
     interrupted: Arc<AtomicBool>,
 }
 
-impl<M: Media, K: StoreKey> Live<M, K> {
+impl<M: Media, K: StoreKey> OpenStore<M, K> {
     pub(crate) fn new(mut index: Box<dyn Index<K>>, pool: Arc<Pool<M>>) -> Self {
         let workers = Workers::new(Arc::clone(&pool), POOLED_WORKERS);
         let (key_locks, batches, interrupted) = (key_locks(), RwLock::new(()), Arc::default());
@@ -140,7 +140,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
         &self,
         key: K::Ref<'_>,
         old: PPtr<Record>,
-        new: NewValue<'_>,
+        new: StoredValue<'_>,
     ) -> Result<(), Error> {
         with_parts::<K, _>(key, new, |parts| self.exchange(key, old, Some(parts)))
     }
@@ -196,7 +196,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
 /// Calls `work` with the parts of a value's record.
 fn with_parts<K: StoreKey, R>(
     key: K::Ref<'_>,
-    new: NewValue<'_>,
+    new: StoredValue<'_>,
     work: impl FnOnce(&[&[u8]]) -> R,
 ) -> R {
     let bytes = KeyBytes::of(K::widen(key));

@@ -1,16 +1,13 @@
 //! Values, as they lie in the pool and as they are to be stored.
 
-/// A value as it lies in the pool.
+/// A value with its expiry: as it lies in the pool, or as it is to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct StoredValue<'a> {
     /// Its bytes.
     pub value: &'a [u8],
     /// When it expires, in milliseconds since 1970.
     pub expires_ms: Option<u64>,
 }
-
-/// A value to be stored: its bytes, and when it expires.
-pub type NewValue<'a> = Found<'a>;
 
 /// Whether a value that expires then has expired now.
 pub(crate) fn is_expired(expires_ms: Option<u64>, now_ms: u64) -> bool {

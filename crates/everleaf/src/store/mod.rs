@@ -18,7 +18,6 @@ use crate::core::backend::{Backend, Swept};
 use crate::core::behind::{self, Unsynced};
 use crate::core::keyspace::Space;
 use crate::core::life::TreeLiveness;
-use crate::core::showing;
 use crate::expiry::{self, Sweeper};
 use crate::handle::Handle;
 use crate::snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
@@ -279,7 +278,7 @@ impl Store {
         if !self.capabilities().writable {
             return Err(Error::ReadOnly);
         }
-        showing::check(&**self.backend())?;
+        self.backend().ready()?;
         *self.shared.sweeper.lock() = pause.map(|pause| Sweeper::start(self.backend(), pause));
         Ok(())
     }
@@ -435,7 +434,7 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn close(self) -> Result<()> {
-        showing::check(&**self.backend())?;
+        self.backend().ready()?;
         *self.shared.sweeper.lock() = None;
         self.backend().close()
     }
@@ -445,17 +444,21 @@ impl Drop for Shared {
     /// Closes cleanly where possible. What goes wrong is found when the pool is opened the next
     /// time.
     fn drop(&mut self) {
-        let (sweeper, backend) = (self.sweeper.lock().take(), self.tree.handle().backend());
-        let within_closure = showing::check(&**backend).is_err();
-        let backend = Arc::clone(backend);
+        let sweeper = self.sweeper.get_mut().take();
+        let backend = Arc::clone(self.tree.handle().backend());
+        let ready = backend.ready();
+        if let Err(Error::Forked) = ready {
+            // Nothing here is this process's to end: not the file's state, and not the threads.
+            return std::mem::forget((sweeper, backend));
+        }
         let close = move || {
             drop(sweeper);
             let _ = backend.close();
         };
-        if within_closure {
-            std::thread::spawn(close); // It has to wait until the closure has ended.
-        } else {
+        if ready.is_ok() {
             close();
+        } else {
+            std::thread::spawn(close); // It has to wait until the closure has ended.
         }
     }
 }

@@ -112,6 +112,42 @@ fn a_tree_is_dumped_alone_and_has_its_name_and_kind_of_keys_where_it_is_restored
     assert!(numbers.dump_tree_with("words", &mut Vec::new(), go_on).unwrap().is_none());
 }
 
+/// The number of a tree that is dropped is that of the tree which is made next: a dump finds the
+/// keys of its own tree.
+#[test]
+fn the_dump_of_a_tree_holds_no_key_of_one_that_is_made_while_it_is_dropped() {
+    let folder = folder();
+    let store = tiny(KeyType::Bytes).create(folder.path().join("a.pool")).unwrap();
+    let (store, ended) = (&store, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                for name in ["a", "b"] {
+                    let tree = store.tree(name).unwrap();
+                    for n in 0..9 {
+                        tree.put(format!("{name}{n}"), name).unwrap();
+                    }
+                    store.drop_tree(name).unwrap();
+                }
+            }
+        });
+        let go_on = |_: &everleaf::Progress| ControlFlow::Continue(());
+        for round in 0..300 {
+            let mut dump = Vec::new();
+            if store.dump_tree_with("b", &mut dump, go_on).unwrap().is_none() {
+                continue;
+            }
+            let path = folder.path().join(format!("{round}.pool"));
+            let restored = tiny(KeyType::Bytes).create(path).unwrap();
+            restored.restore(&*dump).unwrap();
+            let keys = restored.len_of_all_trees().unwrap();
+            let tree = restored.existing_tree("b").unwrap().expect("it has its name");
+            assert_eq!(tree.prefix("b").count() as u64, keys, "no key but its own");
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
+}
+
 #[test]
 fn a_damaged_or_cut_dump_is_refused_and_leaves_the_pool_empty_and_usable() {
     let folder = folder();

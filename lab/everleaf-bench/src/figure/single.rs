@@ -36,7 +36,7 @@ fn fptree_probes_exactly(m: f64) -> f64 {
 }
 
 /// The least number of entries of which this is so.
-fn least_entries(is_so: fn(f64) -> bool) -> f64 {
+fn min_entries(is_so: fn(f64) -> bool) -> f64 {
     f64::from((8..1 << 16).find(|m| is_so(f64::from(*m))).unwrap_or(0))
 }
 
@@ -115,9 +115,9 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
         let what = format!("by formula: entries from which {what}");
         drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours: Some(ours) });
     };
-    let two = least_entries(|m| fptree_probes(m) >= 2.0);
+    let two = min_entries(|m| fptree_probes(m) >= 2.0);
     by_formula("an FPTree compares 2 keys", 400.0, two);
-    let fewer = least_entries(|m| m.log2() < fptree_probes(m));
+    let fewer = min_entries(|m| m.log2() < fptree_probes(m));
     by_formula("a wBTree compares fewer", 4096.0, fewer);
     Ok(())
 }

@@ -12,13 +12,13 @@ use crate::{
 };
 
 /// Keys of the largest size that engines are compared at, unless more are asked for.
-const MOST_SIZED: u64 = 10_000_000;
+const MAX_SIZED: u64 = 10_000_000;
 /// How many keys there are to a scan there, which visits a hundred records.
 const KEYS_PER_SCAN: u64 = 20;
 /// Threads that share an index, at most.
-const MOST_THREADS: usize = 16;
+const MAX_THREADS: usize = 16;
 /// Engines in a plot, at most.
-const MOST_SHOWN: usize = 8;
+const MAX_SHOWN: usize = 8;
 
 pub fn of_indexes(options: &ReportOptions, scale: Scale) -> CompareOptions {
     let maps = Engine::volatile().filter(|engine| engine.is_map());
@@ -29,7 +29,7 @@ pub fn of_indexes(options: &ReportOptions, scale: Scale) -> CompareOptions {
 
 /// Sizes at which engines are compared.
 pub fn sizes(scale: Scale) -> [u64; 5] {
-    let most = (scale.index_keys * 10).min(MOST_SIZED).max(scale.index_keys);
+    let most = (scale.index_keys * 10).min(MAX_SIZED).max(scale.index_keys);
     [100, 30, 10, 3, 1].map(|part| most / part)
 }
 
@@ -47,7 +47,7 @@ pub fn of_threads(options: &ReportOptions, scale: Scale) -> CompareOptions {
     let engines = engines.map(str::to_owned).collect();
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let micro = MicroOptions {
-        threads: threads.clamp(2, MOST_THREADS) as u32,
+        threads: threads.clamp(2, MAX_THREADS) as u32,
         phases: vec![Phase::Insert, Phase::Find, Phase::Update, Phase::Mixed, Phase::Delete],
         ..of_indexes(options, scale).micro
     };
@@ -74,7 +74,7 @@ fn compared(rows: &[Comparison], compare: &CompareOptions) -> (Vec<Table>, Panel
     let mut shown: Vec<&String> = compare.engines[1..].iter().collect();
     let mean = |engine: &String| verdict::overall(rows, engine).unwrap_or(0.0);
     shown.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
-    shown.truncate(MOST_SHOWN);
+    shown.truncate(MAX_SHOWN);
     let mut series = Vec::new();
     for engine in shown {
         let of_engine = rows.iter().filter(|row| row.engine == *engine).enumerate();

@@ -16,7 +16,7 @@ use crate::workload::Workload;
 use crate::{BenchError, MicroOptions, Phase, RecoveryOptions, run_recovery_with_progress};
 
 /// Keys of a map that is weighed, at least: pages are counted, and there are holes in any heap.
-const LEAST_WEIGHED: u64 = 1_000_000;
+const MIN_WEIGHED: u64 = 1_000_000;
 
 pub fn of_restart(engine: Engine, options: &ReportOptions, scale: Scale) -> RecoveryOptions {
     let (engine, phases) = (engine.name().to_owned(), vec![Phase::Insert]);
@@ -69,7 +69,7 @@ impl Restarted {
 pub fn restart(run: &mut Run<'_, '_>) -> Outcome {
     let micro =
         MicroOptions { engine: "btreemap".into(), ..base(run.options, run.scale.index_keys) };
-    let weighed = micro.keys.max(LEAST_WEIGHED);
+    let weighed = micro.keys.max(MIN_WEIGHED);
     let (_, map_bytes) = fill_btreemap(&micro, weighed)?;
     let (map_ms, _) = fill_btreemap(&micro, micro.keys)?;
     let mut all = Vec::new();

@@ -11,13 +11,13 @@ use super::wire::{Protocol, Wire};
 use crate::compare::Spread;
 use crate::keys::mix;
 use crate::place::{Need, Place};
-use crate::plan::{MOST, MOST_ROUNDS, MOST_THREADS, MOST_VALUE_BYTES, within};
+use crate::plan::{MAX_ROUNDS, MAX_THREADS, MAX_VALUE_BYTES, MOST, within};
 use crate::session::ProgressTracker;
 use crate::{Acknowledged, BenchError, Progress};
 
 /// Connections and pipelines, at most.
-const MOST_CONNECTIONS: u64 = 10_000;
-const MOST_PIPELINED: u64 = 10_000;
+const MAX_CONNECTIONS: u64 = 10_000;
+const MAX_PIPELINED: u64 = 10_000;
 /// What fills a server.
 const LOADING_CONNECTIONS: u64 = 8;
 const LOADING_PIPELINE: usize = 64;
@@ -55,16 +55,16 @@ pub fn plan_serve(options: &ServeOptions) -> Result<Place, BenchError> {
         within(option, values.len() as u64, 1, 1000)?;
         values.iter().try_for_each(|value| within(option, (*value).into(), 1, most))
     };
-    each("connections", &options.connections, MOST_CONNECTIONS)?;
-    each("pipeline", &options.pipelines, MOST_PIPELINED)?;
-    each("value-bytes", &options.value_bytes, MOST_VALUE_BYTES)?;
+    each("connections", &options.connections, MAX_CONNECTIONS)?;
+    each("pipeline", &options.pipelines, MAX_PIPELINED)?;
+    each("value-bytes", &options.value_bytes, MAX_VALUE_BYTES)?;
     within("mix", options.mixes.len() as u64, 1, 1000)?;
     within("keys", options.keys, 1, MOST)?;
     let connections = options.connections.iter().copied().max().unwrap_or(1);
     within("ops", options.requests, connections.into(), MOST)?;
-    within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
-    within("threads", options.threads.into(), 1, MOST_THREADS)?;
-    within("client-threads", options.client_threads.into(), 1, MOST_THREADS)?;
+    within("rounds", options.rounds.into(), 1, MAX_ROUNDS)?;
+    within("threads", options.threads.into(), 1, MAX_THREADS)?;
+    within("client-threads", options.client_threads.into(), 1, MAX_THREADS)?;
     within("protocol", options.protocols.len() as u64, 1, 2)?;
     for server in &options.servers {
         let spoken = options.protocols.iter().filter(|protocol| server.speaks(**protocol)).count();

@@ -111,7 +111,7 @@ impl<K: Ord + Clone + Default, V: Default> StxTree<K, V> {
 
     /// The inner nodes above nodes, each told with its least key.
     fn level_above(&mut self, below: Vec<(K, NodeIndex)>) -> Vec<(K, NodeIndex)> {
-        let parts = shares(below.len(), self.inner.most_keys() + 1);
+        let parts = shares(below.len(), self.inner.max_keys() + 1);
         let (mut below, mut above) = (below.into_iter(), Vec::new());
         for part in parts {
             let node = self.inner.add();
@@ -248,7 +248,7 @@ impl<K: Ord + Clone + Default, V: Default> StxTree<K, V> {
 
     fn split_leaf(&mut self, left: NodeIndex, at: usize, key: K, value: V) {
         let right = self.add_leaf();
-        let middle = self.leaves.most_keys() / 2;
+        let middle = self.leaves.max_keys() / 2;
         self.leaves.move_tail(left, middle, middle, right);
         self.next[right as usize] = replace(&mut self.next[left as usize], right);
         if at < middle {
@@ -283,7 +283,7 @@ impl<K: Ord + Clone + Default, V: Default> StxTree<K, V> {
         child: NodeIndex,
     ) -> (K, NodeIndex) {
         let right = self.inner.add();
-        let middle = self.inner.most_keys() / 2;
+        let middle = self.inner.max_keys() / 2;
         self.inner.move_tail(left, middle + 1, middle + 1, right);
         // The child that stood behind the middle key is the first of the right node already.
         let above = self.inner.pop_key(left);
@@ -309,18 +309,18 @@ impl<K: Ord + Clone + Default, V: Default> StxTree<K, V> {
         }
         let (_, value) = self.leaves.take(leaf, at, at);
         self.len -= 1;
-        if self.leaves.count(leaf) < self.least_entries() {
+        if self.leaves.count(leaf) < self.min_entries() {
             self.mend();
         }
         Some(value)
     }
 
-    fn least_entries(&self) -> usize {
-        self.leaves.most_keys() / 2
+    fn min_entries(&self) -> usize {
+        self.leaves.max_keys() / 2
     }
 
-    fn least_inner_keys(&self) -> usize {
-        (self.inner.most_keys() - 1) / 2
+    fn min_inner_keys(&self) -> usize {
+        (self.inner.max_keys() - 1) / 2
     }
 
     /// The node that the path leads to has too few keys: it takes some of a neighbour, or they
@@ -336,7 +336,7 @@ impl<K: Ord + Clone + Default, V: Default> StxTree<K, V> {
             } else {
                 self.mend_inner(parent, separator, left, right)
             };
-            if !merged || self.inner.count(parent) >= self.least_inner_keys() {
+            if !merged || self.inner.count(parent) >= self.min_inner_keys() {
                 break;
             }
             is_leaf = false;
@@ -357,7 +357,7 @@ impl<K: Ord + Clone + Default, V: Default> StxTree<K, V> {
         right: NodeIndex,
     ) -> bool {
         let leaves = &mut self.leaves;
-        if leaves.count(left) + leaves.count(right) <= leaves.most_keys() {
+        if leaves.count(left) + leaves.count(right) <= leaves.max_keys() {
             leaves.move_tail(right, 0, 0, left);
             leaves.release(right);
             self.next[left as usize] = self.next[right as usize];
@@ -387,7 +387,7 @@ impl<K: Ord + Clone + Default, V: Default> StxTree<K, V> {
         right: NodeIndex,
     ) -> bool {
         let inner = &mut self.inner;
-        if inner.count(left) + inner.count(right) < inner.most_keys() {
+        if inner.count(left) + inner.count(right) < inner.max_keys() {
             let (above, _) = inner.take(parent, separator, separator + 1);
             inner.push_key(left, above);
             inner.move_tail(right, 0, 0, left);

@@ -8,8 +8,8 @@ pub type NodeIndex = u32;
 /// Nodes of sorted keys, each with its items: values in leaves, children in inner nodes, which have
 /// one more of them than of keys. Keys of a node stand together, apart from its items.
 pub struct Nodes<K, T> {
-    most_keys: usize,
-    most_items: usize,
+    max_keys: usize,
+    max_items: usize,
     keys: Vec<K>,
     items: Vec<T>,
     /// How many keys each has.
@@ -19,18 +19,18 @@ pub struct Nodes<K, T> {
 
 impl<K: Default, T: Default> Nodes<K, T> {
     /// Of so many keys at most, and as many items or more.
-    pub fn new(most_keys: usize, most_items: usize) -> Self {
+    pub fn new(max_keys: usize, max_items: usize) -> Self {
         let (keys, items, counts, free) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { most_keys, most_items, keys, items, counts, free }
+        Self { max_keys, max_items, keys, items, counts, free }
     }
 
-    pub fn most_keys(&self) -> usize {
-        self.most_keys
+    pub fn max_keys(&self) -> usize {
+        self.max_keys
     }
 
     /// Items that a node has beyond its keys.
     fn more_items(&self) -> usize {
-        self.most_items - self.most_keys
+        self.max_items - self.max_keys
     }
 
     /// A node without keys.
@@ -40,8 +40,8 @@ impl<K: Default, T: Default> Nodes<K, T> {
         }
         let node = self.counts.len();
         self.counts.push(0);
-        self.keys.resize_with((node + 1) * self.most_keys, K::default);
-        self.items.resize_with((node + 1) * self.most_items, T::default);
+        self.keys.resize_with((node + 1) * self.max_keys, K::default);
+        self.items.resize_with((node + 1) * self.max_items, T::default);
         NodeIndex::try_from(node).expect("memory ends before node indexes do")
     }
 
@@ -57,37 +57,37 @@ impl<K: Default, T: Default> Nodes<K, T> {
     }
 
     pub fn is_full(&self, node: NodeIndex) -> bool {
-        self.count(node) == self.most_keys
+        self.count(node) == self.max_keys
     }
 
     #[inline(always)]
     pub fn keys(&self, node: NodeIndex) -> &[K] {
-        let start = node as usize * self.most_keys;
+        let start = node as usize * self.max_keys;
         &self.keys[start..start + self.count(node)]
     }
 
     pub fn key_mut(&mut self, node: NodeIndex, at: usize) -> &mut K {
-        &mut self.keys[node as usize * self.most_keys + at]
+        &mut self.keys[node as usize * self.max_keys + at]
     }
 
     #[inline(always)]
     pub fn item(&self, node: NodeIndex, at: usize) -> &T {
-        &self.items[node as usize * self.most_items + at]
+        &self.items[node as usize * self.max_items + at]
     }
 
     #[inline(always)]
     pub fn item_mut(&mut self, node: NodeIndex, at: usize) -> &mut T {
-        &mut self.items[node as usize * self.most_items + at]
+        &mut self.items[node as usize * self.max_items + at]
     }
 
     /// Inserts a key and an item, each at its place; there is room.
     pub fn insert(&mut self, node: NodeIndex, (key_at, key): (usize, K), (at, item): (usize, T)) {
         let (index, count) = (node as usize, self.count(node));
-        let keys = &mut self.keys[index * self.most_keys..][key_at..=count];
+        let keys = &mut self.keys[index * self.max_keys..][key_at..=count];
         keys.rotate_right(1);
         keys[0] = key;
         let last = count + self.more_items();
-        let items = &mut self.items[index * self.most_items..][at..=last];
+        let items = &mut self.items[index * self.max_items..][at..=last];
         items.rotate_right(1);
         items[0] = item;
         self.counts[index] += 1;
@@ -96,11 +96,11 @@ impl<K: Default, T: Default> Nodes<K, T> {
     /// Takes a key and an item out.
     pub fn take(&mut self, node: NodeIndex, key_at: usize, at: usize) -> (K, T) {
         let (index, count) = (node as usize, self.count(node));
-        let keys = &mut self.keys[index * self.most_keys..][key_at..count];
+        let keys = &mut self.keys[index * self.max_keys..][key_at..count];
         keys.rotate_left(1);
         let key = take(&mut keys[count - key_at - 1]);
         let last = count + self.more_items();
-        let items = &mut self.items[index * self.most_items..][at..last];
+        let items = &mut self.items[index * self.max_items..][at..last];
         items.rotate_left(1);
         let item = take(&mut items[last - at - 1]);
         self.counts[index] -= 1;
@@ -113,14 +113,14 @@ impl<K: Default, T: Default> Nodes<K, T> {
         let (left, right) = (from as usize, to as usize);
         let (count, there) = (self.count(from), self.count(to));
         for i in 0..count - key_at {
-            let key = take(&mut self.keys[left * self.most_keys + key_at + i]);
-            self.keys[right * self.most_keys + there + i] = key;
+            let key = take(&mut self.keys[left * self.max_keys + key_at + i]);
+            self.keys[right * self.max_keys + there + i] = key;
         }
         let items = count + self.more_items() - at;
         let first = there + count - key_at + self.more_items() - items;
         for i in 0..items {
-            let item = take(&mut self.items[left * self.most_items + at + i]);
-            self.items[right * self.most_items + first + i] = item;
+            let item = take(&mut self.items[left * self.max_items + at + i]);
+            self.items[right * self.max_items + first + i] = item;
         }
         self.counts[left] = key_at as u16;
         self.counts[right] += (count - key_at) as u16;

@@ -31,7 +31,7 @@ impl<K: Ord + Clone + Default, V: Default> StxTree<K, V> {
         let within =
             |key: &K| least.is_none_or(|least| key >= least) && most.is_none_or(|most| key < most);
         assert!(keys.iter().all(within), "I2");
-        let half = if is_leaf { self.least_entries() } else { self.least_inner_keys() };
+        let half = if is_leaf { self.min_entries() } else { self.min_inner_keys() };
         assert!(keys.len() >= half || node == self.root && level == self.levels, "I3");
         if is_leaf {
             leaves.push(node);

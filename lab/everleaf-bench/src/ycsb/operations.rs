@@ -8,7 +8,7 @@ use crate::measure::Clock;
 use crate::target::Operations;
 
 /// Records that a scan reads at most.
-const MOST_SCANNED: u64 = 100;
+const MAX_SCANNED: u64 = 100;
 
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Source {
                 let loaded = sorted.get(place as usize).copied().unwrap_or(place);
                 if place < self.loaded { loaded } else { first_insert + (place - self.loaded) }
             };
-            let records = if kind == Kind::Scan { draws.below(MOST_SCANNED) as u8 + 1 } else { 0 };
+            let records = if kind == Kind::Scan { draws.below(MAX_SCANNED) as u8 + 1 } else { 0 };
             Operation { key: K::of(self.sequence.number(place)), kind, records }
         };
         (0..share).map(operation).collect()

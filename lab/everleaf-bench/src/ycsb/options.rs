@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::operations::Operation;
 use crate::key::{String16, UserKey};
-use crate::plan::{MOST, MOST_REPLACED, MOST_VALUE_BYTES, Plan, within};
+use crate::plan::{MAX_REPLACED, MAX_VALUE_BYTES, MOST, Plan, within};
 use crate::{BenchError, BenchKeyType, MicroOptions, Phase};
 
 /// A core workload of YCSB.
@@ -259,8 +259,8 @@ impl YcsbOptions {
     pub(crate) fn plan(&self, engine: &str, round: u32) -> Result<Plan, BenchError> {
         within("keys", self.micro.keys, 1, MOST)?;
         within("operations", self.operations, 1, MOST)?;
-        if !(8..=MOST_VALUE_BYTES).contains(&u64::from(self.record.value_bytes())) {
-            return Err(BenchError::RecordBytes { record: self.record, most: MOST_VALUE_BYTES });
+        if !(8..=MAX_VALUE_BYTES).contains(&u64::from(self.record.value_bytes())) {
+            return Err(BenchError::RecordBytes { record: self.record, most: MAX_VALUE_BYTES });
         }
         let key_type = if matches!(self.record, Record::U64(_)) {
             BenchKeyType::U64
@@ -295,7 +295,7 @@ impl YcsbOptions {
         } else {
             0
         };
-        plan.replaced = replaced.min(micro.epoch_ops.unwrap_or(MOST_REPLACED));
+        plan.replaced = replaced.min(micro.epoch_ops.unwrap_or(MAX_REPLACED));
         plan.drawn_bytes = self.operations * self.record.operation_bytes() + sorted_places;
         Ok(plan)
     }

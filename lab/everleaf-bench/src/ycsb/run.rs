@@ -10,7 +10,7 @@ use crate::contention::{Contention, nodes_logged};
 use crate::key::{BenchKey, String16, UserKey};
 use crate::keys::mix;
 use crate::measure::{Clock, Unobserved, pin};
-use crate::plan::{MOST_ROUNDS, need_epochs, within};
+use crate::plan::{MAX_ROUNDS, need_epochs, within};
 use crate::session::{Driver, ProgressTracker, Session};
 use crate::target::Target;
 use crate::{BenchError, Progress, workload};
@@ -54,7 +54,7 @@ pub fn run_ycsb_with_progress(
     if options.engines.is_empty() {
         return Err(BenchError::NothingToCompare);
     }
-    within("rounds", options.rounds.into(), 1, MOST_ROUNDS)?;
+    within("rounds", options.rounds.into(), 1, MAX_ROUNDS)?;
     need_epochs(options.micro.epoch_ops, options.engines.iter().map(String::as_str))?;
     let sessions = options
         .engines

@@ -189,7 +189,7 @@ impl Walk<'_> {
 /// What making an image costs, in accesses to memory, with what its recovery costs besides them.
 pub(crate) const IMAGE_WORK: u64 = 1000;
 /// Recoveries that a crash point may cost at least: enough for the extremes of a few lines.
-const LEAST_ALLOWANCE: u64 = 8;
+const MIN_ALLOWANCE: u64 = 8;
 
 /// Where failures go; it says whether to go on.
 type Sink<'s> = dyn FnMut(Failure) -> ControlFlow<()> + 's;
@@ -449,7 +449,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let left = allowed.min(affordable);
         let share = self.points_left.map_or(left, |points| left / (points + 1));
         let is_spent = self.mutant.is_some() && left == 0;
-        let least = if is_spent { 0 } else { LEAST_ALLOWANCE };
+        let least = if is_spent { 0 } else { MIN_ALLOWANCE };
         let share = share.saturating_mul(2);
         let is_bounded = self.interleaving_until.is_some() || affordable < allowed;
         let share = match is_bounded {

@@ -16,9 +16,9 @@ use everleaf_cli::failure::{Failure, Outcome, complain};
 use everleaf_cli::progress::steps_bar;
 
 /// Distinct images that the full suite of an engine explores at least.
-const LEAST_IMAGES: u64 = 1_000_000;
+const MIN_IMAGES: u64 = 1_000_000;
 /// Seeds of random scenarios that are enough for it, by far.
-const MOST_SEEDS: u64 = 100;
+const MAX_SEEDS: u64 = 100;
 
 /// The first keys are those of every exploration; what else there is comes behind them.
 #[derive(Serialize)]
@@ -199,16 +199,16 @@ pub fn run(engine: Engine, directed: bool, json: bool) -> Outcome {
     } else {
         explore(&mut report, &full_suite(engine), BTreeSet::new());
     }
-    for seed in FULL_SUITE_SEEDS + 1..=MOST_SEEDS {
-        if directed || report.images >= LEAST_IMAGES || !report.violations.is_empty() {
+    for seed in FULL_SUITE_SEEDS + 1..=MAX_SEEDS {
+        if directed || report.images >= MIN_IMAGES || !report.violations.is_empty() {
             break;
         }
         explore(&mut report, &more_cases(engine, seed), BTreeSet::new());
     }
     let mut shortcomings = report.shortcomings();
-    if !directed && report.images < LEAST_IMAGES {
+    if !directed && report.images < MIN_IMAGES {
         shortcomings.push(format!(
-            "only {} distinct images were explored, not {LEAST_IMAGES}",
+            "only {} distinct images were explored, not {MIN_IMAGES}",
             report.images
         ));
     }

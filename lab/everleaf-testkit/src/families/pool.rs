@@ -27,7 +27,7 @@ const ONE_WORKER: &str = "operations that run one after another end all epochs b
 
 /// See [`Family::may_be_idle`](super::Family::may_be_idle).
 pub(super) const MAY_BE_IDLE: &[&str] = &[
-    "pool.rescue.lines",
+    "pool.write_back.lines",
     "pool.run.R1.fence",
     "pool.epoch.E2.chunks",
     "pool.epoch.E2.records",

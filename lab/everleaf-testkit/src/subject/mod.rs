@@ -149,7 +149,7 @@ impl EngineSubject {
     pub fn tiny_parameters(engine: Engine) -> EngineParameters {
         let has = |name| engine.parameters().contains(&name);
         EngineParameters {
-            leaf_slots: Some(engine.least_leaf_slots()),
+            leaf_slots: Some(engine.min_leaf_slots()),
             inner_keys: has(EngineParameters::INNER_KEYS).then_some(4),
             group_bytes: has(EngineParameters::GROUP_BYTES).then_some(4096),
             ..EngineParameters::default()

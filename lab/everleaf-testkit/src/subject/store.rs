@@ -18,15 +18,15 @@ const BEFORE_NOW: Duration = Duration::from_millis(NOW_MS / 2);
 /// How long a value lives that does not expire.
 const LIFE: Duration = Duration::from_secs(60);
 /// Entries that a range removes at once; of more than these a crash may leave some.
-const MOST_AT_ONCE: u64 = 128;
+const MAX_AT_ONCE: u64 = 128;
 /// The most KiB that a value of a script may have.
-const MOST_KIB: u64 = 1024;
+const MAX_KIB: u64 = 1024;
 
 /// A value of a script as bytes: 1, 11 or 21 words, so that records differ in their sizes; or so
 /// many KiB as its upper half says.
 pub(crate) fn expand(value: u64) -> Vec<u8> {
     let words = match value >> 32 {
-        kib @ 1..=MOST_KIB => kib * (1024 / WORD as u64),
+        kib @ 1..=MAX_KIB => kib * (1024 / WORD as u64),
         _ => 1 + value % 3 * 10,
     };
     value.to_le_bytes().repeat(words as usize)
@@ -140,9 +140,9 @@ fn delete_range(store: &Store, from: &Key, below: &Key) -> Result<(), String> {
     let tree = tree_of(store, from).map_err(sentence)?;
     let (from, below) = (owned(from), owned(below));
     match tree.delete_range(from.as_ref()..below.as_ref()).map_err(sentence)? {
-        ..=MOST_AT_ONCE => Ok(()),
+        ..=MAX_AT_ONCE => Ok(()),
         removed => Err(format!(
-            "a crash may leave some of {removed} entries; remove at most {MOST_AT_ONCE} at once"
+            "a crash may leave some of {removed} entries; remove at most {MAX_AT_ONCE} at once"
         )),
     }
 }

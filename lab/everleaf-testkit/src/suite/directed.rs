@@ -76,7 +76,7 @@ fn pools(engine: Engine) -> Vec<Case> {
         if families::has_images(engine) {
             cases.extend(images(engine, keys));
         }
-        if engine.most_value_words() < 14 {
+        if engine.max_value_words() < 14 {
             continue; // Too many keys fill a pool; the long ones below do it.
         }
         let room = keys_until_growth(engine, keys);
@@ -106,7 +106,7 @@ fn pools(engine: Engine) -> Vec<Case> {
         long(keys),
         long(keys - 2)
     );
-    if engine.most_value_words() < 14 {
+    if engine.max_value_words() < 14 {
         // The first short key is the first of its size, and takes a chunk that is not there; where
         // separators are short records too it does not, but another long one does.
         let first = if keys < 7 { long(keys + 1) } else { "5".to_owned() };

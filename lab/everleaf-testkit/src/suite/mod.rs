@@ -47,7 +47,7 @@ pub fn directed_cases(engine: Engine) -> Vec<Case> {
 pub fn full_suite(engine: Engine) -> Vec<Case> {
     let directed: Vec<Case> = directed::directed(engine).into_iter().map(Case::bounded).collect();
     let mut cases: Vec<Case> = directed.iter().cloned().map(Case::judging_by_path).collect();
-    for assumptions in random::KINDER {
+    for assumptions in random::STRONGER_HARDWARE {
         cases.extend(directed.iter().map(|case| case.clone().under(assumptions)));
     }
     let more = families::of(engine).map(|(family, _)| (family.more)(engine)).unwrap_or_default();

@@ -10,7 +10,7 @@ use crate::families;
 use crate::{AllocatorSubject, EngineSubject, Scenario};
 
 /// What may be assumed of the hardware beyond the model.
-pub(super) const KINDER: [Assumptions; 2] = [
+pub(super) const STRONGER_HARDWARE: [Assumptions; 2] = [
     Assumptions { eadr: true, atomic_line: false },
     Assumptions { eadr: false, atomic_line: true },
 ];
@@ -30,7 +30,7 @@ pub(super) fn random(engine: Engine, seed: u64) -> Vec<Case> {
         (U64, Store, 1, 60, 64),
         (Bytes, Store, 1, 40, 64),
     ] {
-        if words > engine.most_value_words() || !keys.are_of(engine) {
+        if words > engine.max_value_words() || !keys.are_of(engine) {
             continue;
         }
         let share = families::of(engine).map_or(1, |(family, _)| family.random_share);
@@ -55,7 +55,8 @@ pub(super) fn random(engine: Engine, seed: u64) -> Vec<Case> {
         cases.push(case.with_budget(budget).seeded(seed));
         if seed == 1 {
             cases.extend(
-                KINDER.map(|assumptions| cases[cases.len() - 1].clone().under(assumptions)),
+                STRONGER_HARDWARE
+                    .map(|assumptions| cases[cases.len() - 1].clone().under(assumptions)),
             );
         }
     }

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Outcome};
 pub const NAME: &str = "__tour-writer";
 /// It is killed long before; without a limit, a tour that was stopped itself would leave a process
 /// behind that fills the pool.
-const MOST_INSERTS: u64 = 200_000;
+const MAX_INSERTS: u64 = 200_000;
 
 /// Arguments of the hidden command.
 #[derive(Debug, clap::Args)]
@@ -29,7 +29,7 @@ pub fn key(number: u64) -> String {
 pub fn run(args: WriterArgs) -> Outcome {
     let store = Store::open(&args.pool)?;
     let mut output = std::io::stdout().lock();
-    for number in 1..=MOST_INSERTS {
+    for number in 1..=MAX_INSERTS {
         store.put(key(number), number.to_string().as_bytes())?;
         // The insert is durable: only now is it acknowledged, in one write.
         output

@@ -390,7 +390,7 @@ fn short_counters_that_come_round_do_no_harm() {
 }
 
 /// What no program here misses, and why it is there all the same.
-const ARGUED: [&str; 3] = [
+const EQUIVALENT_MUTANTS: [&str; 3] = [
     // New segments of the log hold garbage here, which is not an epoch; it may be an old log's.
     "masstree.log.X0.line",
     // The epoch that an old undo entry would be taken for did not fail: that needs 65536 epochs.
@@ -420,5 +420,5 @@ fn every_flush_and_fence_is_needed() {
         .map(|mutant| mutant.site().name())
         .filter(|name| name.starts_with("masstree."))
         .collect();
-    assert_eq!(left, ARGUED);
+    assert_eq!(left, EQUIVALENT_MUTANTS);
 }

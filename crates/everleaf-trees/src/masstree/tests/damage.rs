@@ -18,7 +18,7 @@ use super::model::TestKey;
 
 const BYTES: u64 = 512 << 10;
 /// Accesses that all operations of a thread may make: thousands of keys, and no more.
-const MOST_ACCESSES: u64 = 4_000_000;
+const MAX_ACCESSES: u64 = 4_000_000;
 const KEYS: u16 = 300;
 /// Words of a node.
 const NEXT_WORD: usize = 7;
@@ -87,7 +87,7 @@ fn first_layer(pool: &Pool<Traced>) -> (Vec<u64>, Vec<u64>) {
 fn everything_ends<K: TestKey>(damaged: &Pool<Traced>, threads: u64, what: &str) -> Vec<String> {
     let (pool, tree) = reopened::<K>(damaged);
     let media = pool.media();
-    media.limit_accesses(threads * MOST_ACCESSES);
+    media.limit_accesses(threads * MAX_ACCESSES);
     let errors = std::thread::scope(|scope| {
         let of_thread = || {
             let mut errors = Vec::new();
@@ -111,7 +111,7 @@ fn everything_ends<K: TestKey>(damaged: &Pool<Traced>, threads: u64, what: &str)
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(of_thread)).collect();
         running.into_iter().flat_map(|thread| thread.join().expect(what)).collect::<Vec<_>>()
     });
-    media.limit_accesses(MOST_ACCESSES);
+    media.limit_accesses(MAX_ACCESSES);
     let _ = (tree.statistics(), tree.check(&mut Audit::new()));
     errors
 }
@@ -254,7 +254,7 @@ fn with_many_ranges<K: TestKey>() -> Arc<Pool<Traced>> {
 fn open_ends<K: TestKey>(damaged: &[u64]) -> Result<(), String> {
     let media = Traced::from_image(damaged, BYTES, 3).unwrap();
     media.record(false, false);
-    media.limit_accesses(MOST_ACCESSES);
+    media.limit_accesses(MAX_ACCESSES);
     let (pool, _) = Pool::open(media.clone()).map_err(|error| error.to_string())?;
     let tree = open::<K, _>(&pool, true).map_err(|error| error.to_string())?;
     tree.scan(Bound::Unbounded, Direction::Forward, &mut |_, _| ControlFlow::Continue(()))

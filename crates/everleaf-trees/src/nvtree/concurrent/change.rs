@@ -63,7 +63,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         let next = self.next_of(locked.leaf)?;
         let upper = next.map(|next| next.lower);
         let mut exchange = Exchange { locked, right: None, upper, items, change, key, old };
-        if exchange.items.len() > self.shape.least_fill() {
+        if exchange.items.len() > self.shape.min_fill() {
             if next.is_none() && is_greatest(&exchange.items, &exchange.change) {
                 return self.append_leaf(locked, &entries, write, steps);
             }
@@ -113,7 +113,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         let Some(guard) = self.locks.peek(next.leaf).and_then(|seen| seen.try_lock()) else {
             return Ok(None);
         };
-        if right.fill(self.pool.media())?.count() <= self.shape.least_fill() {
+        if right.fill(self.pool.media())?.count() <= self.shape.min_fill() {
             return Ok(Some((right, guard)));
         }
         guard.unlock_unchanged();

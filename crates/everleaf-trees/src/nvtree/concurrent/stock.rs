@@ -62,7 +62,7 @@ pub(super) struct State {
     pub limbo: VecDeque<(u64, u64)>,
     /// Threads that have leaves in hand, and the most that ever had at once.
     makers: usize,
-    most_makers: usize,
+    max_makers: usize,
 }
 
 /// Leaves in hand. Dropped before they are [used](Taken::used) they go back.
@@ -80,7 +80,7 @@ impl<M: Media> Stock<M> {
 
     pub fn new(workers: Workers<M>, shape: Shape, groups: Groups) -> Self {
         let limbo = VecDeque::new();
-        let state = Mutex::new(State { groups, limbo, makers: 0, most_makers: 1 });
+        let state = Mutex::new(State { groups, limbo, makers: 0, max_makers: 1 });
         Self { workers, pins: Pins::default(), shape, state, reuse: Reuse::default() }
     }
 
@@ -179,12 +179,12 @@ impl State {
     /// Takes leaves if so many are free, and, where the tree grows, enough stay.
     fn pop(&mut self, count: usize, returned: usize) -> Option<[u64; 2]> {
         let free = self.groups.free().len();
-        let most = self.most_makers.max(self.makers + 1);
+        let most = self.max_makers.max(self.makers + 1);
         let stay = free + self.limbo.len() + returned;
         if free < count || count > returned && stay < count + most {
             return None;
         }
-        (self.makers, self.most_makers) = (self.makers + 1, most);
+        (self.makers, self.max_makers) = (self.makers + 1, most);
         let mut taken = [0; 2];
         taken[..count.min(2)].fill_with(|| self.groups.pop().unwrap_or_default());
         Some(taken)

@@ -12,7 +12,7 @@ use crate::support::key::{Kept, TreeKey};
 /// The whole array is rebuilt when more than this part of its places is taken: five eighths.
 const MOST_OF_ALL: (usize, usize) = (5, 8);
 /// It is rebuilt when a parent is empty and less than this part is taken: an eighth.
-const LEAST_OF_ALL: (usize, usize) = (1, 8);
+const MIN_OF_ALL: (usize, usize) = (1, 8);
 
 impl<K: TreeKey> Inner<K> {
     /// Makes room around a full parent.
@@ -42,7 +42,7 @@ impl<K: TreeKey> Inner<K> {
         for level in 1..=top {
             let part = self.part(parent, level);
             let (parents, entries) = (part.len(), self.entries_in(part.clone()));
-            let (least, of) = LEAST_OF_ALL;
+            let (least, of) = MIN_OF_ALL;
             let limit = parents * self.fanout * least * level / (of * top);
             // Afterwards no parent is empty.
             if entries >= limit.max(parents) {

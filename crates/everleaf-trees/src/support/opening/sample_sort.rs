@@ -21,14 +21,14 @@ use crate::support::key::TreeKey;
 /// Leaves of a bucket, about.
 const BUCKET_LEAVES: usize = if cfg!(test) { 64 } else { 4096 };
 /// Buckets at most: to add into more takes longer than it saves.
-const MOST_BUCKETS: usize = 64;
+const MAX_BUCKETS: usize = 64;
 /// Leaves of a bucket that lie together: a kilobyte of `u64` keys.
 const BLOCK: usize = 64;
 /// Bounds that are prefetched ahead of their use.
 const PREFETCH_BOUNDS: usize = 16;
 const LINE_WORDS: usize = LINE / WORD;
 const _: () = assert!(
-    MOST_BUCKETS <= LINE_WORDS * LINE_WORDS,
+    MAX_BUCKETS <= LINE_WORDS * LINE_WORDS,
     "two counts in a line of words find any bucket"
 );
 /// Leaves above which a thread builds nodes at a time, at least.
@@ -136,7 +136,7 @@ impl<K: TreeKey> Splitters<K> {
         leaves: usize,
         some: impl FnOnce() -> Vec<LeafBoundOf<K>>,
     ) -> Self {
-        let buckets = leaves.div_ceil(BUCKET_LEAVES).clamp(1, MOST_BUCKETS);
+        let buckets = leaves.div_ceil(BUCKET_LEAVES).clamp(1, MAX_BUCKETS);
         let mut some = if buckets > 1 { some() } else { Vec::new() };
         some.sort_unstable_by(|a, b| a.compare::<K, M>(b, pool));
         let beginning = Beginning::of(&some, pool);
@@ -309,9 +309,9 @@ impl<K: TreeKey> PartitionedLeaves<K> {
     /// Where the leaf with the least bound is.
     pub fn leftmost<M: Media>(&self, pool: &Pool<M>) -> Option<u64> {
         let buckets = 0..self.ranges.last().map_or(0, |last| last.end);
-        let least_of =
+        let min_of =
             |bucket| self.of_bucket(bucket).flatten().min_by(|a, b| a.compare::<K, M>(b, pool));
-        buckets.into_iter().find_map(least_of).map(|leaf| leaf.offset)
+        buckets.into_iter().find_map(min_of).map(|leaf| leaf.offset)
     }
 
     /// Calls `each` with the number of the leaves of a range, and with their lower bounds,

@@ -31,8 +31,7 @@ use crate::core::fetched::{BATCH_ENTRIES, Fetched};
 use crate::core::images::Images;
 use crate::core::keyspace::Space;
 use crate::core::life::TreeLiveness;
-use crate::core::link::{Live, foreign_record};
-use crate::core::showing;
+use crate::core::link::{OpenStore, foreign_record};
 use crate::core::value::is_expired;
 use crate::core::value_record::{KeyBytes, ValueRecord};
 use crate::{Error, Key, KeyType, OwnedKey, StoreKey};
@@ -257,7 +256,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 
     /// Counts everything, unless that was done.
     fn count_once(&self) -> Result<(), Error> {
-        showing::check(self)?;
+        self.ready()?;
         let mut known = self.counts.known.lock();
         if *known && !self.counts.doubtful.load(Ordering::Acquire) {
             return Ok(());
@@ -298,7 +297,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 /// The next entries, without their values; those whose records cannot be read are an error, or left
 /// out.
 pub(super) fn heads<M: Media, K: StoreKey>(
-    live: &Live<M, K>,
+    live: &OpenStore<M, K>,
     from: &Bound<OwnedKey>,
     leave_out: bool,
 ) -> Result<Vec<Fetched>, Error> {

@@ -18,7 +18,7 @@ use rustc_hash::FxHasher;
 
 use super::Attached;
 use crate::core::behind::{self, Waiting};
-use crate::core::link::Live;
+use crate::core::link::OpenStore;
 use crate::core::value_record::KeyBytes;
 use crate::{DurabilityMode, Error, StoreKey};
 
@@ -96,7 +96,11 @@ impl<M: Media> Drop for Note<'_, M> {
 
 impl<M: Media, K: StoreKey> Attached<M, K> {
     /// To be held while keys are written, and dropped before their locks.
-    pub(super) fn note<'a>(&'a self, live: &'a Live<M, K>, keys: &[K::Ref<'_>]) -> Note<'a, M> {
+    pub(super) fn note<'a>(
+        &'a self,
+        live: &'a OpenStore<M, K>,
+        keys: &[K::Ref<'_>],
+    ) -> Note<'a, M> {
         let later = M::DURABLE_LATER;
         let noted = keys.iter().filter(|_| later).map(|key| self.stripes.of::<K>(*key));
         Note { media: live.pool.media(), stripes: noted.collect() }
@@ -104,7 +108,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 
     /// Everything that was done so far; none where it is durable.
     #[inline(always)]
-    pub(super) fn pending(&self, live: &Live<M, K>) -> Option<Pending<M>> {
+    pub(super) fn pending(&self, live: &OpenStore<M, K>) -> Option<Pending<M>> {
         if !M::DURABLE_LATER {
             return None;
         }
@@ -118,7 +122,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// The last write of a key; none if it is durable. The caller has the key's lock, or has seen
     /// behind what it read that nothing under the lock is being written.
     #[inline(always)]
-    pub(super) fn pending_of(&self, live: &Live<M, K>, key: K::Ref<'_>) -> Option<Pending<M>> {
+    pub(super) fn pending_of(&self, live: &OpenStore<M, K>, key: K::Ref<'_>) -> Option<Pending<M>> {
         if !M::DURABLE_LATER || self.terms.mode != DurabilityMode::Immediate {
             return None;
         }
@@ -130,7 +134,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// As [`read`](Self::read) of many keys: what it has seen is durable when it returns.
     pub(super) fn read_durable<R>(
         &self,
-        operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>,
+        operation: impl FnOnce(&OpenStore<M, K>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let (result, pending) = self.read(|live| {
             let result = operation(live)?;
@@ -145,13 +149,13 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         if !M::DURABLE_LATER {
             return None;
         }
-        let points = |live: &Live<M, K>| Ok(Points(Arc::downgrade(&live.pool)));
+        let points = |live: &OpenStore<M, K>| Ok(Points(Arc::downgrade(&live.pool)));
         self.read(points).ok().map(|points| Arc::new(points) as _)
     }
 
     /// Everything that was done so far, where readers wait.
     #[inline(always)]
-    pub(super) fn pending_to_reader(&self, live: &Live<M, K>) -> Option<Pending<M>> {
+    pub(super) fn pending_to_reader(&self, live: &OpenStore<M, K>) -> Option<Pending<M>> {
         let waits = M::DURABLE_LATER && self.terms.mode == DurabilityMode::Immediate;
         if waits { self.pending(live) } else { None }
     }

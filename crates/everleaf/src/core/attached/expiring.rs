@@ -45,8 +45,7 @@ use super::counts::{Expires, heads};
 use crate::core::backend::{Backend, Condition, Sweeping, Swept};
 use crate::core::fetched::BATCH_ENTRIES;
 use crate::core::life::TreeLiveness;
-use crate::core::link::Live;
-use crate::core::showing;
+use crate::core::link::OpenStore;
 use crate::{Error, Key, OwnedKey, StoreKey};
 
 /// That a value in the pool expires, or did.
@@ -58,7 +57,7 @@ const GROUP: usize = 64;
 /// Keys that are removed for a write that is refused: so many at first, twice as many each time
 /// after, and no more than these at once.
 const FIRST_ROOM: usize = GROUP;
-const MOST_ROOM: usize = GROUP << 11;
+const MAX_ROOM: usize = GROUP << 11;
 /// How often a writer without room looks whether others have removed what they have in hand.
 const PATIENCE: usize = 100_000;
 
@@ -168,7 +167,7 @@ impl<M: Media, K: StoreKey> Sweeping for Attached<M, K> {
         if !self.terms.writable {
             return Err(Error::ReadOnly);
         }
-        showing::check(self)?;
+        self.ready()?;
         if self.expiring.is_known() {
             return Ok(());
         }
@@ -279,7 +278,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// removals wait for does not wait for this.
     pub(super) fn writing_with_room<R>(
         &self,
-        mut operation: impl FnMut(&Live<M, K>) -> Result<R, Error>,
+        mut operation: impl FnMut(&OpenStore<M, K>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let mut most = FIRST_ROOM;
         loop {
@@ -288,7 +287,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             let mut refused = false;
             let done =
                 self.writing(|live| operation(live).inspect_err(|error| refused = error.is_full()));
-            if !refused || most > MOST_ROOM || !self.make_room(most, removed) {
+            if !refused || most > MAX_ROOM || !self.make_room(most, removed) {
                 return done;
             }
             most *= 2;
@@ -346,7 +345,7 @@ pub(super) mod tests {
     use super::super::Terms;
     use super::*;
     use crate::core::backend::Writing;
-    use crate::core::value::NewValue;
+    use crate::core::value::StoredValue;
     use crate::core::write::{Kind, Write};
     use crate::{Clock, DurabilityMode, Engine, EngineParameters, KeyType, registry};
 
@@ -385,7 +384,7 @@ pub(super) mod tests {
     }
 
     pub(in super::super) fn put(store: &Store, key: &str, expires_ms: Option<u64>) {
-        let new = NewValue { value: b"value", expires_ms };
+        let new = StoredValue { value: b"value", expires_ms };
         let key = Key::Bytes(key.as_bytes());
         store.write(&TreeLiveness::OF_STORE, key, Condition::Always, Some(new)).unwrap();
     }

@@ -24,7 +24,7 @@ const ROOT: RootName = RootName::new("counts");
 /// Fewer entries are counted at once.
 pub(super) const MANY_ENTRIES: u64 = 10_000;
 /// Moments of expiry that are stored: 16 bytes each.
-const MOST_MOMENTS: usize = 4096;
+const MAX_MOMENTS: usize = 4096;
 
 persistent! {
     /// Where the counts are, in a pool that was closed.
@@ -37,7 +37,7 @@ persistent! {
 /// K1.
 pub(super) fn store<M: Media>(pool: &Arc<Pool<M>>, counted: &Counted) -> Result<(), Error> {
     let moments: usize = counted.by_space.values().map(|count| count.expiring.len()).sum();
-    if moments > MOST_MOMENTS {
+    if moments > MAX_MOMENTS {
         return Ok(());
     }
     let mut worker = pool.worker()?;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockWriteGuard};
 use everleaf_index::IndexStatistics;
-use everleaf_pmem::{Durability, Media, Medium, Transactions, planted};
+use everleaf_pmem::{Durability, Media, Medium, Process, Transactions, planted};
 use everleaf_pool::{Audit, KeyType, Opened, Pool, Shutdown};
 use parking_lot::Mutex;
 
@@ -31,7 +31,7 @@ use crate::core::behind::Waiting;
 use crate::core::check;
 use crate::core::gate::Gate;
 use crate::core::images::{Images, Snapshots};
-use crate::core::link::Live;
+use crate::core::link::OpenStore;
 use crate::core::progress::{Progress, Watch};
 use crate::core::showing::{self, Showing};
 use crate::registry::Opening as IndexOpening;
@@ -67,6 +67,7 @@ pub(crate) struct Attached<M: Media, K: StoreKey> {
     parameters: EngineParameters,
     terms: Terms,
     met: Met,
+    opened_by: Process,
     /// Writers come by it before they take any lock.
     gate: Gate,
     snapshots: Snapshots,
@@ -77,7 +78,7 @@ pub(crate) struct Attached<M: Media, K: StoreKey> {
     lock: Mutex<Option<File>>,
     /// None once closed: the workers of the index and of the store must be gone before the pool is
     /// marked clean, and a thread that still has a tree of a closed store must not keep its file.
-    live: ShardedLock<Option<Live<M, K>>>,
+    live: ShardedLock<Option<OpenStore<M, K>>>,
 }
 
 impl<M: Media, K: StoreKey> Attached<M, K> {
@@ -89,7 +90,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         terms: Terms,
     ) -> Result<Self, Error> {
         let index = registry::create_for_store(pool, engine, parameters, terms.transactions)?;
-        let live = Live::new(index, Arc::clone(pool));
+        let live = OpenStore::new(index, Arc::clone(pool));
         let met = Met { shutdown: Shutdown::Clean, recovery: Duration::ZERO, recovered_writes: 0 };
         let counts = Counts::knowing(Counted::default());
         Self::over(engine, live, counts, terms, met, None)
@@ -107,7 +108,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     ) -> Result<Self, Error> {
         let opening =
             IndexOpening { transactions: terms.transactions, ..IndexOpening::from(opened) };
-        let live = Live::new(registry::open_engine(pool, engine, opening)?, Arc::clone(pool));
+        let live = OpenStore::new(registry::open_engine(pool, engine, opening)?, Arc::clone(pool));
         let recovered_writes = live.resolve(opened)?;
         let counts = kept_counts::take(pool)?.map_or_else(Counts::default, Counts::knowing);
         let met = Met { shutdown: opened.shutdown, recovery: start.elapsed(), recovered_writes };
@@ -116,7 +117,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 
     fn over(
         engine: Engine,
-        mut live: Live<M, K>,
+        mut live: OpenStore<M, K>,
         counts: Counts,
         terms: Terms,
         met: Met,
@@ -135,6 +136,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             parameters,
             terms,
             met,
+            opened_by: Process::current(),
             gate,
             snapshots,
             counts,
@@ -145,8 +147,11 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         })
     }
 
-    fn read<R>(&self, operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>) -> Result<R, Error> {
-        showing::check(self)?;
+    fn read<R>(
+        &self,
+        operation: impl FnOnce(&OpenStore<M, K>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.ready()?;
         // A panic under the lock, of a caller's closure say, leaves nothing half done: what was
         // left midway is known as interrupted.
         let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
@@ -156,16 +161,16 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// No other operation is under way meanwhile.
     fn alone<R>(
         &self,
-        operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>,
+        operation: impl FnOnce(&OpenStore<M, K>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        showing::check(self)?;
+        self.ready()?;
         let live = self.exclusive();
         operation(live.as_ref().ok_or(Error::Closed)?)
     }
 
     /// Waits until no other operation is under way. Under the explorer, which schedules, no thread
     /// may block.
-    fn exclusive(&self) -> ShardedLockWriteGuard<'_, Option<Live<M, K>>> {
+    fn exclusive(&self) -> ShardedLockWriteGuard<'_, Option<OpenStore<M, K>>> {
         if !M::SCHEDULED {
             return self.live.write().unwrap_or_else(PoisonError::into_inner);
         }
@@ -185,12 +190,12 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 
     fn writing<R>(
         &self,
-        operation: impl FnOnce(&Live<M, K>) -> Result<R, Error>,
+        operation: impl FnOnce(&OpenStore<M, K>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         if !self.terms.writable {
             return Err(Error::ReadOnly);
         }
-        showing::check(self)?; // Before the gate, at which it could wait.
+        self.ready()?; // Before the gate, at which it could wait.
         self.gate.pass();
         let (result, pending) = self.read(|live| {
             let result = operation(live);
@@ -216,6 +221,10 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         self.parameters
     }
 
+    fn ready(&self) -> Result<(), Error> {
+        if self.opened_by.is_current() { showing::check(self) } else { Err(Error::Forked) }
+    }
+
     fn now_ms(&self) -> u64 {
         self.terms.clock.now_ms()
     }
@@ -225,7 +234,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     }
 
     fn begin_snapshot(&self, limit_bytes: u64) -> Result<Arc<Images>, Error> {
-        let begin = |live: &Live<M, K>| {
+        let begin = |live: &OpenStore<M, K>| {
             let images = self.snapshots.begin(self.now_ms(), limit_bytes);
             Ok((images, self.pending_to_reader(live)))
         };
@@ -357,7 +366,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     }
 
     fn close(&self) -> Result<(), Error> {
-        showing::check(self)?;
+        self.ready()?;
         let _lock = self.lock.lock().take();
         let Some(live) = self.live.write().unwrap_or_else(PoisonError::into_inner).take() else {
             return Ok(());

@@ -29,7 +29,7 @@ use crate::core::backend::{Backend, Transacting, Visit};
 use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, borrowed, passes};
 use crate::core::gate::Turn;
 use crate::core::life::TreeLiveness;
-use crate::core::link::{Live, value_record};
+use crate::core::link::{OpenStore, value_record};
 use crate::core::reads::{Bounds, Reads, Value};
 use crate::core::value::is_expired;
 use crate::core::value_record::KeyBytes;
@@ -130,7 +130,7 @@ impl<M: Media, K: StoreKey> Transacting for Attached<M, K> {
 }
 
 /// Makes this the moment at which everything was seen together. The caller has all locks.
-fn renew<M: Media, K: StoreKey>(live: &Live<M, K>, reads: &mut Reads) -> Result<(), Error> {
+fn renew<M: Media, K: StoreKey>(live: &OpenStore<M, K>, reads: &mut Reads) -> Result<(), Error> {
     if !is_as_read(live, reads)? {
         return Err(Error::Conflict);
     }
@@ -139,7 +139,7 @@ fn renew<M: Media, K: StoreKey>(live: &Live<M, K>, reads: &mut Reads) -> Result<
 }
 
 /// Whether everything that was read would be read again. The caller has the locks of all of it.
-fn is_as_read<M: Media, K: StoreKey>(live: &Live<M, K>, reads: &Reads) -> Result<bool, Error> {
+fn is_as_read<M: Media, K: StoreKey>(live: &OpenStore<M, K>, reads: &Reads) -> Result<bool, Error> {
     for (key, seen) in &reads.points {
         let number = live.lock_of(K::narrow(key.as_ref())?);
         let mut changed = live.version(number) != reads.versions[number];
@@ -161,7 +161,7 @@ fn is_as_read<M: Media, K: StoreKey>(live: &Live<M, K>, reads: &Reads) -> Result
 
 /// What a key is. The caller has its lock.
 fn current<M: Media, K: StoreKey>(
-    live: &Live<M, K>,
+    live: &OpenStore<M, K>,
     key: Key<'_>,
     now_ms: u64,
 ) -> Result<Option<Value>, Error> {
@@ -180,7 +180,7 @@ struct Entries {
 
 /// The first entries of a range from one end: at most so many, and about so many bytes.
 fn entries_in<M: Media, K: StoreKey>(
-    live: &Live<M, K>,
+    live: &OpenStore<M, K>,
     range: &Bounds,
     end: Direction,
     (limit, limit_bytes): (usize, usize),
@@ -202,7 +202,7 @@ fn entries_in<M: Media, K: StoreKey>(
 
 /// Whether a range has these entries. The caller has all locks.
 fn has<'s, M: Media, K: StoreKey>(
-    live: &Live<M, K>,
+    live: &OpenStore<M, K>,
     range: &Bounds,
     mut seen: impl Iterator<Item = (&'s OwnedKey, &'s Value)>,
     now_ms: u64,
@@ -217,7 +217,7 @@ fn has<'s, M: Media, K: StoreKey>(
 
 /// Shows the entries of a range from one end on.
 fn visit<M: Media, K: StoreKey>(
-    live: &Live<M, K>,
+    live: &OpenStore<M, K>,
     (lower, upper): &Bounds,
     end: Direction,
     now_ms: u64,

@@ -10,8 +10,8 @@ use super::counts::Expires;
 use super::read::Now;
 use crate::core::backend::{Backend, Condition, WriteOutcome, Writing};
 use crate::core::life::TreeLiveness;
-use crate::core::link::{Change, Held, Live, value_record};
-use crate::core::value::{Found, NewValue, is_expired};
+use crate::core::link::{Change, Held, OpenStore, value_record};
+use crate::core::value::{StoredValue, is_expired};
 use crate::core::value_record::KeyBytes;
 use crate::core::write::{Kind, Write};
 use crate::{Error, Key, StoreKey};
@@ -24,7 +24,7 @@ struct Outcome<'w> {
     /// Whether there is a value now that has not expired: after the writes so far.
     present: bool,
     /// What is to be stored at last; the inner none: nothing. The outer none: what is there stays.
-    new: Option<Option<NewValue<'w>>>,
+    new: Option<Option<StoredValue<'w>>>,
 }
 
 impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
@@ -33,7 +33,7 @@ impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
         life: &TreeLiveness,
         key: Key<'_>,
         mut condition: Condition<'_>,
-        new: Option<NewValue<'_>>,
+        new: Option<StoredValue<'_>>,
     ) -> Result<WriteOutcome, Error> {
         let narrow = K::narrow_checked(key)?;
         match new {
@@ -50,7 +50,7 @@ impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
             .iter()
             .map(|write| K::narrow_checked(write.key.as_ref()))
             .collect::<Result<Vec<_>, _>>()?;
-        let apply = |live: &Live<M, K>| {
+        let apply = |live: &OpenStore<M, K>| {
             writes.iter().try_for_each(|write| write.life.check())?;
             let mut locks = live.lock_all_to_write(&keys);
             self.write_locked(live, &mut locks, writes, &keys)
@@ -65,11 +65,11 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// One write within an operation.
     pub(super) fn write_in(
         &self,
-        live: &Live<M, K>,
+        live: &OpenStore<M, K>,
         life: &TreeLiveness,
         narrow: K::Ref<'_>,
         condition: Condition<'_>,
-        new: Option<NewValue<'_>>,
+        new: Option<StoredValue<'_>>,
     ) -> Result<WriteOutcome, Error> {
         life.check()?;
         let key = K::widen(narrow);
@@ -133,18 +133,29 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     }
 
     /// A key had this value, or none, and has that one, or none. The caller has the key's lock.
-    fn changed(&self, live: &Live<M, K>, key: Key<'_>, had: Option<Expires>, has: Option<Expires>) {
+    fn changed(
+        &self,
+        live: &OpenStore<M, K>,
+        key: Key<'_>,
+        had: Option<Expires>,
+        has: Option<Expires>,
+    ) {
         self.counts.changed(live.pool.media(), key, had, has, || self.now_ms());
         self.expiring.changed(key, had, has);
     }
 
     /// For the snapshots that there are: what the key is before it changes.
-    fn keep_image(&self, live: &Live<M, K>, key: Key<'_>, old: PPtr<Record>) -> Result<(), Error> {
+    fn keep_image(
+        &self,
+        live: &OpenStore<M, K>,
+        key: Key<'_>,
+        old: PPtr<Record>,
+    ) -> Result<(), Error> {
         if self.snapshots.is_empty() {
             return Ok(());
         }
         let records = live.pin_records();
-        let found: Option<Found<'_>> = match old.is_null() {
+        let found: Option<StoredValue<'_>> = match old.is_null() {
             true => None,
             false => Some(value_record(&records, old.offset(), &KeyBytes::of(key))?.found()),
         };
@@ -155,7 +166,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// All of the writes or none; what became of each. The caller has the locks of the keys, alone.
     pub(super) fn write_locked<'w>(
         &self,
-        live: &Live<M, K>,
+        live: &OpenStore<M, K>,
         locks: &mut [Held<'_>],
         writes: &'w [Write],
         keys: &[K::Ref<'w>],
@@ -209,7 +220,7 @@ impl<'w> Outcome<'w> {
             Kind::Update => was_present,
         };
         if done {
-            let value = NewValue { value: &write.value, expires_ms: write.expires_ms };
+            let value = StoredValue { value: &write.value, expires_ms: write.expires_ms };
             let puts = write.kind != Kind::Delete;
             self.present = puts && !now.is_past(write.expires_ms);
             self.new = Some(puts.then_some(value));

@@ -28,8 +28,8 @@ use everleaf_index::{BatchSteps, Index, IndexError};
 use everleaf_pmem::{Media, PPtr, planted};
 use everleaf_pool::{Lease, PendingBatch, Record, Worker};
 
-use super::{InterruptOnDrop, Live, foreign_record, with_parts};
-use crate::core::value::NewValue;
+use super::{InterruptOnDrop, OpenStore, foreign_record, with_parts};
+use crate::core::value::StoredValue;
 use crate::core::value_record::{ValueRecord, key_of_bytes};
 use crate::{Error, OwnedKey, StoreKey};
 
@@ -39,7 +39,7 @@ pub(crate) struct Change<'c, K: StoreKey> {
     /// The record that the index holds, or null.
     pub(crate) old: PPtr<Record>,
     /// None: the key is removed.
-    pub(crate) new: Option<NewValue<'c>>,
+    pub(crate) new: Option<StoredValue<'c>>,
 }
 
 /// A change of one entry of the index.
@@ -49,7 +49,7 @@ pub(super) struct Link<R> {
     pub(super) new: PPtr<Record>,
 }
 
-impl<M: Media, K: StoreKey> Live<M, K> {
+impl<M: Media, K: StoreKey> OpenStore<M, K> {
     /// Does all changes or none. The caller has the locks of the keys.
     pub(crate) fn exchange_all(&self, changes: &[Change<'_, K>]) -> Result<(), Error> {
         if self.is_interrupted() {

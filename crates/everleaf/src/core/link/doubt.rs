@@ -16,8 +16,8 @@ use everleaf_index::{IndexError, LinkSteps, Links};
 use everleaf_pmem::{Media, PPtr, planted};
 use everleaf_pool::{Doubt, Lease, Pool, Record, Worker};
 
-use super::{InterruptOnDrop, Linked, Live, foreign_record, linked_record, with_parts};
-use crate::core::value::NewValue;
+use super::{InterruptOnDrop, Linked, OpenStore, foreign_record, linked_record, with_parts};
+use crate::core::value::StoredValue;
 use crate::core::value_record::{KeyBytes, ValueRecord, key_of_bytes};
 use crate::{Error, StoreKey};
 
@@ -72,7 +72,7 @@ impl<M: Media> LinkSteps for FindingSteps<'_, M> {
     }
 }
 
-impl<M: Media, K: StoreKey> Live<M, K> {
+impl<M: Media, K: StoreKey> OpenStore<M, K> {
     /// Links a new record of `key` in place of whatever the index holds, and says what that is: one
     /// way down. The outer none: nothing was done, and the caller asks the index first; so it is
     /// where the index takes no part in links, for a record that is a run, or replaces one, and
@@ -80,7 +80,7 @@ impl<M: Media, K: StoreKey> Live<M, K> {
     pub(crate) fn link_found(
         &self,
         key: K::Ref<'_>,
-        new: NewValue<'_>,
+        new: StoredValue<'_>,
     ) -> Result<Option<Option<Linked>>, Error> {
         if self.epochs.is_some() || self.links != Links::All {
             return Ok(None);

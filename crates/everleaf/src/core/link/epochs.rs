@@ -55,7 +55,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::batch::{Link, settle};
 use super::reserve::Room;
-use super::{Change, InterruptOnDrop, Live, POOLED_WORKERS, holds, with_parts};
+use super::{Change, InterruptOnDrop, OpenStore, POOLED_WORKERS, holds, with_parts};
 use crate::{Error, StoreKey};
 
 /// A place for a worker, on lines of its own.
@@ -167,7 +167,7 @@ impl<M: Media> EpochPart for EpochRecords<M> {
     }
 }
 
-impl<M: Media, K: StoreKey> Live<M, K> {
+impl<M: Media, K: StoreKey> OpenStore<M, K> {
     /// Ends an epoch once in an interval, if anything was written in it, and commits it where a log
     /// makes it durable: P5 and what it needs are in one group, or in several in their order. Once
     /// that has failed no epoch is ended here any more. Not where runs must repeat: there `sync`

@@ -21,7 +21,7 @@ use everleaf_pmem::{Media, planted};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rustc_hash::FxHasher;
 
-use super::Live;
+use super::OpenStore;
 use crate::StoreKey;
 use crate::core::reads::Versions;
 use crate::core::value_record::KeyBytes;
@@ -100,7 +100,7 @@ impl Held<'_> {
     }
 }
 
-impl<M: Media, K: StoreKey> Live<M, K> {
+impl<M: Media, K: StoreKey> OpenStore<M, K> {
     /// The number of the lock of `key`.
     pub(crate) fn lock_of(&self, key: K::Ref<'_>) -> usize {
         let mut hasher = FxHasher::default();

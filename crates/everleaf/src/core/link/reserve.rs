@@ -13,7 +13,7 @@
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Place, Record};
 
-use super::{Change, Live, with_parts};
+use super::{Change, OpenStore, with_parts};
 use crate::{Error, StoreKey};
 
 /// Where a new record goes.
@@ -34,7 +34,7 @@ impl<M: Media> Clone for Room<'_, M> {
 
 impl<M: Media> Copy for Room<'_, M> {}
 
-impl<M: Media, K: StoreKey> Live<M, K> {
+impl<M: Media, K: StoreKey> OpenStore<M, K> {
     /// Links a new record of `parts`, or nothing, in place of `old`. The caller has the key's lock.
     pub(super) fn exchange(
         &self,

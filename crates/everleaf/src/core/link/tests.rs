@@ -114,19 +114,19 @@ fn format() -> Format {
     Format { engine: "model".into(), key_type: KeyType::U64, parameters: [0; 8] }
 }
 
-fn live<M: Media>(pool: &Arc<Pool<M>>, index: &Faulty) -> Live<M, U64Keys> {
-    Live::new(Box::new(index.clone()), Arc::clone(pool))
+fn live<M: Media>(pool: &Arc<Pool<M>>, index: &Faulty) -> OpenStore<M, U64Keys> {
+    OpenStore::new(Box::new(index.clone()), Arc::clone(pool))
 }
 
-fn linked<M: Media>(live: &Live<M, U64Keys>, key: u64) -> Result<PPtr<Record>, Error> {
+fn linked<M: Media>(live: &OpenStore<M, U64Keys>, key: u64) -> Result<PPtr<Record>, Error> {
     Ok(live.linked(key)?.map_or(PPtr::NULL, |linked| linked.record))
 }
 
-fn put<M: Media>(live: &Live<M, U64Keys>, key: u64, value: &[u8]) -> Result<(), Error> {
-    live.replace(key, linked(live, key)?, NewValue { value, expires_ms: None })
+fn put<M: Media>(live: &OpenStore<M, U64Keys>, key: u64, value: &[u8]) -> Result<(), Error> {
+    live.replace(key, linked(live, key)?, StoredValue { value, expires_ms: None })
 }
 
-fn delete<M: Media>(live: &Live<M, U64Keys>, key: u64) -> Result<(), Error> {
+fn delete<M: Media>(live: &OpenStore<M, U64Keys>, key: u64) -> Result<(), Error> {
     live.remove(key, linked(live, key)?)
 }
 
@@ -203,7 +203,7 @@ fn a_write_whose_fate_is_unknown_stops_writing_and_is_settled_by_the_next_openin
         let old = linked(&writer, 1).unwrap();
         index.set(fault);
         let cut = catch_unwind(AssertUnwindSafe(|| match removal {
-            false => writer.replace(1, old, NewValue { value: &[7; 9000], expires_ms: None }),
+            false => writer.replace(1, old, StoredValue { value: &[7; 9000], expires_ms: None }),
             true => writer.remove(1, old),
         }));
         assert!(!matches!(cut, Ok(Ok(()))), "{fault:?}");
@@ -349,18 +349,18 @@ impl<M: Media> Index<U64Keys> for Epoched<M> {
     }
 }
 
-fn epoched() -> (Epoched<Hardware>, Live<Hardware, U64Keys>) {
+fn epoched() -> (Epoched<Hardware>, OpenStore<Hardware, U64Keys>) {
     let media =
         Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap();
     let pool = Pool::create(media, &format()).unwrap();
     let index = Epoched::new(&pool);
-    let live = Live::new(Box::new(Epoched(Arc::clone(&index.0))), pool);
+    let live = OpenStore::new(Box::new(Epoched(Arc::clone(&index.0))), pool);
     (index, live)
 }
 
-const SMALL: NewValue<'_> = NewValue { value: &[1; 50], expires_ms: None };
+const SMALL: StoredValue<'_> = StoredValue { value: &[1; 50], expires_ms: None };
 /// A run of chunks of its own.
-const LARGE: NewValue<'_> = NewValue { value: &[2; 9000], expires_ms: None };
+const LARGE: StoredValue<'_> = StoredValue { value: &[2; 9000], expires_ms: None };
 
 #[test]
 fn a_record_its_entry_and_the_block_that_is_freed_are_of_one_epoch() {

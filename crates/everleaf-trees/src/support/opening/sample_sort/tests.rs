@@ -29,7 +29,7 @@ proptest! {
         let pool = dram_pool::<U64Keys>(1 << 20);
         let some = || samples.iter().map(|bound| leaf(*bound)).collect();
         let splitters = Splitters::<U64Keys>::among(&pool, buckets * BUCKET_LEAVES, some);
-        let wanted = if samples.is_empty() { 1 } else { buckets.min(MOST_BUCKETS) };
+        let wanted = if samples.is_empty() { 1 } else { buckets.min(MAX_BUCKETS) };
         prop_assert_eq!(splitters.buckets(), wanted);
         let parting: Vec<u64> = splitters.leaves.iter().map(|splitter| splitter.prefix).collect();
         prop_assert!(parting.is_sorted());

@@ -22,7 +22,7 @@ pub const KEYS: u64 = 90;
 /// Operations of which one is cut.
 const CUT_OPERATIONS: u64 = 30;
 /// Accesses to persistent memory that one thing done to a pool this small may make: more is a hang.
-const MOST_ACCESSES: u64 = 1_000_000;
+const MAX_ACCESSES: u64 = 1_000_000;
 
 /// Every value that a key ever had.
 pub type History = BTreeMap<OwnedKey, BTreeSet<Vec<u8>>>;
@@ -59,7 +59,7 @@ impl Recipe {
                 [KeyType::U64, KeyType::Bytes].into_iter().filter(|of| engine.has_keys(*of))
             {
                 let has = |name| engine.parameters().contains(&name);
-                let least = engine.least_leaf_slots();
+                let least = engine.min_leaf_slots();
                 let mut small = EngineParameters::default().leaf_slots(least);
                 small.inner_keys = has(EngineParameters::INNER_KEYS).then_some(4);
                 small.group_bytes = has(EngineParameters::GROUP_BYTES).then_some(4096);
@@ -134,9 +134,9 @@ fn write(store: &Store, key_type: KeyType, step: u64, history: &mut History) -> 
 pub fn open(words: &[u64]) -> (Result<Store, everleaf::Error>, Traced) {
     let media = Traced::from_image(words, MAX_BYTES, GARBAGE_SEED).unwrap();
     media.record(false, false);
-    media.limit_accesses(MOST_ACCESSES);
+    media.limit_accesses(MAX_ACCESSES);
     let store = open_on(&OpenOptions::new(), media.clone()).map(|(store, _pool)| store);
-    media.limit_accesses(MOST_ACCESSES);
+    media.limit_accesses(MAX_ACCESSES);
     (store, media)
 }
 
@@ -151,5 +151,5 @@ pub fn content(words: &[u64]) -> Content {
 
 /// Lets the next step make as many accesses as one may.
 pub fn next_step(media: &Traced) {
-    media.limit_accesses(MOST_ACCESSES);
+    media.limit_accesses(MAX_ACCESSES);
 }

@@ -34,7 +34,7 @@ const FIRST_PAGE: usize = 2;
 /// A pool with nodes of four entries, some of them removed again; closed, or left by a crash.
 fn intact(engine: Engine, key_type: KeyType, closed: bool) -> Vec<u64> {
     let has = |name| engine.parameters().contains(&name);
-    let mut small = EngineParameters::default().leaf_slots(engine.least_leaf_slots());
+    let mut small = EngineParameters::default().leaf_slots(engine.min_leaf_slots());
     small.inner_keys = has(EngineParameters::INNER_KEYS).then_some(4);
     small.group_bytes = has(EngineParameters::GROUP_BYTES).then_some(4096);
     let options = CreateOptions::new()

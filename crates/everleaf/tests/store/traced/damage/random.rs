@@ -24,7 +24,7 @@ const SEEDS: u64 = 2000;
 /// One seed in so many is run on a file too.
 const FILE_EVERY: u64 = 8;
 /// Entries that a scan may show: more than there ever were keys.
-const MOST_ENTRIES: usize = 3 * KEYS as usize;
+const MAX_ENTRIES: usize = 3 * KEYS as usize;
 
 fn seeds() -> Range<u64> {
     let Ok(wish) = std::env::var("EVERLEAF_DAMAGE_SEEDS") else { return 0..SEEDS };
@@ -163,13 +163,13 @@ fn reads_right(
     for scan in [Scan::all(), Scan::all().backward()] {
         next_step(media);
         let backward = scan == Scan::all().backward();
-        let entries: Result<Vec<_>, Error> = store.scan(scan).take(MOST_ENTRIES).collect();
+        let entries: Result<Vec<_>, Error> = store.scan(scan).take(MAX_ENTRIES).collect();
         let Ok(mut entries) =
             entries.inspect_err(|error| assert!(error.is_corruption(), "{error}"))
         else {
             return false;
         };
-        assert!(entries.len() < MOST_ENTRIES, "a scan shows more entries than there can be");
+        assert!(entries.len() < MAX_ENTRIES, "a scan shows more entries than there can be");
         if backward {
             entries.reverse();
         }

@@ -1,0 +1,43 @@
+//! The process that opened something: a forked one must leave it alone.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Forks between the first process and this one.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+/// The process in which it was made.
+///
+/// What a store has in memory is copied by a fork, but not its threads, and its locks on files are
+/// shared: two processes would take themselves for the only one that writes.
+///
+/// # Examples
+/// ```
+/// let opened_by = everleaf_pmem::Process::current();
+/// assert!(opened_by.is_current()); // false in a process that is forked from now on
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process(u64);
+
+impl Process {
+    /// The process that calls. Its forks are noticed from now on, unless the system has no memory
+    /// to note that; those by a bare `clone` system call never are.
+    pub fn current() -> Self {
+        extern "C" fn forked() {
+            FORKS.fetch_add(1, Ordering::Relaxed);
+        }
+        static NOTICED: Once = Once::new();
+        // SAFETY: the handler, which runs in the forked process before `fork` returns there, only
+        // changes an atomic.
+        NOTICED.call_once(|| unsafe {
+            libc::pthread_atfork(None, None, Some(forked));
+        });
+        Self(FORKS.load(Ordering::Relaxed))
+    }
+
+    /// Whether this is the process that calls. One load.
+    #[inline]
+    pub fn is_current(self) -> bool {
+        self.0 == FORKS.load(Ordering::Relaxed)
+    }
+}
