@@ -118,25 +118,13 @@ fn a_tree_is_dumped_alone_and_has_its_name_and_kind_of_keys_where_it_is_restored
 fn the_dump_of_a_tree_holds_no_key_of_one_that_is_made_while_it_is_dropped() {
     let folder = folder();
     let store = tiny(KeyType::Bytes).create(folder.path().join("a.pool")).unwrap();
-    let (store, ended) = (&store, AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !ended.load(Ordering::Relaxed) {
-                for name in ["a", "b"] {
-                    let tree = store.tree(name).unwrap();
-                    for n in 0..9 {
-                        tree.put(format!("{name}{n}"), name).unwrap();
-                    }
-                    store.drop_tree(name).unwrap();
-                }
-            }
-        });
-        let go_on = |_: &everleaf::Progress| ControlFlow::Continue(());
-        for round in 0..300 {
-            let mut dump = Vec::new();
-            if store.dump_tree_with("b", &mut dump, go_on).unwrap().is_none() {
-                continue;
-            }
+    let store = &store;
+    let go_on = |_: &everleaf::Progress| ControlFlow::Continue(());
+    let dump_often = || {
+        let mut dump = Vec::new();
+        for round in 0..200 {
+            dump.clear();
+            while store.dump_tree_with("b", &mut dump, go_on).unwrap().is_none() {}
             let path = folder.path().join(format!("{round}.pool"));
             let restored = tiny(KeyType::Bytes).create(path).unwrap();
             restored.restore(&*dump).unwrap();
@@ -144,7 +132,18 @@ fn the_dump_of_a_tree_holds_no_key_of_one_that_is_made_while_it_is_dropped() {
             let tree = restored.existing_tree("b").unwrap().expect("it has its name");
             assert_eq!(tree.prefix("b").count() as u64, keys, "no key but its own");
         }
-        ended.store(true, Ordering::Relaxed);
+    };
+    std::thread::scope(|scope| {
+        let dumping = scope.spawn(dump_often);
+        while !dumping.is_finished() {
+            for name in ["a", "b"] {
+                let tree = store.tree(name).unwrap();
+                for n in 0..9 {
+                    tree.put(format!("{name}{n}"), name).unwrap();
+                }
+                store.drop_tree(name).unwrap();
+            }
+        }
     });
 }
 
