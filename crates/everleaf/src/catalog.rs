@@ -39,7 +39,7 @@ impl Store {
     /// bytes.
     ///
     /// # Errors
-    /// As there; [`Error::WrongKeyType`] if it is there with the other kind.
+    /// As [`tree`](Store::tree); [`Error::WrongKeyType`] if it is there with the other kind.
     ///
     /// # Examples
     /// ```
@@ -114,7 +114,7 @@ impl Store {
     /// The tree of that name, if there is one.
     ///
     /// # Errors
-    /// Damage.
+    /// [`Error::is_corruption`].
     ///
     /// # Examples
     /// ```
@@ -139,7 +139,7 @@ impl Store {
     /// The names of all trees, in order.
     ///
     /// # Errors
-    /// Damage.
+    /// [`Error::is_corruption`].
     ///
     /// # Examples
     /// ```

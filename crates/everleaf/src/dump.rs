@@ -79,7 +79,7 @@ impl Store {
     /// As [`dump`](Store::dump), with a callback, which is told how far it has come and may end it.
     ///
     /// # Errors
-    /// As there; [`Error::Aborted`].
+    /// As [`dump`](Store::dump); [`Error::Aborted`].
     pub fn dump_with(
         &self,
         mut output: impl Write,
@@ -93,7 +93,7 @@ impl Store {
     /// it is restored; none if there is no such tree.
     ///
     /// # Errors
-    /// As there.
+    /// As [`dump_with`](Store::dump_with).
     ///
     /// # Examples
     /// ```
@@ -178,7 +178,7 @@ impl Store {
     /// end it.
     ///
     /// # Errors
-    /// As there; [`Error::Aborted`].
+    /// As [`restore`](Store::restore); [`Error::Aborted`].
     pub fn restore_with(
         &self,
         mut input: impl Read,

@@ -47,7 +47,7 @@ impl Store {
     /// may end it.
     ///
     /// # Errors
-    /// As there; [`Error::Aborted`].
+    /// As [`dump_file`](Store::dump_file); [`Error::Aborted`].
     pub fn dump_file_with(
         &self,
         path: impl AsRef<Path>,
@@ -102,7 +102,7 @@ pub fn restore(path: impl AsRef<Path>, input: impl Read) -> Result<Progress, Err
 /// As [`restore`], with a callback, which is told how far it has come and may end it.
 ///
 /// # Errors
-/// As there; [`Error::Aborted`].
+/// As [`restore`]; [`Error::Aborted`].
 pub fn restore_with(
     path: impl AsRef<Path>,
     mut input: impl Read,

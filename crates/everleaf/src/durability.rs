@@ -101,7 +101,7 @@ impl fmt::Display for DurabilityMode {
     }
 }
 
-/// This is no [`DurabilityMode`].
+/// A text that is not a [`DurabilityMode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "give immediate, buffered, buffered=MS with 1 to {max} milliseconds, or process",

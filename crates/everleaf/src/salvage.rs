@@ -85,7 +85,7 @@ pub fn salvage(damaged: impl AsRef<Path>, new: impl AsRef<Path>) -> Result<Salva
 /// As [`salvage`], with a callback, which is told how far it has come and may end it.
 ///
 /// # Errors
-/// As there; [`Error::Aborted`].
+/// As [`salvage`]; [`Error::Aborted`].
 pub fn salvage_with(
     damaged: impl AsRef<Path>,
     new: impl AsRef<Path>,

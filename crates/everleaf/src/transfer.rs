@@ -117,7 +117,7 @@ impl Store {
     /// As [`copy`](Store::copy), with a callback, which is told how far it has come and may end it.
     ///
     /// # Errors
-    /// As there; [`Error::Aborted`].
+    /// As [`copy`](Store::copy); [`Error::Aborted`].
     ///
     /// # Examples
     /// ```

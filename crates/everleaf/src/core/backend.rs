@@ -18,7 +18,7 @@ use crate::core::keyspace::Space;
 use crate::core::life::TreeLiveness;
 use crate::core::progress::Watch;
 use crate::core::reads::{Bounds, Reads};
-use crate::core::value::StoredValue;
+use crate::core::value::TimedValue;
 use crate::core::write::Write;
 use crate::{Capabilities, CheckOutcome, Engine, EngineParameters, Error, Key, Statistics};
 
@@ -70,7 +70,7 @@ pub struct Swept {
 }
 
 /// What a scan calls for each entry: the key and its value; `Break` ends the scan.
-pub type Visit<'v> = dyn FnMut(Key<'_>, StoredValue<'_>) -> ControlFlow<()> + 'v;
+pub type Visit<'v> = dyn FnMut(Key<'_>, TimedValue<'_>) -> ControlFlow<()> + 'v;
 
 /// Reading keys and ranges.
 #[allow(missing_docs, clippy::missing_errors_doc)]
@@ -80,14 +80,14 @@ pub trait Reading: Send + Sync {
         &self,
         life: &TreeLiveness,
         key: Key<'_>,
-        show: &mut dyn FnMut(StoredValue<'_>),
+        show: &mut dyn FnMut(TimedValue<'_>),
     ) -> Result<bool, Error>;
     /// Shows the values of those keys that are present, with their positions.
     fn get_many(
         &self,
         life: &TreeLiveness,
         keys: &[Key<'_>],
-        show: &mut dyn FnMut(usize, StoredValue<'_>),
+        show: &mut dyn FnMut(usize, TimedValue<'_>),
     ) -> Result<(), Error>;
     /// Brings what leads to keys into the processor's caches.
     fn prefetch(&self, life: &TreeLiveness, keys: &[Key<'_>]) -> Result<(), Error>;
@@ -114,7 +114,7 @@ pub trait Writing: Send + Sync {
         life: &TreeLiveness,
         key: Key<'_>,
         condition: Condition<'_>,
-        new: Option<StoredValue<'_>>,
+        new: Option<TimedValue<'_>>,
     ) -> Result<WriteOutcome, Error>;
     /// All of the writes or none; what became of each.
     fn apply(&self, writes: &[Write]) -> Result<Vec<WriteOutcome>, Error>;

@@ -19,7 +19,7 @@ use everleaf_pmem::planted;
 use parking_lot::{Mutex, RwLock};
 
 use super::fetched::Fetched;
-use super::value::{StoredValue, is_expired};
+use super::value::{TimedValue, is_expired};
 use crate::{Error, Key, OwnedKey, Result};
 
 /// What an image costs beside its bytes.
@@ -58,7 +58,7 @@ impl Images {
         Self { now_ms, limit_bytes, kept: Mutex::default(), lost: AtomicBool::new(false) }
     }
 
-    fn keep(&self, key: Key<'_>, found: Option<StoredValue<'_>>) {
+    fn keep(&self, key: Key<'_>, found: Option<TimedValue<'_>>) {
         if self.lost.load(Ordering::Relaxed) {
             return;
         }
@@ -109,15 +109,15 @@ impl Images {
     pub(crate) fn prevail(
         &self,
         key: Key<'_>,
-        found: Option<StoredValue<'_>>,
-        show: &mut dyn FnMut(StoredValue<'_>),
+        found: Option<TimedValue<'_>>,
+        show: &mut dyn FnMut(TimedValue<'_>),
     ) -> Result<bool> {
         let image = self.image(key)?;
         let found = match &image {
             Some(image) => image
                 .0
                 .as_ref()
-                .map(|(value, expires_ms)| StoredValue { value, expires_ms: *expires_ms }),
+                .map(|(value, expires_ms)| TimedValue { value, expires_ms: *expires_ms }),
             None => found,
         };
         let found = found.filter(|found| !is_expired(found.expires_ms, self.now_ms));
@@ -210,7 +210,7 @@ impl Snapshots {
     }
 
     /// Notes what a key is, before it changes.
-    pub(crate) fn keep(&self, key: Key<'_>, found: Option<StoredValue<'_>>) {
+    pub(crate) fn keep(&self, key: Key<'_>, found: Option<TimedValue<'_>>) {
         self.list.read().iter().for_each(|images| images.keep(key, found));
     }
 }

@@ -40,7 +40,7 @@ use everleaf_pool::{Opened, PendingLink, Pool, PoolError, Record, RecordGuard, W
 use parking_lot::RwLock;
 
 use self::epochs::EpochRecords;
-use crate::core::value::StoredValue;
+use crate::core::value::TimedValue;
 use crate::core::value_record::{Front, KeyBytes, ValueRecord, key_of_bytes};
 use crate::{Error, StoreKey};
 
@@ -140,7 +140,7 @@ impl<M: Media, K: StoreKey> OpenStore<M, K> {
         &self,
         key: K::Ref<'_>,
         old: PPtr<Record>,
-        new: StoredValue<'_>,
+        new: TimedValue<'_>,
     ) -> Result<(), Error> {
         with_parts::<K, _>(key, new, |parts| self.exchange(key, old, Some(parts)))
     }
@@ -196,7 +196,7 @@ impl<M: Media, K: StoreKey> OpenStore<M, K> {
 /// Calls `work` with the parts of a value's record.
 fn with_parts<K: StoreKey, R>(
     key: K::Ref<'_>,
-    new: StoredValue<'_>,
+    new: TimedValue<'_>,
     work: impl FnOnce(&[&[u8]]) -> R,
 ) -> R {
     let bytes = KeyBytes::of(K::widen(key));

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use crate::OwnedKey;
 use crate::core::fetched::passes;
-use crate::core::value::StoredValue;
+use crate::core::value::TimedValue;
 
 /// The versions of the locks of all keys, not all of one moment.
 pub type Versions = Box<[u64]>;
@@ -23,12 +23,12 @@ pub struct Value {
 }
 
 impl Value {
-    pub(crate) fn of(found: StoredValue<'_>) -> Self {
+    pub(crate) fn of(found: TimedValue<'_>) -> Self {
         Self { bytes: found.value.to_vec(), expires_ms: found.expires_ms }
     }
 
     /// Whether it is a copy of this.
-    pub(crate) fn is(&self, found: StoredValue<'_>) -> bool {
+    pub(crate) fn is(&self, found: TimedValue<'_>) -> bool {
         (self.bytes.as_slice(), self.expires_ms) == (found.value, found.expires_ms)
     }
 }

@@ -2,7 +2,7 @@
 
 /// A value with its expiry: as it lies in the pool, or as it is to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoredValue<'a> {
+pub struct TimedValue<'a> {
     /// Its bytes.
     pub value: &'a [u8],
     /// When it expires, in milliseconds since 1970.

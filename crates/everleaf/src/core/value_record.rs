@@ -8,7 +8,7 @@
 use everleaf_pool::EntryHead;
 
 use crate::Key;
-use crate::core::value::StoredValue;
+use crate::core::value::TimedValue;
 
 /// The bytes in front of the value.
 pub(crate) enum KeyBytes<'a> {
@@ -39,7 +39,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    pub(crate) fn of(key: &KeyBytes<'_>, new: StoredValue<'_>) -> Self {
+    pub(crate) fn of(key: &KeyBytes<'_>, new: TimedValue<'_>) -> Self {
         let mut bytes = [0; 12];
         let head = EntryHead::of(key.as_slice().len(), new.expires_ms.is_some());
         bytes[..4].copy_from_slice(&head.to_bytes());
@@ -70,8 +70,8 @@ impl<'a> ValueRecord<'a> {
         Some(Self { key, value, expires_ms: expires.map(|bytes| u64::from_le_bytes(*bytes)) })
     }
 
-    pub(crate) fn found(&self) -> StoredValue<'a> {
-        StoredValue { value: self.value, expires_ms: self.expires_ms }
+    pub(crate) fn found(&self) -> TimedValue<'a> {
+        TimedValue { value: self.value, expires_ms: self.expires_ms }
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
         ] {
             for expires_ms in [None, Some(0), Some(u64::MAX)] {
                 let bytes = KeyBytes::of(key);
-                let front = Front::of(&bytes, StoredValue { value: b"value", expires_ms });
+                let front = Front::of(&bytes, TimedValue { value: b"value", expires_ms });
                 let record = [front.as_slice(), bytes.as_slice(), b"value".as_slice()].concat();
                 let parsed = ValueRecord::parse(&record).unwrap();
                 assert_eq!((parsed.value, parsed.expires_ms), (&b"value"[..], expires_ms));

@@ -10,7 +10,7 @@ use super::Handle;
 use crate::core::fetched::{BATCH_ENTRIES, Entry, borrowed, passes};
 use crate::core::keyspace::Encoded;
 use crate::core::showing::Showing;
-use crate::core::value::StoredValue;
+use crate::core::value::TimedValue;
 use crate::scan::Cursor;
 use crate::{Error, Key, OwnedKey, Range, Result, Scan};
 
@@ -45,7 +45,7 @@ impl Handle {
         Ok(expiry)
     }
 
-    fn find(&self, key: Key<'_>, show: &mut dyn FnMut(StoredValue<'_>)) -> Result<bool> {
+    fn find(&self, key: Key<'_>, show: &mut dyn FnMut(TimedValue<'_>)) -> Result<bool> {
         let key = self.space.encode(key)?;
         match &self.images {
             None => self.backend.get_with(&self.life, key.as_key(), show),
@@ -54,7 +54,7 @@ impl Handle {
                 // snapshot must not believe.
                 let mut found: Option<(Vec<u8>, Option<u64>)> = None;
                 let key = key.as_key();
-                let mut visit = |at: Key<'_>, here: StoredValue<'_>| {
+                let mut visit = |at: Key<'_>, here: TimedValue<'_>| {
                     if at == key {
                         found = Some((here.value.to_vec(), here.expires_ms));
                     }
@@ -64,7 +64,7 @@ impl Handle {
                 self.backend.scan(&self.life, from, Direction::Forward, true, &mut visit)?;
                 let found = found
                     .as_ref()
-                    .map(|(value, expires_ms)| StoredValue { value, expires_ms: *expires_ms });
+                    .map(|(value, expires_ms)| TimedValue { value, expires_ms: *expires_ms });
                 images.prevail(key, found, show)
             }
         }
@@ -78,7 +78,7 @@ impl Handle {
             keys.iter().map(|key| self.space.encode(*key)).collect::<Result<_>>()?;
         let keys: Vec<Key<'_>> = encoded.iter().map(Encoded::as_key).collect();
         let mut values = vec![None; keys.len()];
-        let mut copy = |at: usize, found: StoredValue<'_>| values[at] = Some(found.value.to_vec());
+        let mut copy = |at: usize, found: TimedValue<'_>| values[at] = Some(found.value.to_vec());
         self.backend.get_many(&self.life, &keys, &mut copy)?;
         Ok(values)
     }

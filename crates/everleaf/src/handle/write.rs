@@ -7,7 +7,7 @@ use everleaf_index::Direction;
 use super::Handle;
 use crate::core::backend::{Condition, WriteOutcome};
 use crate::core::fetched::{BATCH_ENTRIES, Entry};
-use crate::core::value::StoredValue;
+use crate::core::value::TimedValue;
 use crate::core::write::{Kind, Write};
 use crate::error::check_value;
 use crate::{Key, Result, Scan};
@@ -20,7 +20,7 @@ impl Handle {
         &self,
         key: Key<'_>,
         condition: Condition<'_>,
-        new: Option<StoredValue<'_>>,
+        new: Option<TimedValue<'_>>,
     ) -> Result<WriteOutcome> {
         if let Some(new) = new {
             check_value(new.value)?;
@@ -32,7 +32,7 @@ impl Handle {
     /// Stores a value in place of the one that there may be; whether there was one.
     pub(crate) fn put(&self, key: Key<'_>, value: &[u8], expires_ms: Option<u64>) -> Result<bool> {
         check_value(value)?;
-        let (key, new) = (self.space.encode(key)?, StoredValue { value, expires_ms });
+        let (key, new) = (self.space.encode(key)?, TimedValue { value, expires_ms });
         let written = self.backend.write(&self.life, key.as_key(), Condition::Always, Some(new))?;
         Ok(written.was_present)
     }
@@ -46,7 +46,7 @@ impl Handle {
     /// Stores a value where there is one, or where there is none; whether it did.
     pub(crate) fn put_if(&self, key: Key<'_>, value: &[u8], present: bool) -> Result<bool> {
         let condition = if present { Condition::Present } else { Condition::Absent };
-        Ok(self.write(key, condition, Some(StoredValue { value, expires_ms: None }))?.done)
+        Ok(self.write(key, condition, Some(TimedValue { value, expires_ms: None }))?.done)
     }
 
     /// Stores a value, or removes the key, and returns the value that was there.
@@ -56,7 +56,7 @@ impl Handle {
             old = value.map(<[u8]>::to_vec);
             old.is_some() || new.is_some()
         };
-        let value = new.map(|value| StoredValue { value, expires_ms: None });
+        let value = new.map(|value| TimedValue { value, expires_ms: None });
         self.write(key, Condition::If(condition), value)?;
         Ok(old)
     }
@@ -67,7 +67,7 @@ impl Handle {
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<bool> {
-        let new = new.map(|value| StoredValue { value, expires_ms: None });
+        let new = new.map(|value| TimedValue { value, expires_ms: None });
         Ok(self.write(key, Condition::If(&mut |value| value == expected), new)?.done)
     }
 

@@ -351,7 +351,7 @@ impl Store {
     /// index's own invariants are one step, which may be half of the work.
     ///
     /// # Errors
-    /// As there; [`Error::Aborted`].
+    /// As [`check`](Store::check); [`Error::Aborted`].
     ///
     /// # Examples
     /// ```

@@ -345,7 +345,7 @@ pub(super) mod tests {
     use super::super::Terms;
     use super::*;
     use crate::core::backend::Writing;
-    use crate::core::value::StoredValue;
+    use crate::core::value::TimedValue;
     use crate::core::write::{Kind, Write};
     use crate::{Clock, DurabilityMode, Engine, EngineParameters, KeyType, registry};
 
@@ -384,7 +384,7 @@ pub(super) mod tests {
     }
 
     pub(in super::super) fn put(store: &Store, key: &str, expires_ms: Option<u64>) {
-        let new = StoredValue { value: b"value", expires_ms };
+        let new = TimedValue { value: b"value", expires_ms };
         let key = Key::Bytes(key.as_bytes());
         store.write(&TreeLiveness::OF_STORE, key, Condition::Always, Some(new)).unwrap();
     }

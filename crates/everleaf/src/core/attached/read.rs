@@ -12,7 +12,7 @@ use crate::core::backend::{Backend, Reading, Visit};
 use crate::core::keyspace::Space;
 use crate::core::life::TreeLiveness;
 use crate::core::link::{OpenStore, value_record};
-use crate::core::value::StoredValue;
+use crate::core::value::TimedValue;
 use crate::core::value::is_expired;
 use crate::core::value_record::KeyBytes;
 use crate::{Error, Key, StoreKey};
@@ -35,7 +35,7 @@ impl<'b, B: Backend> Now<'b, B> {
 }
 
 /// A copy of what was found.
-fn copied(found: StoredValue<'_>) -> (Vec<u8>, Option<u64>) {
+fn copied(found: TimedValue<'_>) -> (Vec<u8>, Option<u64>) {
     (found.value.to_vec(), found.expires_ms)
 }
 
@@ -52,11 +52,11 @@ impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
         &self,
         life: &TreeLiveness,
         key: Key<'_>,
-        show: &mut dyn FnMut(StoredValue<'_>),
+        show: &mut dyn FnMut(TimedValue<'_>),
     ) -> Result<bool, Error> {
         let narrow = K::narrow_checked(key)?;
         let now = Now::of(self);
-        let find = |live: &OpenStore<M, K>, take: &mut dyn FnMut(Option<StoredValue<'_>>)| {
+        let find = |live: &OpenStore<M, K>, take: &mut dyn FnMut(Option<TimedValue<'_>>)| {
             let records = live.pin_records(); // Before the record is found: see its text.
             let found = match live.index.get(narrow)? {
                 Some(offset) => Some(value_record(&records, offset, &KeyBytes::of(key))?.found()),
@@ -89,7 +89,7 @@ impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
             wait(pending)?;
             let found = copy
                 .as_ref()
-                .map(|(value, expires_ms)| StoredValue { value, expires_ms: *expires_ms });
+                .map(|(value, expires_ms)| TimedValue { value, expires_ms: *expires_ms });
             found.into_iter().for_each(show);
         }
         Ok(there)
@@ -99,7 +99,7 @@ impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
         &self,
         life: &TreeLiveness,
         keys: &[Key<'_>],
-        show: &mut dyn FnMut(usize, StoredValue<'_>),
+        show: &mut dyn FnMut(usize, TimedValue<'_>),
     ) -> Result<(), Error> {
         let now = Now::of(self);
         for (group, keys) in keys.chunks(GROUP).enumerate() {

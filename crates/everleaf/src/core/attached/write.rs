@@ -11,7 +11,7 @@ use super::read::Now;
 use crate::core::backend::{Backend, Condition, WriteOutcome, Writing};
 use crate::core::life::TreeLiveness;
 use crate::core::link::{Change, Held, OpenStore, value_record};
-use crate::core::value::{StoredValue, is_expired};
+use crate::core::value::{TimedValue, is_expired};
 use crate::core::value_record::KeyBytes;
 use crate::core::write::{Kind, Write};
 use crate::{Error, Key, StoreKey};
@@ -24,7 +24,7 @@ struct Outcome<'w> {
     /// Whether there is a value now that has not expired: after the writes so far.
     present: bool,
     /// What is to be stored at last; the inner none: nothing. The outer none: what is there stays.
-    new: Option<Option<StoredValue<'w>>>,
+    new: Option<Option<TimedValue<'w>>>,
 }
 
 impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
@@ -33,7 +33,7 @@ impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
         life: &TreeLiveness,
         key: Key<'_>,
         mut condition: Condition<'_>,
-        new: Option<StoredValue<'_>>,
+        new: Option<TimedValue<'_>>,
     ) -> Result<WriteOutcome, Error> {
         let narrow = K::narrow_checked(key)?;
         match new {
@@ -69,7 +69,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         life: &TreeLiveness,
         narrow: K::Ref<'_>,
         condition: Condition<'_>,
-        new: Option<StoredValue<'_>>,
+        new: Option<TimedValue<'_>>,
     ) -> Result<WriteOutcome, Error> {
         life.check()?;
         let key = K::widen(narrow);
@@ -155,7 +155,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             return Ok(());
         }
         let records = live.pin_records();
-        let found: Option<StoredValue<'_>> = match old.is_null() {
+        let found: Option<TimedValue<'_>> = match old.is_null() {
             true => None,
             false => Some(value_record(&records, old.offset(), &KeyBytes::of(key))?.found()),
         };
@@ -220,7 +220,7 @@ impl<'w> Outcome<'w> {
             Kind::Update => was_present,
         };
         if done {
-            let value = StoredValue { value: &write.value, expires_ms: write.expires_ms };
+            let value = TimedValue { value: &write.value, expires_ms: write.expires_ms };
             let puts = write.kind != Kind::Delete;
             self.present = puts && !now.is_past(write.expires_ms);
             self.new = Some(puts.then_some(value));

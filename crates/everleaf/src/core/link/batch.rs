@@ -29,7 +29,7 @@ use everleaf_pmem::{Media, PPtr, planted};
 use everleaf_pool::{Lease, PendingBatch, Record, Worker};
 
 use super::{InterruptOnDrop, OpenStore, foreign_record, with_parts};
-use crate::core::value::StoredValue;
+use crate::core::value::TimedValue;
 use crate::core::value_record::{ValueRecord, key_of_bytes};
 use crate::{Error, OwnedKey, StoreKey};
 
@@ -39,7 +39,7 @@ pub(crate) struct Change<'c, K: StoreKey> {
     /// The record that the index holds, or null.
     pub(crate) old: PPtr<Record>,
     /// None: the key is removed.
-    pub(crate) new: Option<StoredValue<'c>>,
+    pub(crate) new: Option<TimedValue<'c>>,
 }
 
 /// A change of one entry of the index.

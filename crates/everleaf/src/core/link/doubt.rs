@@ -17,7 +17,7 @@ use everleaf_pmem::{Media, PPtr, planted};
 use everleaf_pool::{Doubt, Lease, Pool, Record, Worker};
 
 use super::{InterruptOnDrop, Linked, OpenStore, foreign_record, linked_record, with_parts};
-use crate::core::value::StoredValue;
+use crate::core::value::TimedValue;
 use crate::core::value_record::{KeyBytes, ValueRecord, key_of_bytes};
 use crate::{Error, StoreKey};
 
@@ -80,7 +80,7 @@ impl<M: Media, K: StoreKey> OpenStore<M, K> {
     pub(crate) fn link_found(
         &self,
         key: K::Ref<'_>,
-        new: StoredValue<'_>,
+        new: TimedValue<'_>,
     ) -> Result<Option<Option<Linked>>, Error> {
         if self.epochs.is_some() || self.links != Links::All {
             return Ok(None);

@@ -123,7 +123,7 @@ fn linked<M: Media>(live: &OpenStore<M, U64Keys>, key: u64) -> Result<PPtr<Recor
 }
 
 fn put<M: Media>(live: &OpenStore<M, U64Keys>, key: u64, value: &[u8]) -> Result<(), Error> {
-    live.replace(key, linked(live, key)?, StoredValue { value, expires_ms: None })
+    live.replace(key, linked(live, key)?, TimedValue { value, expires_ms: None })
 }
 
 fn delete<M: Media>(live: &OpenStore<M, U64Keys>, key: u64) -> Result<(), Error> {
@@ -203,7 +203,7 @@ fn a_write_whose_fate_is_unknown_stops_writing_and_is_settled_by_the_next_openin
         let old = linked(&writer, 1).unwrap();
         index.set(fault);
         let cut = catch_unwind(AssertUnwindSafe(|| match removal {
-            false => writer.replace(1, old, StoredValue { value: &[7; 9000], expires_ms: None }),
+            false => writer.replace(1, old, TimedValue { value: &[7; 9000], expires_ms: None }),
             true => writer.remove(1, old),
         }));
         assert!(!matches!(cut, Ok(Ok(()))), "{fault:?}");
@@ -358,9 +358,9 @@ fn epoched() -> (Epoched<Hardware>, OpenStore<Hardware, U64Keys>) {
     (index, live)
 }
 
-const SMALL: StoredValue<'_> = StoredValue { value: &[1; 50], expires_ms: None };
+const SMALL: TimedValue<'_> = TimedValue { value: &[1; 50], expires_ms: None };
 /// A run of chunks of its own.
-const LARGE: StoredValue<'_> = StoredValue { value: &[2; 9000], expires_ms: None };
+const LARGE: TimedValue<'_> = TimedValue { value: &[2; 9000], expires_ms: None };
 
 #[test]
 fn a_record_its_entry_and_the_block_that_is_freed_are_of_one_epoch() {
