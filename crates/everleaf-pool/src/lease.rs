@@ -31,9 +31,9 @@ pub struct Workers<M: Media> {
 /// fence**. Every operation that is durable on return does.
 pub struct Lease<'w, M: Media>(MappedMutexGuard<'w, Worker<M>>);
 
-/// Which of some slots this thread tries first: threads are numbered as they come here, so that
-/// neighbours take different ones. A media whose runs must repeat needs the same slots in every run:
-/// there it is the first.
+/// Which of some slots this thread tries first. Threads are numbered as they come here, so that
+/// neighbours take different ones. Under a media whose runs must repeat it is the first in every
+/// run.
 #[inline(always)]
 pub fn slot_of_thread<M: Media>(media: &M, slots: usize) -> usize {
     if media.is_repeatable() { 0 } else { number_of_thread() % slots }
