@@ -61,12 +61,8 @@ pub fn read(store: &Store) {
     (0..KEYS).for_each(|n| drop(store.get(key(store.key_type(), n))));
     for backward in [false, true] {
         let scan = if backward { Scan::all().backward() } else { Scan::all() };
-        let keys: Vec<OwnedKey> = store
-            .scan(scan)
-            .take(MAX_ENTRIES)
-            .map_while(Result::ok)
-            .map(|entry| entry.0)
-            .collect();
+        let keys: Vec<OwnedKey> =
+            store.scan(scan).take(MAX_ENTRIES).map_while(Result::ok).map(|entry| entry.0).collect();
         assert!(keys.len() < MAX_ENTRIES, "a scan without an end");
         let in_order = |pair: &[OwnedKey]| (pair[0] < pair[1]) != backward && pair[0] != pair[1];
         assert!(keys.windows(2).all(in_order), "a scan out of order");
