@@ -1,7 +1,7 @@
 //! Scanning one leaf: its live keys are sorted on the stack and shown, while the lines of the next
-//! leaf finish_search.
+//! leaf are on their way.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
 use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::Media;
@@ -11,12 +11,7 @@ use super::entry::{prefetch_record, read_key};
 use super::layout::{MAX_SLOTS, MAX_VALUE_WORDS, Shape, SlotSet};
 use super::leaf::Leaf;
 use crate::support::key::TreeKey;
-
-/// Entries ahead of the one that is shown whose values are prefetched.
-const AHEAD: usize = 8;
-
-/// A live key and its slot.
-pub(super) type Entry<'p, K> = (<K as everleaf_index::KeyKind>::Ref<'p>, u8);
+use crate::support::scan::{self, Entry};
 
 /// Room for the entries of a leaf.
 #[inline(always)]
@@ -66,62 +61,12 @@ pub(super) fn show<K: TreeKey, M: Media, S: Shape>(
 ) -> ControlFlow<()> {
     let mut words = [0; MAX_VALUE_WORDS];
     let words = &mut words[..leaf.shape().value_words()];
-    let ask = |entry: Option<&Entry<'_, K>>| {
-        if let Some(entry) = entry {
-            K::prefetch_value(media, &leaf.value(usize::from(entry.1))[0]);
-        }
+    let ahead = |entry: &Entry<'_, K>| {
+        K::prefetch_value(media, &leaf.value(usize::from(entry.1))[0]);
     };
-    let mut left = entries.len().div_ceil(2);
-    let mut show_entry = |entry: &Entry<'_, K>| {
-        left = left.wrapping_sub(1);
-        if let (0, Some(next)) = (left, next) {
-            prefetch_keys::<K, M, S>(media, next);
-        }
+    let half_way = || next.into_iter().for_each(|next| prefetch_keys::<K, M, S>(media, next));
+    scan::show(entries, direction, ahead, half_way, |entry| {
         leaf.read_value(media, usize::from(entry.1), words);
         visit(entry.0, words)
-    };
-    let count = entries.len();
-    match direction {
-        Direction::Forward => {
-            entries[..AHEAD.min(count)].iter().for_each(|entry| ask(Some(entry)));
-            (0..count).try_for_each(|i| {
-                ask(entries.get(i + AHEAD));
-                show_entry(&entries[i])
-            })
-        }
-        Direction::Backward => {
-            entries[count.saturating_sub(AHEAD)..].iter().for_each(|entry| ask(Some(entry)));
-            (0..count).rev().try_for_each(|i| {
-                ask(i.checked_sub(AHEAD).map(|i| &entries[i]));
-                show_entry(&entries[i])
-            })
-        }
-    }
-}
-
-/// The part of sorted entries that lies on this side of the bound.
-#[inline(always)]
-pub(super) fn within<'e, 'p, K: TreeKey>(
-    entries: &'e [Entry<'p, K>],
-    bound: Bound<K::Ref<'_>>,
-    direction: Direction,
-) -> &'e [Entry<'p, K>] {
-    let (key, included) = match bound {
-        Bound::Unbounded => return entries,
-        Bound::Included(key) => (key, true),
-        Bound::Excluded(key) => (key, false),
-    };
-    let equal_is_before = included == (direction == Direction::Backward);
-    let is_before = |entry: &Entry<'_, K>| {
-        let order = K::cmp_keys(entry.0, key);
-        order.is_lt() || order.is_eq() && equal_is_before
-    };
-    // All of them, in most leaves of a scan.
-    match direction {
-        Direction::Forward if !entries.first().is_some_and(is_before) => return entries,
-        Direction::Backward if entries.last().is_none_or(is_before) => return entries,
-        _ => {}
-    }
-    let (before, after) = entries.split_at(entries.partition_point(is_before));
-    if direction == Direction::Forward { after } else { before }
+    })
 }

@@ -4,8 +4,8 @@ use everleaf_index::IndexError;
 use everleaf_pmem::planted;
 
 use super::layout::{MAX_SLOTS, Shape, SlotSet};
-use super::scan::Entry;
 use crate::support::key::TreeKey;
+use crate::support::scan::Entry;
 
 /// Which slots move to the new leaf, and where they go.
 pub(super) struct Plan<Owned> {

@@ -32,7 +32,7 @@ use everleaf_pmem::{Line, Media, planted, site};
 
 use super::LineTree;
 use super::layout::{half, window};
-use super::room::{enter, free_in, is_empty_but, leave};
+use super::room::{enter, free_in, has_no_other, leave};
 use super::search::{ABSENT_IN, GROUP, find_in};
 use crate::support::inner::Ticket;
 use crate::support::key::TreeKey;
@@ -173,7 +173,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
                 slot
             }
             (Some(slot), None) => {
-                if is_empty_but(media, leaf, slot) {
+                if has_no_other(media, leaf, slot) {
                     return Ok(Made::Alone);
                 }
                 let (word, _) = leave::<K, M, LINES>(media, leaf, slot, half, is_durable);

@@ -2,7 +2,7 @@
 
 use everleaf_pmem::{Media, Word, planted};
 
-use super::layout::{ENTRIES, KeyWord, Leaf, MOST, home_of, window};
+use super::layout::{ENTRIES, KeyWord, Leaf, MAX_ENTRIES, home_of, window};
 use crate::support::key::TreeKey;
 
 /// The words of a line: key words and values in turns.
@@ -55,7 +55,7 @@ impl<const LINES: usize> Draft<LINES> {
     }
 
     /// Their key words, in no order; how many there are.
-    pub fn words(&self, into: &mut [KeyWord; MOST]) -> usize {
+    pub fn words(&self, into: &mut [KeyWord; MAX_ENTRIES]) -> usize {
         let mut count = 0;
         for words in &self.lines {
             for slot in 0..ENTRIES {

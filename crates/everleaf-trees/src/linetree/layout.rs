@@ -20,7 +20,7 @@ use crate::support::key::{EntryHash, KeyHash, TreeKey};
 /// Entries in a line.
 pub(super) const ENTRIES: usize = 4;
 /// Entries that a leaf has at most.
-pub(super) const MOST: usize = 15 * ENTRIES;
+pub(super) const MAX_ENTRIES: usize = 15 * ENTRIES;
 /// Lines that an entry may be in, from its home on.
 pub(super) const WINDOW: usize = 4;
 /// The words of a line that are key words, as a mask.

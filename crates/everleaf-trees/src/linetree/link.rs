@@ -9,7 +9,7 @@ use everleaf_pmem::{Media, site};
 
 use super::LineTree;
 use super::layout::{Leaf, Slot, Wanted, half};
-use super::room::{enter, free_in, is_empty, leave};
+use super::room::{enter, free_in, has_no_other, leave};
 use super::search::{Found, SkipIf};
 use crate::support::key::TreeKey;
 
@@ -143,7 +143,7 @@ fn clear<K: TreeKey, M: Media, const LINES: usize>(
     media.store(slot.key(), word);
     media.flush(site!("linetree.link.R2.entry"), slot.key());
     let completed = steps.complete();
-    let is_empty = is_last && is_empty(media, leaf, slot);
+    let is_empty = is_last && has_no_other(media, leaf, slot);
     media.fence(site!("linetree.link.R2.fence"));
     Ok((is_empty, Done(completed)))
 }

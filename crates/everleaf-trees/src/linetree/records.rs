@@ -5,11 +5,9 @@ use everleaf_index::IndexError;
 use everleaf_pmem::Media;
 use everleaf_pool::{Pool, RecordGuard};
 
-use super::layout::{ENTRIES, Leaf, MOST, Slot, Wanted};
+use super::layout::{ENTRIES, Leaf, MAX_ENTRIES, Slot, Wanted};
 use crate::support::key::TreeKey;
-
-/// A key, and the number of its slot.
-pub(super) type Entry<'p, K> = (<K as everleaf_index::KeyKind>::Ref<'p>, u8);
+use crate::support::scan::Entry;
 
 /// Whether the entry in a slot, which has the hash of a key, has the key. Nothing is lent, as in
 /// [`TreeKey::is_hashed`].
@@ -30,21 +28,34 @@ pub(super) fn is_key<K: TreeKey, M: Media>(
 pub(super) fn collect<'r, K: TreeKey, M: Media, const LINES: usize>(
     records: &'r RecordGuard<'_, M>,
     leaf: &Leaf<LINES>,
-    entries: &mut [Entry<'r, K>; MOST],
+    entries: &mut [Entry<'r, K>; MAX_ENTRIES],
 ) -> Result<usize, IndexError> {
     let media = records.media();
-    let slots = || {
-        let slots = leaf.lines.iter().flat_map(Slot::all_of).enumerate();
-        slots.filter(|(_, slot)| media.load(slot.key()).is_entry())
-    };
-    slots().for_each(|(_, slot)| K::prefetch(media, media.load(slot.value())));
+    prefetch_records::<K, M, LINES>(media, leaf);
+    let slots = leaf.lines.iter().flat_map(Slot::all_of).enumerate();
+    let slots = slots.filter(|(_, slot)| media.load(slot.key()).is_entry());
     let mut count = 0;
-    for ((place, slot), entry) in slots().zip(entries) {
+    for ((place, slot), entry) in slots.zip(entries) {
         let (word, value) = (media.load(slot.key()), media.load(slot.value()));
         *entry = (K::read_hashed(records, value, word.hash())?, place as u8);
         count += 1;
     }
     Ok(count)
+}
+
+/// Prefetches the records of a leaf's entries. What it reads may be changing: nothing depends on it.
+#[inline(always)]
+pub(super) fn prefetch_records<K: TreeKey, M: Media, const LINES: usize>(
+    media: &M,
+    leaf: &Leaf<LINES>,
+) {
+    if K::RECORDS && !M::COUNTS_READS {
+        for slot in leaf.lines.iter().flat_map(Slot::all_of) {
+            if media.load(slot.key()).is_entry() {
+                K::prefetch(media, media.load(slot.value()));
+            }
+        }
+    }
 }
 
 /// The slot of such a number.

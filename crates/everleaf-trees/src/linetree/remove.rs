@@ -6,7 +6,7 @@ use everleaf_pmem::{Media, site};
 
 use super::LineTree;
 use super::layout::{Leaf, Slot, half};
-use super::room::{is_empty, leave};
+use super::room::{has_no_other, leave};
 use super::search::{Found, SkipIf};
 use crate::support::key::TreeKey;
 
@@ -48,7 +48,7 @@ fn clear<K: TreeKey, M: Media, const LINES: usize>(
     media.store(slot.key(), word);
     media.flush(site!("linetree.remove.R1.entry"), slot.key());
     // What is read of the other lines is on its way while the flush is.
-    let is_empty = is_last && is_empty(media, leaf, slot);
+    let is_empty = is_last && has_no_other(media, leaf, slot);
     media.fence(site!("linetree.remove.R1.fence"));
     is_empty
 }

@@ -110,27 +110,15 @@ fn revive<M: Media>(media: &M, slot: Slot<'_>) {
     }
 }
 
-/// Whether a leaf has no entry but that of a slot, as [`is_empty`].
-pub(super) fn is_empty_but<M: Media, const LINES: usize>(
+/// Whether a leaf has no entry but that of a slot, not even one that is out of its range since a
+/// split.
+pub(super) fn has_no_other<M: Media, const LINES: usize>(
     media: &M,
     leaf: &Leaf<LINES>,
     slot: Slot<'_>,
 ) -> bool {
-    // Those of its line come first: mostly they tell.
-    let slots = slot.others().chain(leaf.lines.iter().flat_map(Slot::all_of));
-    let mut others = slots.filter(|other| !std::ptr::eq(other.key(), slot.key()));
-    others.all(|other| !media.load(other.key()).is_entry())
-}
-
-/// Whether a leaf has no entry at all any more, not even one that is out of its range since a
-/// split, when that of this slot has gone.
-pub(super) fn is_empty<M: Media, const LINES: usize>(
-    media: &M,
-    leaf: &Leaf<LINES>,
-    slot: Slot<'_>,
-) -> bool {
-    // From the next line on, which is mostly in the cache.
-    let next = position(leaf, slot.line) + 1;
-    let mut slots = (next..next + LINES).flat_map(|line| Slot::all_of(&leaf.lines[line % LINES]));
-    slots.all(|slot| !media.load(slot.key()).is_entry())
+    // From its line on: mostly that one tells, or the next, which is in the cache.
+    let own = position(leaf, slot.line);
+    let mut slots = (own..own + LINES).flat_map(|line| Slot::all_of(&leaf.lines[line % LINES]));
+    slots.all(|other| std::ptr::eq(other.key(), slot.key()) || !media.load(other.key()).is_entry())
 }

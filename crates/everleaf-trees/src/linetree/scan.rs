@@ -2,16 +2,18 @@
 //! one moment; from leaf to leaf time goes on. So a scan shows every key that was there all the
 //! time, none that was absent all the time, each at most once and in order.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::{Media, planted};
 
 use super::LineTree;
-use super::layout::{ENTRIES, HALF, Leaf, MOST, Slot, last_of};
-use super::records::{Entry, collect};
+use super::layout::{HALF, MAX_ENTRIES, Slot, last_of};
+use super::records::{collect, prefetch_records, slot_at};
 use crate::support::inner::Sought;
 use crate::support::key::TreeKey;
+use crate::support::scan::{self, Entry, Leaves, Shown, within};
+use crate::support::shared_nodes::SharedNodes;
 use crate::support::sort::sort;
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
@@ -23,66 +25,39 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         direction: Direction,
         visit: &mut Visit<'_, K>,
     ) -> Result<(), IndexError> {
-        // Where the next leaf began, or the one before ended, when this one was looked for; and the
-        // next leaf, if it was easily found.
-        let mut border: Option<K::Owned> = None;
-        let mut ahead: Option<Sought<'_, K::Owned>> = None;
-        loop {
-            let sought = match (ahead.take(), &border) {
-                (Some(sought), _) => Some(sought),
-                (None, None) => self.seek(from, direction)?,
-                (None, Some(key)) => self.seek(beyond(K::borrow(key), direction), direction)?,
-            };
-            let Some(sought) = sought else { return Ok(()) };
-            let shown = match &border {
-                None => self.show_leaf(&sought, from, direction, visit)?,
-                Some(key) => {
-                    self.show_leaf(&sought, beyond(K::borrow(key), direction), direction, visit)?
-                }
-            };
-            match shown {
-                None => self.restarted(),
-                Some(ControlFlow::Break(())) => return Ok(()),
-                Some(ControlFlow::Continue(())) => {
-                    ahead = self.inner.seek_on(&sought, direction);
-                    border = sought.bound;
-                    if border.is_none() {
-                        return Ok(());
-                    }
-                }
-            }
-        }
+        scan::walk(self, from, direction, visit)
+    }
+}
+
+impl<K: TreeKey, M: Media, const LINES: usize> Leaves<K> for LineTree<K, M, LINES> {
+    fn nodes(&self) -> &SharedNodes<K> {
+        &self.inner
     }
 
-    /// Looks for the leaf where what follows a bound begins, and prefetches its lines.
-    fn seek(
-        &self,
-        bound: Bound<K::Ref<'_>>,
-        direction: Direction,
-    ) -> Result<Option<Sought<'_, K::Owned>>, IndexError> {
-        let sought = self.inner.seek(&self.relax(), bound, direction);
-        if let Some(sought) = &sought {
-            self.prefetch_leaf(self.leaf(sought.child)?, sought.child);
-        }
-        Ok(sought)
+    fn wait(&self) {
+        self.relax()();
     }
 
-    /// Prefetches all that a scan reads of a leaf, and for its lock.
+    fn restarted(&self) {
+        self.restarted();
+    }
+
     #[inline(always)]
-    fn prefetch_leaf(&self, leaf: &Leaf<LINES>, offset: u64) {
+    fn prefetch_leaf(&self, offset: u64) -> Result<(), IndexError> {
+        let leaf = self.leaf(offset)?;
         leaf.lines.iter().for_each(|line| self.pool.media().prefetch(line));
         self.locks.prefetch_to_lock(offset);
+        Ok(())
     }
 
-    /// Locks a leaf, whose lines are on their way, and shows its part within the bound; none if it
-    /// no longer covers what it was looked for by.
+    /// Under the lock of the leaf.
     fn show_leaf(
         &self,
         sought: &Sought<'_, K::Owned>,
         bound: Bound<K::Ref<'_>>,
         direction: Direction,
         visit: &mut Visit<'_, K>,
-    ) -> Result<Option<ControlFlow<()>>, IndexError> {
+    ) -> Result<Shown, IndexError> {
         let (media, leaf) = (self.pool.media(), self.leaf(sought.child)?);
         let guard = self.locks.lock(&self.relax(), sought.child);
         if !sought.ticket.is_current() {
@@ -93,7 +68,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         // before the bound that was looked for is in its range.
         let upper = sought.bound.as_ref().filter(|_| direction == Direction::Forward);
         let (last, half) = (last_of::<K>(upper), half_at::<K>(sought, direction));
-        let (mut entries, mut count) = ([(K::least(), 0); MOST], 0);
+        let (mut entries, mut count) = ([(K::least(), 0); MAX_ENTRIES], 0);
         let records = K::RECORDS.then(|| self.pool.pin());
         if let Some(records) = &records {
             count = collect::<K, M, LINES>(records, leaf, &mut entries)?;
@@ -106,23 +81,18 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
             }
         }
         // The next leaf is on its way while this one is sorted and shown. It may be no leaf by now.
-        if let Some(next) = sought.hint
-            && let Ok(leaf) = self.leaf(next)
-        {
-            self.prefetch_leaf(leaf, next);
-        }
+        let next = sought.hint.filter(|next| self.prefetch_leaf(*next).is_ok());
+        let next = next.and_then(|next| self.leaf(next).ok());
         let entries = &mut entries[..count];
         sort::<K>(media.simd(), entries);
-        let mut show = |entry: &Entry<'_, K>| {
-            let (line, slot) = (usize::from(entry.1) / ENTRIES, usize::from(entry.1) % ENTRIES);
-            let slot = Slot { line: &leaf.lines[line], number: slot };
-            visit(entry.0, &[media.load(slot.value())])
-        };
+        let value = |entry: &Entry<'_, K>| slot_at(leaf, entry.1).value();
+        let ahead = |entry: &Entry<'_, K>| K::prefetch_value(media, value(entry));
+        let half_way =
+            || next.into_iter().for_each(|next| prefetch_records::<K, M, _>(media, next));
         let part = within::<K>(entries, bound, direction);
-        let shown = match direction {
-            Direction::Forward => part.iter().try_for_each(&mut show),
-            Direction::Backward => part.iter().rev().try_for_each(&mut show),
-        };
+        let shown = scan::show(part, direction, ahead, half_way, |entry| {
+            visit(entry.0, &[media.load(value(entry))])
+        });
         guard.unlock_unchanged();
         Ok(Some(shown))
     }
@@ -139,30 +109,4 @@ fn half_at<K: TreeKey>(sought: &Sought<'_, K::Owned>, direction: Direction) -> u
 
 fn number<K: TreeKey>(key: &K::Owned) -> u64 {
     K::word(K::borrow(key), 0)
-}
-
-/// What follows a border in a direction: the border itself is the first key of a range.
-fn beyond<R>(border: R, direction: Direction) -> Bound<R> {
-    if direction == Direction::Forward { Bound::Included(border) } else { Bound::Excluded(border) }
-}
-
-/// The part of sorted entries that lies on this side of the bound.
-#[inline(always)]
-fn within<'e, 'p, K: TreeKey>(
-    entries: &'e [Entry<'p, K>],
-    bound: Bound<K::Ref<'_>>,
-    direction: Direction,
-) -> &'e [Entry<'p, K>] {
-    let (key, included) = match bound {
-        Bound::Unbounded => return entries,
-        Bound::Included(key) => (key, true),
-        Bound::Excluded(key) => (key, false),
-    };
-    let equal_is_before = included == (direction == Direction::Backward);
-    let is_before = |entry: &Entry<'_, K>| {
-        let order = K::cmp_keys(entry.0, key);
-        order.is_lt() || order.is_eq() && equal_is_before
-    };
-    let (before, after) = entries.split_at(entries.partition_point(is_before));
-    if direction == Direction::Forward { after } else { before }
 }

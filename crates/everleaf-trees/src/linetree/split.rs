@@ -10,7 +10,7 @@ use everleaf_pmem::{Counter, Line, Media, PPtr, Word, planted, prefetch_to_write
 
 use super::LineTree;
 use super::draft::{Draft, Entry};
-use super::layout::{KeyWord, Leaf, MOST, Slot, half_of, last_before};
+use super::layout::{KeyWord, Leaf, MAX_ENTRIES, Slot, half_of, last_before};
 use super::publish::publish;
 use super::search::LockedLeaf;
 use crate::support::inner::Prepared;
@@ -33,7 +33,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         let (half, last) = (half_of(K::word(key, 0)), last_before(upper));
         let is_covered = |word: &KeyWord| *word <= last;
         let draft = Draft::of::<K, M>(media, locked.leaf, half);
-        let mut words = [KeyWord::NEVER_USED; MOST];
+        let mut words = [KeyWord::NEVER_USED; MAX_ENTRIES];
         let count = draft.words(&mut words);
         let words = &mut words[..count];
         if !words.iter().all(is_covered) && !planted(383) {

@@ -16,7 +16,7 @@ use everleaf_pool::Worker;
 
 use super::LineTree;
 use super::draft::{Draft, Entry};
-use super::layout::{LeafHead, MOST};
+use super::layout::{LeafHead, MAX_ENTRIES};
 use super::publish::publish;
 use super::records::{collect, slot_at};
 use super::recover::Pass;
@@ -87,7 +87,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         key: K::Ref<'_>,
     ) -> Result<Upper<K::Owned>, IndexError> {
         let records = self.pool.pin();
-        let mut entries = [(K::least(), 0); MOST];
+        let mut entries = [(K::least(), 0); MAX_ENTRIES];
         let count = collect::<K, M, LINES>(&records, locked.leaf, &mut entries)?;
         let entries = &mut entries[..count];
         let ascending = entries.iter().all(|entry| K::cmp_keys(entry.0, key).is_lt())

@@ -14,6 +14,7 @@ pub mod parameters;
 pub(crate) mod path;
 pub(crate) mod redo;
 pub(crate) mod reuse;
+pub(crate) mod scan;
 pub(crate) mod shared_nodes;
 pub(crate) mod sort;
 pub(crate) mod steps;

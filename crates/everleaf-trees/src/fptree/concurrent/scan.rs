@@ -2,17 +2,18 @@
 //! at one moment; from leaf to leaf time goes on. So a scan shows every key that was there all the
 //! time, none that was absent all the time, each at most once and in order.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::{Media, planted};
 
 use super::ConcurrentFpTree;
 use crate::fptree::layout::Shape;
-use crate::fptree::leaf::Leaf;
-use crate::fptree::scan::{collect, no_entries, show, within};
+use crate::fptree::scan::{collect, no_entries, show};
 use crate::support::inner::Sought;
 use crate::support::key::TreeKey;
+use crate::support::scan::{self, Leaves, Shown, within};
+use crate::support::shared_nodes::SharedNodes;
 use crate::support::sort::sort;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
@@ -24,68 +25,38 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         direction: Direction,
         visit: &mut Visit<'_, K>,
     ) -> Result<(), IndexError> {
-        // Where the next leaf began, or the one before ended, when this one was looked for; and the
-        // next leaf, if it was easily found.
-        let mut border: Option<K::Owned> = None;
-        let mut ahead: Option<Sought<'_, K::Owned>> = None;
-        loop {
-            let sought = match (ahead.take(), &border) {
-                (Some(sought), _) => Some(sought),
-                (None, None) => self.seek(from, direction)?,
-                (None, Some(key)) => self.seek(beyond(K::borrow(key), direction), direction)?,
-            };
-            let Some(sought) = sought else { return Ok(()) };
-            let shown = match &border {
-                None => self.show_leaf(&sought, from, direction, visit)?,
-                Some(key) => {
-                    self.show_leaf(&sought, beyond(K::borrow(key), direction), direction, visit)?
-                }
-            };
-            match shown {
-                None => self.restarted(),
-                Some(ControlFlow::Break(())) => return Ok(()),
-                Some(ControlFlow::Continue(())) => {
-                    ahead = self.inner.seek_on(&sought, direction);
-                    border = sought.bound;
-                    if border.is_none() {
-                        return Ok(());
-                    }
-                }
-            }
-        }
+        scan::walk(self, from, direction, visit)
+    }
+}
+
+impl<K: TreeKey, M: Media, S: Shape> Leaves<K> for ConcurrentFpTree<K, M, S> {
+    fn nodes(&self) -> &SharedNodes<K> {
+        &self.inner
     }
 
-    /// Looks for the leaf where what follows a bound begins, and prefetches its lines.
-    fn seek(
-        &self,
-        bound: Bound<K::Ref<'_>>,
-        direction: Direction,
-    ) -> Result<Option<Sought<'_, K::Owned>>, IndexError> {
-        let sought = self.inner.seek(&self.relax(), bound, direction);
-        if let Some(sought) = &sought {
-            self.prefetch_node(sought.child)?;
-        }
-        Ok(sought)
+    fn wait(&self) {
+        self.relax()();
     }
 
-    /// Prefetches all that a scan reads of a leaf, and for its lock.
+    fn restarted(&self) {
+        self.restarted();
+    }
+
     #[inline(always)]
-    fn prefetch_node(&self, offset: u64) -> Result<Leaf<'_, S>, IndexError> {
-        let leaf = self.leaf(offset)?;
-        leaf.prefetch_all(self.pool.media());
+    fn prefetch_leaf(&self, offset: u64) -> Result<(), IndexError> {
+        self.leaf(offset)?.prefetch_all(self.pool.media());
         self.locks.prefetch_to_lock(offset);
-        Ok(leaf)
+        Ok(())
     }
 
-    /// Locks a leaf, whose lines are on their way, and shows its part within the bound; none if it
-    /// no longer covers what it was looked for by.
+    /// Under the lock of the leaf.
     fn show_leaf(
         &self,
         sought: &Sought<'_, K::Owned>,
         bound: Bound<K::Ref<'_>>,
         direction: Direction,
         visit: &mut Visit<'_, K>,
-    ) -> Result<Option<ControlFlow<()>>, IndexError> {
+    ) -> Result<Shown, IndexError> {
         let media = self.pool.media();
         let leaf = self.leaf(sought.child)?;
         let guard = self.locks.lock(&self.relax(), sought.child);
@@ -103,7 +74,8 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         )?;
         // The next leaf is on its way while this one is sorted and shown.
         // It may be no leaf by now.
-        let next = sought.hint.and_then(|next| self.prefetch_node(next).ok());
+        let next = sought.hint.filter(|next| self.prefetch_leaf(*next).is_ok());
+        let next = next.and_then(|next| self.leaf(next).ok());
         sort::<K>(media.simd(), entries);
         let mut part = within::<K>(entries, bound, direction);
         if let (Some(end), Direction::Forward) = (&sought.bound, direction) {
@@ -115,9 +87,4 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         guard.unlock_unchanged();
         Ok(Some(shown))
     }
-}
-
-/// What follows a border in a direction: the border itself is the first key of a range.
-fn beyond<R>(border: R, direction: Direction) -> Bound<R> {
-    if direction == Direction::Forward { Bound::Included(border) } else { Bound::Excluded(border) }
 }

@@ -15,9 +15,10 @@ use super::ConcurrentFpTree;
 use super::search::LockedLeaf;
 use crate::fptree::layout::{Shape, WorkerLog};
 use crate::fptree::leaf::Leaf;
-use crate::fptree::scan::{Entry, collect, no_entries};
+use crate::fptree::scan::{collect, no_entries};
 use crate::fptree::split::Plan;
 use crate::support::key::TreeKey;
+use crate::support::scan::Entry;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Splits a full leaf that a new `key` belongs to, and unlocks it. When the pool or the memory

@@ -1,5 +1,5 @@
 //! Scans: leaf by leaf through the inner nodes, each leaf sorted on the stack while the lines of
-//! the next one finish_search.
+//! the next one are on their way.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -8,8 +8,9 @@ use everleaf_pmem::Media;
 
 use super::FpTree;
 use crate::fptree::layout::Shape;
-use crate::fptree::scan::{collect, no_entries, show, within};
+use crate::fptree::scan::{collect, no_entries, show};
 use crate::support::key::TreeKey;
+use crate::support::scan::within;
 use crate::support::sort::sort;
 
 impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
