@@ -128,7 +128,8 @@ where
 /// Closes a store, which must not be used again, whatever this returns. Its iterators and batches
 /// stay to be freed; all else that they are asked fails. With the defaults a process that dies
 /// loses nothing either. In a process that was forked after the store was opened every call fails,
-/// this one too, and the store goes on in the process that opened it. NULL is ignored.
+/// this one too, and the store goes on in the process that opened it; the pool stays locked until
+/// the forked one has ended or runs another program. NULL is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn everleaf_close(store: *mut StoreHandle) -> Status {
     guard(|| {

@@ -11,9 +11,12 @@ fn the_header_is_up_to_date() {
     let source = |name: &str| Path::new(HERE).join("src").join(name).with_extension("rs");
     let config = cbindgen::Config::from_root_or_default(HERE);
     let mut builder = cbindgen::Builder::new().with_config(config);
-    for name in ["boundary", "store", "iterator", "batch"] {
-        builder = builder.with_src(source(name));
+    let modules = ["boundary", "store", "iterator", "batch"]; // in the order of the header
+    for module in modules {
+        builder = builder.with_src(source(module));
     }
+    let files = Path::new(HERE).join("src").read_dir().unwrap().count();
+    assert_eq!(files, modules.len() + 1, "all modules and lib.rs");
     let bindings = builder.generate().expect("cbindgen reads the sources");
     let mut made = Vec::new();
     bindings.write(&mut made);

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use everleaf_pmem::Process;
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -56,6 +57,11 @@ impl Folder {
             }
         }
         Err(Errno::WOULDBLOCK.into())
+    }
+
+    /// Notes that its pool has its name, unless that is noted.
+    pub fn finish(&self) {
+        let _ = self.remove(UNFINISHED); // If it stays, the next opening tries again.
     }
 
     /// Opens a file in it.
@@ -107,11 +113,16 @@ fn sync_names(folder: &File) -> io::Result<()> {
     }
 }
 
+/// An empty file in the folder of a log whose pool has no name yet. What a crash leaves of such a
+/// log is nobody's.
+const UNFINISHED: &str = "unfinished";
+
 /// A folder that is being made. Unless it is [kept](NewFolder::keep), what is in it is removed when
 /// this is dropped, and the folder too if it has its name still.
 #[derive(Debug)]
 pub struct NewFolder {
     folder: Arc<Folder>,
+    made_by: Process,
     around: File,
     name: OsString,
     /// A link to it: the folder that the link is in, and its name.
@@ -120,24 +131,35 @@ pub struct NewFolder {
 }
 
 impl NewFolder {
-    /// A new folder at `path`, locked.
+    /// A new folder at `path`, locked; or the one there, if a crash has cut its making.
     ///
     /// # Errors
     /// As the system reports; [`io::ErrorKind::AlreadyExists`].
     pub fn make(path: &Path) -> io::Result<Self> {
         let (around, name) = place_of(path)?;
-        rustix::fs::mkdirat(&around, name, Mode::from_raw_mode(0o777))?;
-        let folder = Arc::new(Folder::locked(open_in(&around, name)?, true)?);
-        Ok(Self { folder, around, name: name.into(), link: None, kept: false })
+        let made = match rustix::fs::mkdirat(&around, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) => Folder::locked(open_in(&around, name)?, true)?,
+            Err(Errno::EXIST) => left_over(&around, name).ok_or(io::ErrorKind::AlreadyExists)?,
+            Err(error) => return Err(error.into()),
+        };
+        made.create(UNFINISHED)?;
+        let (folder, name) = (Arc::new(made), name.into());
+        Ok(Self { folder, made_by: Process::current(), around, name, link: None, kept: false })
     }
 
     /// Makes a symbolic link to it at `path`. Where it is, `make` was told as `place`.
     ///
     /// # Errors
-    /// As the system reports; [`io::ErrorKind::AlreadyExists`].
+    /// As the system reports; [`io::ErrorKind::AlreadyExists`], unless it leads there already.
     pub fn link_from(&mut self, path: &Path, place: &Path) -> io::Result<()> {
-        let (around, name) = place_of(path)?;
-        rustix::fs::symlinkat(&place.canonicalize()?, &around, name)?;
+        let ((around, name), place) = (place_of(path)?, place.canonicalize()?);
+        match rustix::fs::symlinkat(&place, &around, name) {
+            // Of a creation that a crash has cut.
+            Err(Errno::EXIST)
+                if fs::read_link(path).is_ok_and(|leads_to| leads_to == place)
+                    && identity(&File::open(&place)?)? == identity(&self.folder.folder)? => {}
+            linked => linked?,
+        }
         self.link = Some((around, name.into()));
         Ok(())
     }
@@ -153,7 +175,8 @@ impl NewFolder {
         let link = if path.is_symlink() { Some(place_of(path)?) } else { None };
         let link = link.map(|(around, name)| (around, name.into()));
         let folder = Arc::new(Folder { folder: open_in(&around, name)?, writable: true });
-        Ok(Self { folder, around, name: name.into(), link, kept: false })
+        let (made_by, name) = (Process::current(), name.into());
+        Ok(Self { folder, made_by, around, name, link, kept: false })
     }
 
     /// The folder.
@@ -170,9 +193,15 @@ impl NewFolder {
         self.link.as_ref().map_or(Ok(()), |(around, _)| sync_names(around))
     }
 
-    /// It stays.
+    /// It stays, but is still that of a pool without a name.
     pub fn keep(mut self) {
         self.kept = true;
+    }
+
+    /// It stays, and its pool has its name.
+    pub fn finish(self) {
+        self.folder.finish();
+        self.keep();
     }
 
     fn remove(&self) -> io::Result<()> {
@@ -180,13 +209,12 @@ impl NewFolder {
             self.folder.remove(&name)?;
         }
         let (found, made) = (open_in(&self.around, &self.name)?, &self.folder.folder);
-        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         if let Some((around, name)) = &self.link {
             // Nothing but a link: a folder that has its name by now stays.
             rustix::fs::readlinkat(around, name.as_os_str(), Vec::new())?;
             rustix::fs::unlinkat(around, name.as_os_str(), AtFlags::empty())?;
         }
-        if identity(found.metadata()?) == identity(made.metadata()?) {
+        if identity(&found)? == identity(made)? {
             rustix::fs::unlinkat(&self.around, &self.name, AtFlags::REMOVEDIR)?;
         }
         Ok(())
@@ -195,10 +223,30 @@ impl NewFolder {
 
 impl Drop for NewFolder {
     fn drop(&mut self) {
-        if !self.kept {
+        if !self.kept && self.made_by.is_current() {
             let _ = self.remove(); // What is left is named by whoever wants its place.
         }
     }
+}
+
+/// What tells a folder from all others.
+fn identity(folder: &File) -> io::Result<(u64, u64)> {
+    let metadata = folder.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+/// The folder of that name, locked and empty, if it is what a crash has left of one that was made.
+fn left_over(around: &File, name: &OsStr) -> Option<Folder> {
+    let folder = Folder::locked(open_in(around, name).ok()?, true).ok()?;
+    let names = folder.names().ok()?;
+    // Empty: cut before the first file.
+    if !names.is_empty() && !names.iter().any(|name| name == UNFINISHED) {
+        return None;
+    }
+    // The mark goes last: a crash in between leaves it.
+    let (marks, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| *name == UNFINISHED);
+    others.iter().chain(&marks).try_for_each(|name| folder.remove(name)).ok()?;
+    Some(folder)
 }
 
 /// The folder around `path`, and the name that `path` has in it.
@@ -270,6 +318,31 @@ mod tests {
         assert!(path.exists() && fs::read_dir(&moved).unwrap().next().is_none());
         drop(NewFolder::of(&moved).unwrap());
         assert!(path.exists() && !moved.exists());
+    }
+
+    /// `keep` without `finish` is what a crash leaves.
+    #[test]
+    fn what_a_crash_leaves_of_a_new_folder_is_taken_over_and_nothing_else_is() {
+        let around = tempfile::tempdir().unwrap();
+        let (place, link) = (around.path().join("place"), around.path().join("a.pool.log"));
+        let make = || {
+            let mut new = NewFolder::make(&place)?;
+            new.link_from(&link, &place).map(|()| new)
+        };
+        let taken = |made: io::Result<NewFolder>| {
+            assert_eq!(made.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        };
+        let new = make().unwrap();
+        new.folder().create("control").unwrap();
+        taken(make()); // it is being made
+        new.keep();
+        let new = make().unwrap();
+        assert_eq!(new.folder().names().unwrap(), [UNFINISHED]);
+        new.folder().create("control").unwrap();
+        new.finish();
+        taken(make());
+        fs::remove_file(place.join("control")).unwrap();
+        make().unwrap().keep(); // cut before the mark was made
     }
 
     #[test]

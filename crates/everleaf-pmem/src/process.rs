@@ -1,9 +1,8 @@
 //! The process that opened something: a forked one must leave it alone.
 
-use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Forks between the first process and this one.
+/// Forks between the first process and this one: what forks is the process, so this is its.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// The process in which it was made.
@@ -21,17 +20,20 @@ pub struct Process(u64);
 
 impl Process {
     /// The process that calls. Its forks are noticed from now on, unless the system has no memory
-    /// to note that; those by a bare `clone` system call never are.
+    /// to note that; those by `_Fork` or a bare `clone` system call never are.
     pub fn current() -> Self {
         extern "C" fn forked() {
             FORKS.fetch_add(1, Ordering::Relaxed);
         }
-        static NOTICED: Once = Once::new();
-        // SAFETY: the handler, which runs in the forked process before `fork` returns there, only
-        // changes an atomic.
-        NOTICED.call_once(|| unsafe {
-            libc::pthread_atfork(None, None, Some(forked));
-        });
+        static NOTICED: AtomicBool = AtomicBool::new(false);
+        // Two threads may both do so: numbers of processes differ nevertheless. A `Once` could be
+        // copied by a fork in the middle, and nobody would ever end it.
+        if !NOTICED.load(Ordering::Acquire) {
+            // SAFETY: the handler, which runs in the forked process before `fork` returns there,
+            // only changes an atomic.
+            unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+            NOTICED.store(true, Ordering::Release);
+        }
         Self(FORKS.load(Ordering::Relaxed))
     }
 

@@ -1,20 +1,24 @@
 //! Workers that any number of threads share: a thread leases a free one for the length of an
 //! operation.
 //!
-//! A thread tries the slots from one on that its number chooses: it mostly gets the worker that it
+//! A thread tries the slots from one on that its stack chooses: it mostly gets the worker that it
 //! had before, whose lines and chunks are in its caches, and two threads seldom look at the same
 //! slot. No thread waits while a slot is free, and none keeps a slot beyond an operation.
 
-use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use everleaf_pmem::Media;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 
 use crate::{Pool, PoolError, Worker};
+
+/// What is taken for the size of a thread's stack. If it is wrong, a thread gets a worker that
+/// another one has used.
+const STACK_BYTES: usize = 2 << 20;
+/// More than the calls of one operation take of a stack.
+const CALL_BYTES: usize = 64 << 10;
 
 /// A place for a worker, on lines of its own.
 type LeaseSlot<M> = CachePadded<Mutex<Option<Worker<M>>>>;
@@ -31,29 +35,35 @@ pub struct Workers<M: Media> {
 /// fence**. Every operation that is durable on return does.
 pub struct Lease<'w, M: Media>(MappedMutexGuard<'w, Worker<M>>);
 
-/// Which of some slots this thread tries first. Threads are numbered as they come here, so that
-/// neighbours take different ones. Under a media whose runs must repeat it is the first in every
-/// run.
+/// Which of some slots this thread tries first. Stacks of threads lie megabytes apart, so the
+/// address of what is on one tells them apart, without anything global. A media whose runs must
+/// repeat needs the same slots in every run: there it is the first.
 #[inline(always)]
 pub fn slot_of_thread<M: Media>(media: &M, slots: usize) -> usize {
-    if media.is_repeatable() { 0 } else { number_of_thread() % slots }
+    if media.is_repeatable() {
+        return 0;
+    }
+    let on_stack = 0_u8;
+    slot_of_address((&raw const on_stack).addr(), slots)
 }
 
-/// The number of the calling thread, the same as long as it lives.
+/// All slots that [`slot_of_thread`] gives this thread within one operation: a stack may cross the
+/// border between two of them.
+pub fn slots_of_thread<M: Media>(media: &M, slots: usize) -> [usize; 2] {
+    if media.is_repeatable() {
+        return [0; 2];
+    }
+    let on_stack = 0_u8;
+    let address = (&raw const on_stack).addr();
+    [address.saturating_sub(CALL_BYTES), address.saturating_add(CALL_BYTES)]
+        .map(|address| slot_of_address(address, slots))
+}
+
+/// Neighbours are spread (Fibonacci hashing): the upper bits of the product choose.
 #[inline(always)]
-fn number_of_thread() -> usize {
-    thread_local! {
-        /// The number and one; 0: none yet.
-        static NUMBER: Cell<usize> = const { Cell::new(0) };
-    }
-    #[cold]
-    fn first() -> usize {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
-        let number = THREADS.fetch_add(1, Ordering::Relaxed);
-        NUMBER.set(number + 1);
-        number
-    }
-    NUMBER.get().checked_sub(1).unwrap_or_else(first)
+const fn slot_of_address(address: usize, slots: usize) -> usize {
+    let spread = ((address / STACK_BYTES) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    ((spread * slots as u64) >> 32) as usize
 }
 
 impl<M: Media> Workers<M> {

@@ -56,7 +56,7 @@ pub use front::EntryHead;
 pub use guard::RecordGuard;
 pub use header::{Format, KeyType};
 pub use layout::{LOG_STAMP_OFFSET, MAX_ROOTS, POOL_MAGIC};
-pub use lease::{Lease, Workers, slot_of_thread};
+pub use lease::{Lease, Workers, slot_of_thread, slots_of_thread};
 pub use listing::TablePart;
 pub use new_file::create_file;
 pub use pins::{Pinned, Pins};

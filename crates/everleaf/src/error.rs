@@ -258,8 +258,9 @@ pub enum Error {
     #[error("the store is closed; open it again")]
     Closed,
     /// The process was forked after the store was opened. The store goes on in the process that
-    /// opened it; dropping it here does nothing.
-    #[error("the store was opened before this process was forked: open it after the fork")]
+    /// opened it; dropping it here does nothing. The pool stays locked until each process that was
+    /// forked meanwhile has ended or runs another program: a daemon forks first and opens then.
+    #[error("the store was opened before this process was forked; fork first, then open it")]
     Forked,
 }
 

@@ -148,6 +148,7 @@ pub(crate) fn open(
     let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
     let base = base_of(uuid, max_bytes, file, options.prefault);
     let how = log_options(bytes, engine, terms.mode, options.memory_bytes);
+    disk.finish();
     let media = Logged::open(&base, Arc::new(disk), how).map_err(failed(&folder))?;
     options.open_as(media, start, |_, _| Ok(terms), None).map(|(store, _)| store)
 }

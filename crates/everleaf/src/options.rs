@@ -190,7 +190,11 @@ impl CreateOptions {
     /// [`PoolError::TooSmall`], or what the system says (a full disk above all).
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         let path = path.as_ref();
-        self.create_at(path, path)
+        let store = self.create_at(path, path)?;
+        if store.statistics()?.log {
+            logged::new_folder_of(path)?.finish();
+        }
+        Ok(store)
     }
 
     /// As [`create`](Self::create), under the name that a pool has until it is complete. A log has

@@ -17,7 +17,7 @@ use crate::core::value_record::KeyBytes;
 use crate::{AsKey, Error, Key, KeyRange, OwnedKey, Result};
 
 /// What to iterate over. `from` is always the lower end and `to` the upper one, whichever the
-/// direction.
+/// direction. A range of Rust's is one as well: `store.count_in("a".."c")`.
 ///
 /// ```
 /// use everleaf::Scan;
@@ -45,6 +45,12 @@ impl Default for Scan {
             prefix: None,
             direction: Direction::Forward,
         }
+    }
+}
+
+impl<R: KeyRange> From<R> for Scan {
+    fn from(range: R) -> Self {
+        Self::of(range)
     }
 }
 

@@ -285,8 +285,8 @@ impl Tree {
     ///
     /// # Errors
     /// As [`delete_range`](Tree::delete_range).
-    pub fn delete_in(&self, scan: Scan) -> Result<u64> {
-        self.handle.delete_in(scan)
+    pub fn delete_in(&self, scan: impl Into<Scan>) -> Result<u64> {
+        self.handle.delete_in(scan.into())
     }
 }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use everleaf_log::NewFolder;
+use everleaf_pmem::Process;
 use everleaf_pool::PoolError;
 
 use crate::Error;
@@ -18,6 +19,8 @@ pub(crate) struct Unfinished {
     part: PathBuf,
     /// What was made beside it for it: the log of a pool.
     folder: Option<NewFolder>,
+    /// A forked process removes nothing of its parent's.
+    made_by: Process,
 }
 
 impl Unfinished {
@@ -37,7 +40,7 @@ impl Unfinished {
         name.push(".unfinished");
         let part = path.with_file_name(name);
         let _ = fs::remove_file(&part); // Of a thread that had this number before.
-        Self { path: path.into(), part, folder: None }
+        Self { path: path.into(), part, folder: None, made_by: Process::current() }
     }
 
     /// What it will be called.
@@ -72,7 +75,7 @@ impl Unfinished {
             io::ErrorKind::AlreadyExists => PoolError::Exists { path: self.path.clone() },
             _ => PoolError::Io { action: "naming", path: self.path.clone(), source },
         })?;
-        self.folder.take().into_iter().for_each(NewFolder::keep);
+        self.folder.take().into_iter().for_each(NewFolder::finish);
         self.sync_folder();
         Ok(())
     }
@@ -95,7 +98,9 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.part); // The file has its other name by now, or is of no use.
+        if self.made_by.is_current() {
+            let _ = fs::remove_file(&self.part); // It has its other name by now, or is of no use.
+        }
     }
 }
 

@@ -117,8 +117,8 @@ macro_rules! reads {
         ///
         /// # Errors
         /// Those of [`Store::count_in`](crate::Store::count_in).
-        pub fn count_in(&self, scan: Scan) -> Result<u64> {
-            self.handle().count_in(scan)
+        pub fn count_in(&self, scan: impl Into<Scan>) -> Result<u64> {
+            self.handle().count_in(scan.into())
         }
 
         /// All entries in key order; see [`Store::iter`](crate::Store::iter).
@@ -132,7 +132,7 @@ macro_rules! reads {
         }
 
         /// The keys that `scan` describes, without their values.
-        pub fn keys_in(&self, scan: Scan) -> Keys<'_> {
+        pub fn keys_in(&self, scan: impl Into<Scan>) -> Keys<'_> {
             Keys(self.scan(scan).without_values())
         }
 
@@ -147,8 +147,8 @@ macro_rules! reads {
         }
 
         /// The entries that `scan` describes; see [`Store::scan`](crate::Store::scan).
-        pub fn scan(&self, scan: Scan) -> Range<'_> {
-            self.handle().scan(scan)
+        pub fn scan(&self, scan: impl Into<Scan>) -> Range<'_> {
+            self.handle().scan(scan.into())
         }
 
         /// Shows the entries that `scan` describes without a copy; see
@@ -158,10 +158,10 @@ macro_rules! reads {
         /// Those of [`Store::scan_with`](crate::Store::scan_with).
         pub fn scan_with(
             &self,
-            scan: Scan,
+            scan: impl Into<Scan>,
             visit: impl FnMut(Key<'_>, &[u8]) -> ControlFlow<()>,
         ) -> Result<()> {
-            self.handle().scan_with(scan, visit)
+            self.handle().scan_with(scan.into(), visit)
         }
     };
 }

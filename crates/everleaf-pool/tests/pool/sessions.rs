@@ -194,11 +194,11 @@ fn written_back(bytes: &[u8]) -> usize {
     let (pool, _) = Pool::open(media).unwrap();
     let events = pool.media().take_events();
     let before_stores = events.iter().take_while(|event| !matches!(event, Event::Store { .. }));
-    let rescued = |event: &&Event| match event {
+    let written_back = |event: &&Event| match event {
         Event::Flush { site, .. } => site.name() == "pool.write_back.lines",
         _ => false,
     };
-    before_stores.filter(rescued).count()
+    before_stores.filter(written_back).count()
 }
 
 #[test]

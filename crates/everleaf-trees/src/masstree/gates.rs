@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::{Backoff, CachePadded};
 use everleaf_index::{EpochGuard, Epochs as Unpin};
 use everleaf_pmem::Media;
-use everleaf_pool::{Pool, slot_of_thread};
+use everleaf_pool::{Pool, slot_of_thread, slots_of_thread};
 use parking_lot::{Mutex, MutexGuard};
 
 /// Gates, and recovery locks.
@@ -129,17 +129,37 @@ impl<M: Media> Gates<M> {
         let backoff = Backoff::new();
         loop {
             let seen = self.gates[own].load(Ordering::Relaxed);
-            // A guard of this thread is behind the same gate: its operation may follow it.
-            let joins = adds == PINNED && guards(seen) != 0 && seen & PAUSED == 0;
-            if !is_shut(seen) || joins {
+            if !is_shut(seen) {
                 if Self::add(&self.gates[own], seen, adds) {
                     return own;
                 }
                 continue;
             }
+            if adds == PINNED
+                && let Some(number) = self.join_guard()
+            {
+                return number;
+            }
             self.waits.fetch_add(1, Ordering::Relaxed);
             self.wait(&backoff);
         }
+    }
+
+    /// Passes the gate behind which this thread holds a guard; none if it holds none, or may not
+    /// pass now.
+    fn join_guard(&self) -> Option<usize> {
+        slots_of_thread(self.pool.media(), GATES).into_iter().find(|number| {
+            let gate = &self.gates[*number];
+            loop {
+                let seen = gate.load(Ordering::Relaxed);
+                if guards(seen) == 0 || seen & PAUSED != 0 {
+                    return false;
+                }
+                if Self::add(gate, seen, PINNED) {
+                    return true;
+                }
+            }
+        })
     }
 
     /// One turn of a loop that waits for another thread.

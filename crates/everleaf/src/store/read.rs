@@ -238,9 +238,10 @@ impl Store {
     ///
     /// store.put_many([("ash", ""), ("beech", ""), ("birch", "")])?;
     /// assert_eq!(store.count_in(Scan::all().with_prefix("b"))?, 2);
+    /// assert_eq!(store.count_in("ash".."birch")?, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn count_in(&self, scan: Scan) -> Result<u64> {
+    pub fn count_in(&self, scan: impl Into<Scan>) -> Result<u64> {
         self.default_tree().count_in(scan)
     }
 
@@ -280,7 +281,7 @@ impl Store {
     }
 
     /// The keys that `scan` describes, as [`keys`](Store::keys).
-    pub fn keys_in(&self, scan: Scan) -> Keys<'_> {
+    pub fn keys_in(&self, scan: impl Into<Scan>) -> Keys<'_> {
         self.default_tree().keys_in(scan)
     }
 
@@ -334,7 +335,7 @@ impl Store {
     /// assert_eq!(last.map(|(key, _)| key), Some("beech".into()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn scan(&self, scan: Scan) -> Range<'_> {
+    pub fn scan(&self, scan: impl Into<Scan>) -> Range<'_> {
         self.default_tree().scan(scan)
     }
 
@@ -370,7 +371,7 @@ impl Store {
     /// ```
     pub fn scan_with(
         &self,
-        scan: Scan,
+        scan: impl Into<Scan>,
         visit: impl FnMut(Key<'_>, &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         self.default_tree().scan_with(scan, visit)

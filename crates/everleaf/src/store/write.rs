@@ -494,7 +494,7 @@ impl Store {
     /// assert_eq!(store.delete_in(Scan::all().with_prefix("a/"))?, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn delete_in(&self, scan: Scan) -> Result<u64> {
+    pub fn delete_in(&self, scan: impl Into<Scan>) -> Result<u64> {
         self.default_tree().delete_in(scan)
     }
 

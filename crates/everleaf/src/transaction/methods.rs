@@ -307,8 +307,8 @@ macro_rules! untyped_methods {
         ///
         /// # Errors
         /// As [`get`](Self::get).
-        pub fn scan(&mut self, scan: Scan, limit: usize) -> Result<Vec<Entry>> {
-            self.here().entries(scan, limit)
+        pub fn scan(&mut self, scan: impl Into<Scan>, limit: usize) -> Result<Vec<Entry>> {
+            self.here().entries(scan.into(), limit)
         }
 
         /// Changes the value of `key`: `change` is given the value, or none if the key is absent,

@@ -185,7 +185,7 @@ fn a_handle_of_a_dropped_tree_neither_reads_nor_writes_the_next_one() {
     refused(old.len().map(drop));
     refused(old.first().map(drop));
     refused(old.iter().next().unwrap().map(drop));
-    refused(old.scan_with(Default::default(), |_, _| ControlFlow::Continue(())));
+    refused(old.scan_with(.., |_, _| ControlFlow::Continue(())));
     refused(old.view().get("key").map(drop));
     refused(old.put("key", b"").map(drop));
     refused(old.put_if_absent("another", b"").map(drop));

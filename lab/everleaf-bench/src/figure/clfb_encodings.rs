@@ -210,7 +210,8 @@ fn claims(heap: &str, found: &[(u64, Encodings)], drawing: &mut Drawing<'_, '_>)
     };
     let nodes: Counted = |of| &of.by_child_bytes;
     let pointers: Counted = |of| &of.children_by_bytes;
-    let max_keys = |found: Option<&Encodings>| found.and_then(|of| most_frequent(&of.by_key_bytes));
+    let of_most_keys =
+        |found: Option<&Encodings>| found.and_then(|of| most_frequent(&of.by_key_bytes));
     let large = "the most keys (paper: 10 million)";
     let small = "100,000 keys";
     for (what, paper, ours) in [
@@ -244,8 +245,8 @@ fn claims(heap: &str, found: &[(u64, Encodings)], drawing: &mut Drawing<'_, '_>)
             0.0,
             share(at(100_000), nodes, 4..=WIDTHS),
         ),
-        (format!("bytes of most differences of keys, {large}"), 2.0, max_keys(largest)),
-        ("bytes of most differences of keys, 1,000 keys".to_owned(), 4.0, max_keys(at(1000))),
+        (format!("bytes of most differences of keys, {large}"), 2.0, of_most_keys(largest)),
+        ("bytes of most differences of keys, 1,000 keys".to_owned(), 4.0, of_most_keys(at(1000))),
     ] {
         let what = format!("{heap}{what}");
         drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });

@@ -10,9 +10,9 @@ use super::{Inner, Level, no_array};
 use crate::support::key::{Kept, TreeKey};
 
 /// The whole array is rebuilt when more than this part of its places is taken: five eighths.
-const MOST_OF_ALL: (usize, usize) = (5, 8);
+const FULL_PART: (usize, usize) = (5, 8);
 /// It is rebuilt when a parent is empty and less than this part is taken: an eighth.
-const MIN_OF_ALL: (usize, usize) = (1, 8);
+const EMPTY_PART: (usize, usize) = (1, 8);
 
 impl<K: TreeKey> Inner<K> {
     /// Makes room around a full parent.
@@ -24,7 +24,7 @@ impl<K: TreeKey> Inner<K> {
             let (parents, entries) = (part.len(), self.entries_in(part.clone()));
             // Afterwards no parent may be full, so the limits begin below that. They are apart from
             // level to level, else a part that was spread would be full at once, again and again.
-            let (most, of) = MOST_OF_ALL;
+            let (most, of) = FULL_PART;
             let one = self.fanout - 1;
             let limit = parents * (one * top - (one - self.fanout * most / of) * level) / top;
             if parents > 1 && entries < limit {
@@ -42,7 +42,7 @@ impl<K: TreeKey> Inner<K> {
         for level in 1..=top {
             let part = self.part(parent, level);
             let (parents, entries) = (part.len(), self.entries_in(part.clone()));
-            let (least, of) = MIN_OF_ALL;
+            let (least, of) = EMPTY_PART;
             let limit = parents * self.fanout * least * level / (of * top);
             // Afterwards no parent is empty.
             if entries >= limit.max(parents) {

@@ -12,7 +12,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use everleaf_pmem::{DurablePoint, Media};
+use everleaf_pmem::{DurablePoint, Media, Process};
 use everleaf_pool::{Pool, PoolError};
 use rustc_hash::FxHasher;
 
@@ -62,20 +62,30 @@ fn wait_for<M: Media>(pool: &Pool<M>, point: DurablePoint) -> Result<(), Error> 
     Ok(pool.media().wait_durable(point).map_err(PoolError::from)?)
 }
 
-/// A pool that may be closed by now.
-struct Points<M: Media>(Weak<Pool<M>>);
+/// A pool that may be closed by now, or be a forked process's copy.
+struct Points<M: Media> {
+    pool: Weak<Pool<M>>,
+    opened_by: Process,
+}
 
 impl<M: Media> Waiting for Points<M> {
     fn pool(&self) -> usize {
-        self.0.as_ptr().addr()
+        self.pool.as_ptr().addr()
     }
 
     fn is_reached(&self, point: u64) -> bool {
-        self.0.upgrade().is_some_and(|pool| pool.media().is_durable(DurablePoint::new(point)))
+        self.opened_by.is_current()
+            && self
+                .pool
+                .upgrade()
+                .is_some_and(|pool| pool.media().is_durable(DurablePoint::new(point)))
     }
 
     fn wait(&self, point: u64) -> Result<(), Error> {
-        wait_for(&*self.0.upgrade().ok_or(Error::Closed)?, DurablePoint::new(point))
+        if !self.opened_by.is_current() {
+            return Err(Error::Forked);
+        }
+        wait_for(&*self.pool.upgrade().ok_or(Error::Closed)?, DurablePoint::new(point))
     }
 }
 
@@ -149,7 +159,9 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         if !M::DURABLE_LATER {
             return None;
         }
-        let points = |live: &OpenStore<M, K>| Ok(Points(Arc::downgrade(&live.pool)));
+        let points = |live: &OpenStore<M, K>| {
+            Ok(Points { pool: Arc::downgrade(&live.pool), opened_by: self.opened_by })
+        };
         self.read(points).ok().map(|points| Arc::new(points) as _)
     }
 

@@ -247,7 +247,10 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     }
 
     fn end_snapshot(&self, images: &Arc<Images>) {
-        self.snapshots.end(images);
+        // A thread of the parent may hold the lock in a forked process's copy.
+        if self.opened_by.is_current() {
+            self.snapshots.end(images);
+        }
     }
 
     fn statistics(&self) -> Result<Statistics, Error> {
