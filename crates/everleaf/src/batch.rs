@@ -1,5 +1,6 @@
 //! Batches: writes that happen together or not at all.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::time::{Duration, SystemTime};
 
@@ -49,6 +50,12 @@ pub struct BatchOn<'b, K = OwnedKey, V = Vec<u8>> {
     space: Space,
     life: TreeLiveness,
     types: PhantomData<fn() -> (K, V)>,
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("writes", &self.writes.len()).finish_non_exhaustive()
+    }
 }
 
 impl Batch {

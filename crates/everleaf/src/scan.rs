@@ -1,6 +1,7 @@
 //! Ranges: what to iterate over, and the iterator.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
@@ -424,8 +425,15 @@ impl DoubleEndedIterator for Range<'_> {
 
 impl FusedIterator for Range<'_> {}
 
+impl fmt::Debug for Range<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Range").field("direction", &self.direction).finish_non_exhaustive()
+    }
+}
+
 /// An iterator over keys in order, from either end, which does not read the values. As [`Range`]
 /// otherwise.
+#[derive(Debug)]
 pub struct Keys<'s>(pub(crate) Range<'s>);
 
 impl Keys<'_> {

@@ -91,12 +91,6 @@ impl<K, V> Tree<K, V> {
         }
     }
 
-    /// A batch of writes of this tree and of others; see [`Store::batch`](crate::Store::batch).
-    /// Writes of a tree with types are given to [`Batch::on`].
-    pub fn batch(&self) -> Batch {
-        Batch::new(self.handle.clone())
-    }
-
     /// Removes every entry. Returns how many there were. As [`delete_range`](Tree::delete_range): a
     /// crash on the way leaves the rest.
     ///
@@ -114,6 +108,12 @@ impl Tree {
 
 /// Writing, of a tree whose keys and values have no types.
 impl Tree {
+    /// A batch of writes of this tree and of others; see [`Store::batch`](crate::Store::batch).
+    /// [`Batch::on`] is given those of others, and of trees with types.
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.handle.clone())
+    }
+
     /// Stores `value` under `key`, in place of the value that it may have; true if it had one. See
     /// [`Store::put`](crate::Store::put).
     ///

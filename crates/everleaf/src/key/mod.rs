@@ -40,7 +40,9 @@ pub enum Key<'a> {
 /// assert_eq!(key, "oak");
 /// assert_eq!(key.as_str(), Some("oak"));
 /// assert_eq!(format!("{key} {key:?}"), r#"oak "oak""#);
-/// assert_eq!(String::try_from(key)?, "oak");
+/// assert_eq!(key.as_bytes(), Some(&b"oak"[..]));
+/// assert_eq!(String::try_from(key.clone())?, "oak");
+/// assert_eq!(Vec::try_from(key)?, b"oak");
 /// assert_eq!(u64::try_from(OwnedKey::from(7))?, 7);
 /// # Ok::<(), everleaf::Error>(())
 /// ```

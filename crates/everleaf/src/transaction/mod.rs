@@ -89,7 +89,8 @@ impl Transaction {
         Ok(Self { handle: handle.clone(), reads, writes: BTreeMap::new(), conflict: false })
     }
 
-    /// Makes what follows concern another tree of the same store, typed or not.
+    /// Makes what follows concern another tree of the same store, typed or not. One at a time is
+    /// borrowed: write `tx.on(&a)?.put(..)?; tx.on(&b)?.put(..)?`.
     ///
     /// # Errors
     /// [`Error::OtherStore`].

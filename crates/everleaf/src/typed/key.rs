@@ -138,6 +138,15 @@ impl<const N: usize> OrderedKey for [u8; N] {
     }
 }
 
+impl<const N: usize> KeyFor<Vec<u8>> for [u8; N] {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(self);
+    }
+    fn encode_part(&self, bytes: &mut Vec<u8>) {
+        encode_delimited(self, bytes);
+    }
+}
+
 /// Bytes that others follow. A shorter string comes before one that goes on, whatever follows: its
 /// end, 00 00, is less than anything that the other one may have there.
 fn encode_delimited(string: &[u8], bytes: &mut Vec<u8>) {

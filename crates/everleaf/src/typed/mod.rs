@@ -93,7 +93,7 @@ pub trait PrefixFor<K> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a type of keys of a typed tree",
     note = "for `&str` and `&[u8]` take `String` and `Vec<u8>`: their trees are given `&str` and \
-            `&[u8]`"
+            `&[u8]`; for a type of your own implement `KeyFor<Self>` and `OrderedKey`"
 )]
 pub trait OrderedKey: KeyFor<Self> + Sized {
     /// The kind of keys that the tree has.
@@ -126,7 +126,8 @@ pub trait ValueFor<V> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a type of values of a typed tree",
     note = "for `&str` and `&[u8]` take `String` and `Vec<u8>`: their trees are given `&str` and \
-            `&[u8]`; for types with serde's traits take `everleaf::Json`"
+            `&[u8]`; for types with serde's traits take `everleaf::Json`; for others implement \
+            `ValueFor<Self>` and `StoredValue`"
 )]
 pub trait StoredValue: ValueFor<Self> + Sized {
     /// The value of these bytes. None if they are no value.

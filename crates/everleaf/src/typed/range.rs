@@ -1,5 +1,6 @@
 //! Ranges of keys that have a type, and the iterators over them.
 
+use std::fmt;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::{
@@ -114,6 +115,12 @@ pub struct TypedRange<'s, K, V> {
     types: PhantomData<fn() -> (K, V)>,
 }
 
+impl<K, V> fmt::Debug for TypedRange<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.range.fmt(f)
+    }
+}
+
 impl<'s, K, V> TypedRange<'s, K, V> {
     pub(super) fn over(range: Range<'s>) -> Self {
         Self { range, types: PhantomData }
@@ -140,6 +147,12 @@ impl<K: OrderedKey, V: StoredValue> FusedIterator for TypedRange<'_, K, V> {}
 pub struct TypedKeys<'s, K> {
     range: Range<'s>,
     types: PhantomData<fn() -> K>,
+}
+
+impl<K> fmt::Debug for TypedKeys<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.range.fmt(f)
+    }
 }
 
 impl<'s, K> TypedKeys<'s, K> {

@@ -13,7 +13,7 @@ use crate::batch::{BatchOn, batch_methods, in_batches};
 use crate::clock::to_ms;
 use crate::core::write::Kind;
 use crate::transaction::{TransactionOn, transaction_methods};
-use crate::{AsKey, Result, Scan, Tree, View};
+use crate::{AsKey, Batch, Result, Scan, Tree, View};
 
 /// The methods that read, of a type that has a handle.
 macro_rules! typed_reads {
@@ -204,7 +204,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     }
 
     /// Makes `new` the value of `key` if its value is `expected`, compared as bytes; whether it
-    /// did.
+    /// did: `tree.compare_and_swap("a", Some(&1), Some(&2))`.
     ///
     /// # Errors
     /// As [`Store::compare_and_swap`](crate::Store::compare_and_swap).
@@ -273,7 +273,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         &self,
         entries: impl IntoIterator<Item = (Q, W)>,
     ) -> Result<()> {
-        let mut batch = self.batch();
+        let mut batch = Batch::new(self.handle().clone());
         batch.on(self)?.extend(entries)?;
         batch.commit().map(drop)
     }
@@ -351,6 +351,15 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// As [`Store::delete_range`](crate::Store::delete_range).
     pub fn delete_range(&self, range: impl RangeFor<K>) -> Result<u64> {
         self.handle().delete_in(scan_of(&range))
+    }
+}
+
+impl<'v, K: OrderedKey, V: StoredValue> IntoIterator for &'v View<K, V> {
+    type Item = Result<(K, V)>;
+    type IntoIter = TypedRange<'v, K, V>;
+
+    fn into_iter(self) -> TypedRange<'v, K, V> {
+        self.iter()
     }
 }
 

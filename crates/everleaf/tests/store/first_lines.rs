@@ -169,3 +169,32 @@ fn what_is_stored_as_another_type_is_an_error() {
     let refused = store.typed_tree::<u64, u32>("ages").unwrap_err();
     assert!(matches!(refused, Error::WrongKeyType { expected: KeyType::Bytes }), "{refused}");
 }
+
+#[test]
+fn trees_with_types_take_what_is_at_hand() {
+    #[derive(Debug)]
+    struct Iterators<'s> {
+        _entries: everleaf::TypedRange<'s, Vec<u8>, String>,
+        _keys: everleaf::TypedKeys<'s, Vec<u8>>,
+        _batch: everleaf::Batch,
+    }
+    let folder = folder();
+    let store = store(&folder);
+    let tree = store.typed_tree::<Vec<u8>, String>("bytes").unwrap();
+    tree.put(b"array", "value").unwrap();
+    tree.put(b"slice".as_slice(), "value").unwrap();
+    assert!(tree.contains_key(b"array").unwrap());
+    let snapshot = store.snapshot().unwrap();
+    let mut keys = Vec::new();
+    for entry in &snapshot.of(&tree).unwrap() {
+        keys.push(entry.unwrap().0);
+    }
+    assert_eq!(keys, [b"array", b"slice"]);
+    let iterators = Iterators { _entries: tree.iter(), _keys: tree.keys(), _batch: store.batch() };
+    assert!(format!("{iterators:?}").contains("Forward"));
+    let words = store.tree("words").unwrap();
+    words.put_many([("a", "1"), ("b", "2"), ("c", "3")]).unwrap();
+    assert_eq!(words.count_in("a".."c").unwrap(), 2);
+    assert_eq!(words.keys_in("b"..).count(), 2);
+    assert_eq!(words.delete_in(..="a").unwrap(), 1);
+}
