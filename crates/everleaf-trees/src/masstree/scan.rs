@@ -19,6 +19,9 @@ use super::node::{Halt, Locked, Step};
 use super::search::{Seen, Spot};
 use crate::support::key::slices::{SLICE, SliceKey, slice_of};
 
+/// Entries ahead of the one that is shown whose values are prefetched.
+const AHEAD: usize = 4;
+
 /// Where a scan of a layer begins: an entry, and what becomes of it if it is there.
 #[derive(Clone, Copy)]
 struct Edge<'k> {
@@ -282,6 +285,7 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
         if K::ONE_SLICE {
             return self.show(slice, word);
         }
+        self.ask_ahead(stand);
         let edge = edge.filter(|(at, _)| *at == slot);
         let onward = (code == LONGER).then(|| Onward::of(word));
         if let Some(Onward::Layer(offset)) = onward {
@@ -318,13 +322,26 @@ impl<'t, K: SliceKey, M: Media, const DURABLE: bool> Scan<'_, 't, '_, K, M, DURA
         })
     }
 
-    /// Asks for the buffers of all entries that come, so that their misses overlap.
+    /// Asks for what all entries that come lead to, buffers or records and layers, so that their
+    /// misses overlap.
     #[inline(always)]
     fn ask_for_values(&self, stand: &Stand<'t, M>) {
+        let all = if self.forward { stand.position..stand.perm.count() } else { 0..stand.position };
+        let slots = all.map(|at| stand.perm.slot(at));
         if self.tree.buffers {
-            let all =
-                if self.forward { stand.position..stand.perm.count() } else { 0..stand.position };
-            self.tree.prefetch_values(stand.locked.at, all.map(|at| stand.perm.slot(at)));
+            self.tree.prefetch_values(stand.locked.at, slots);
+        } else if !K::ONE_SLICE {
+            self.tree.prefetch_onward(stand.locked.at, slots);
+        }
+    }
+
+    /// Asks for what the value of an entry some places ahead leads to; its record is there by now.
+    #[inline(always)]
+    fn ask_ahead(&self, stand: &Stand<'t, M>) {
+        let here = self.here(stand);
+        let ahead = if self.forward { here.checked_add(AHEAD) } else { here.checked_sub(AHEAD) };
+        if let Some(ahead) = ahead.filter(|ahead| *ahead < stand.perm.count()) {
+            self.tree.prefetch_value_of(stand.locked.at, stand.perm.slot(ahead));
         }
     }
 

@@ -22,10 +22,10 @@
 //! all the time: B2 changes the version of the node, or its permutation, before B3 (L3).
 
 use everleaf_index::IndexError;
-use everleaf_pmem::Media;
+use everleaf_pmem::{LINE, Media};
 
 use super::Masstree;
-use super::layout::{BUFFER_BYTES, WIDTH};
+use super::layout::{BUFFER_BYTES, Onward, WIDTH};
 use super::node::At;
 use crate::support::key::slices::SliceKey;
 
@@ -65,6 +65,43 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             let word = media.load(at.node.value::<DURABLE>(slot.min(WIDTH - 1)));
             if let Ok(block) = self.memory.block(word) {
                 media.prefetch(&block.value);
+            }
+        }
+    }
+
+    /// Asks for the records and layers that some slots of a border node lead to.
+    #[inline(always)]
+    pub(super) fn prefetch_onward(&self, at: At<'_>, slots: impl Iterator<Item = usize>) {
+        if !M::COUNTS_READS {
+            slots.for_each(|slot| self.prefetch_lines(self.word_of(at, slot) & !1, 1));
+        }
+    }
+
+    /// Asks for what the value of a slot's key leads to, in a record that was asked for before: the
+    /// values of a store are the offsets of its own records. Whatever else they are, nothing is
+    /// lost.
+    #[inline(always)]
+    pub(super) fn prefetch_value_of(&self, at: At<'_>, slot: usize) {
+        let media = self.pool.media();
+        if !M::COUNTS_READS
+            && let Onward::Record(offset) = Onward::of(self.word_of(at, slot))
+            && let Ok(record) = self.memory.block(offset)
+        {
+            self.prefetch_lines(media.load(&record.value), 2);
+        }
+    }
+
+    #[inline(always)]
+    fn word_of(&self, at: At<'_>, slot: usize) -> u64 {
+        self.pool.media().load(at.node.value::<DURABLE>(slot.min(WIDTH - 1)))
+    }
+
+    #[inline(always)]
+    fn prefetch_lines(&self, offset: u64, lines: u64) {
+        let media = self.pool.media();
+        for line in 0..lines {
+            if let Some([cell]) = media.region().cells(offset.wrapping_add(line * LINE as u64), 1) {
+                media.prefetch(cell);
             }
         }
     }
