@@ -2,14 +2,15 @@
 //! what is in it: everleaf-log.
 //!
 //! ```text
-//! N1  the folder, and a log in it, all of it synced; then the folder around it is synced, and the
-//!     link to it, where the folder is elsewhere
+//! N1  the folder, marked as unfinished, and a log in it, all of it synced; then the folder around
+//!     it is synced, and the link to it, where the folder is elsewhere
 //! N2  the pool is laid out, and a checkpoint writes it to its file, which has no name yet
 //! N3  the file gets its name (everleaf-pool, F3)
+//! N4  the mark is removed
 //! ```
 //!
-//! A crash before N3 leaves a folder that belongs to no pool; it is named in the error that the
-//! next attempt gives.
+//! A crash before N3 leaves a folder that belongs to no pool: the next attempt takes it over. One
+//! after it leaves the mark, which opening the pool removes.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -191,8 +191,11 @@ impl CreateOptions {
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         let path = path.as_ref();
         let store = self.create_at(path, path)?;
-        if store.statistics()?.log {
-            logged::new_folder_of(path)?.finish();
+        // If it cannot be noted now that the pool has its name, the next opening does so.
+        if store.statistics().is_ok_and(|statistics| statistics.log)
+            && let Ok(folder) = logged::new_folder_of(path)
+        {
+            folder.finish();
         }
         Ok(store)
     }
