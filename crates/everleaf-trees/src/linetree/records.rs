@@ -43,7 +43,7 @@ pub(super) fn collect<'r, K: TreeKey, M: Media, const LINES: usize>(
     Ok(count)
 }
 
-/// Prefetches the records of a leaf's entries. What it reads may be changing: nothing depends on it.
+/// Prefetches the records of a leaf's entries. What it reads may change: nothing depends on it.
 #[inline(always)]
 pub(super) fn prefetch_records<K: TreeKey, M: Media, const LINES: usize>(
     media: &M,
