@@ -24,6 +24,10 @@ use crate::size::parse_size;
 /// pool. Addresses are HOST:PORT, PORT (on this machine only) or unix:PATH, and may be given
 /// several times.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("protocols")
+    .args(["memcached", "redis", "tls_memcached", "tls_redis"])
+    .required(true)
+    .multiple(true))]
 #[command(after_help = "\
 Limits: keys of 250 bytes (Redis: 65,472), lines of 2 KiB (of memcached's retrievals 1 MiB, of Redis
 64 KiB), values as --max-value says.
@@ -35,11 +39,7 @@ pub struct Args {
     /// The pool.
     pool: PathBuf,
     /// Speak memcached's text protocol here.
-    #[arg(
-        long,
-        value_name = "ADDR",
-        required_unless_present_any = ["redis", "tls_redis", "tls_memcached"]
-    )]
+    #[arg(long, value_name = "ADDR")]
     memcached: Vec<Address>,
     /// Speak Redis' protocol here (RESP2 and RESP3).
     #[arg(long, value_name = "ADDR")]
@@ -205,13 +205,16 @@ pub fn run(args: Args) -> Outcome {
     let options = ServeOptions { threads, ..options };
     let memcached = options.memcached.iter().chain(&options.tls_memcached);
     let redis = options.redis.iter().chain(&options.tls_redis);
-    if is_open(memcached, options.memcached_users.is_some())
-        || is_open(redis, options.redis_password.is_some())
-    {
-        log.warn(
-            "other machines can reach this server without a password; \
-            use --memcached-auth-file and --password-file, or an address of the loopback",
-        );
+    for (open, option) in [
+        (is_open(memcached, options.memcached_users.is_some()), "--memcached-auth-file"),
+        (is_open(redis, options.redis_password.is_some()), "--password-file"),
+    ] {
+        if open {
+            log.warn(&format!(
+                "other machines can reach this server without a password; use {option}, or an \
+                address of the loopback"
+            ));
+        }
     }
     let mut open = OpenOptions::new();
     (open.durability, open.memory_bytes) = (args.durability, args.memory);

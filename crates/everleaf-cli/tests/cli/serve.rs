@@ -83,6 +83,35 @@ fn a_server_writes_its_events_as_objects_of_json() {
 }
 
 #[test]
+fn any_of_the_protocols_is_enough_and_none_is_not() {
+    let bench = Bench::with_pool();
+    let refused = bench.refused(["serve", "p"]);
+    for option in ["--redis", "--memcached", "--tls-redis", "--tls-memcached"] {
+        assert!(refused.contains(option), "{refused}");
+    }
+    assert!(refused.contains("<ADDR>|--redis"), "any of them, not all: {refused}");
+}
+
+#[test]
+fn a_server_that_is_open_to_all_is_told_the_option_for_its_protocol() {
+    let bench = Bench::with_pool();
+    for (protocol, option, other) in [
+        ("--redis", "--password-file", "--memcached-auth-file"),
+        ("--memcached", "--memcached-auth-file", "--password-file"),
+    ] {
+        let mut server =
+            bench.command(["serve", "p", protocol, "0.0.0.0:0"]).stderr(Stdio::piped()).spawn();
+        let server = server.as_mut().unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert!(line.starts_with("warning: other machines can reach"), "{line}");
+        assert!(line.contains(option) && !line.contains(other), "{line}");
+    }
+}
+
+#[test]
 fn wrong_files_for_tls_are_one_sentence() {
     let bench = Bench::with_pool();
     let serve = ["serve", "p", "--tls-redis", "unix:socket"];
