@@ -2,9 +2,11 @@
 
 use std::io::BufRead;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
 use super::{Record, Records, read_line};
+use crate::keys::readable;
 use crate::target::unhex;
 
 /// Reads `{"key":..,"value":..}`; bytes that are no text are digits under `key_hex` and
@@ -18,13 +20,22 @@ pub struct JsonLines {
     value: Vec<u8>,
 }
 
+/// What is null is there, and no text.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Object {
+    #[serde(default, deserialize_with = "there")]
     key: Option<Text>,
+    #[serde(default, deserialize_with = "there")]
     key_hex: Option<String>,
+    #[serde(default, deserialize_with = "there")]
     value: Option<Text>,
+    #[serde(default, deserialize_with = "there")]
     value_hex: Option<String>,
+}
+
+fn there<'de, T: Deserialize<'de>, D: Deserializer<'de>>(json: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(json).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -42,12 +53,38 @@ impl JsonLines {
     }
 
     fn parse(&mut self) -> Result<(), String> {
-        let object: Object =
-            serde_json::from_slice(&self.line).map_err(|error| error.to_string())?;
+        let object = match self.line.trim_ascii_start().first() {
+            Some(b'[') => Err("it is an array".to_owned()), // Serde would take it for the fields.
+            _ => serde_json::from_slice(&self.line).map_err(|error| why_not(&self.line, &error)),
+        };
+        let object: Object = object?;
         self.key = bytes_of("key", object.key, object.key_hex)?;
         self.value = bytes_of("value", object.value, object.value_hex)?;
         Ok(())
     }
+}
+
+/// Why a line is no such object, in words of the format and not of the parser.
+fn why_not(line: &[u8], error: &serde_json::Error) -> String {
+    let fields: Map<String, Value> = match serde_json::from_slice(line) {
+        Ok(Value::Object(fields)) => fields,
+        Ok(_) => return "it is a value alone".to_owned(),
+        Err(error) => return format!("from byte {} on it is no JSON", error.column()),
+    };
+    for (name, value) in &fields {
+        match name.as_str() {
+            "key" | "value" if !value.is_string() && !value.is_u64() => {
+                return format!("`{name}` is neither a text nor a whole number of 64 bits");
+            }
+            "key_hex" | "value_hex" if !value.is_string() => {
+                return format!("`{name}` is no text of hexadecimal digits");
+            }
+            "key" | "value" | "key_hex" | "value_hex" => {}
+            _ => return format!("there is an unknown field `{}`", readable(name.as_bytes())),
+        }
+    }
+    // A field that comes twice: the parser's own words are good, but for its place in the line.
+    error.to_string().split(" at line ").next().unwrap_or_default().to_owned()
 }
 
 /// The bytes that stand under `name`, or as digits under `name_hex`.
@@ -107,7 +144,16 @@ mod tests {
     fn what_is_no_such_object_is_refused() {
         for (text, what) in [
             ("leaf\t1", "line 1 is no object"),
+            ("leaf\t1", "from byte 1 on it is no JSON"),
+            ("{\"key\":\"a\",", "it is no JSON"),
             ("[]", "line 1"),
+            ("[1]", "it is an array"),
+            (" [\"a\",null,\"b\",null]", "it is an array"),
+            ("7", "it is a value alone"),
+            ("{\"key\":\"a\",\"value\":null}", "`value` is neither a text nor a whole"),
+            ("{\"key\":\"a\",\"value\":[1]}", "`value` is neither a text nor a whole"),
+            ("{\"key\":\"a\",\"value_hex\":1}", "`value_hex` is no text of hexadecimal"),
+            ("{\"key\":1,\"key\":2,\"value\":\"\"}", "duplicate field `key`"),
             ("{\"key\":\"a\"}", "there is no `value`"),
             ("{\"value\":\"a\"}", "there is no `key`"),
             ("{\"key\":\"a\",\"key_hex\":\"61\",\"value\":\"\"}", "both `key` and `key_hex`"),
@@ -117,6 +163,7 @@ mod tests {
         ] {
             let said = JsonLines::new(Box::new(text.as_bytes()), 100).next().unwrap_err();
             assert!(said.contains(what), "{text}: {said}");
+            assert!(!said.contains(" at line ") && !said.contains("untagged"), "{text}: {said}");
         }
     }
 }

@@ -184,6 +184,12 @@ fn objects_without_a_key_or_a_value_are_refused() {
     assert_eq!(acknowledged(&ran.stderr), "acknowledged 1 record (0 replaced)");
     let sentence = ran.failed();
     assert!(sentence.contains("line 2") && sentence.contains("no `value`"), "{sentence}");
+    bench.write("b.jsonl", "{\"key\":\"b\",\"value\":null}\n");
+    assert_eq!(
+        bench.fails(["load", "p", "b.jsonl"]),
+        "everleaf: b.jsonl: line 1 is no object with a key and a value as `scan --json` prints \
+        them: `value` is neither a text nor a whole number of 64 bits"
+    );
     assert!(bench.refused(["load", "p", "a.jsonl", "--hex"]).contains("--hex"));
     assert!(bench.refused(["load", "p", "a.jsonl", "--key-column", "key"]).contains("csv"));
 }
