@@ -69,8 +69,13 @@ impl From<everleaf::Error> for Failure {
                 let (size, smallest) = (display_size(bytes), display_size(min_bytes));
                 Self::Usage(format!("--size {size} is too small; the smallest pool has {smallest}"))
             }
+            Error::NoByteStrings { engine } => Self::Usage(format!(
+                "engine {engine} has u64 keys only; add `--keys u64`, or choose another engine"
+            )),
             Error::UnknownEngine { .. }
             | Error::UnknownParameter { .. }
+            | Error::NoLog { .. }
+            | Error::NoTrees
             | Error::DurabilityOfEngine { .. }
             | Error::DurabilityOfMedium { .. } => Self::Usage(error.to_string()),
             _ => Self::Failed(sentence(&error)),

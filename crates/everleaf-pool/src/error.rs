@@ -73,6 +73,24 @@ pub enum PoolError {
         /// The file.
         path: PathBuf,
     },
+    /// The folder of the file to create is not there.
+    #[error("the folder {path} does not exist; make it first", path = .path.display())]
+    NoFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The file may not be written.
+    #[error(
+        "{path} cannot be opened to write: {source}; get the permission to write it, or open it \
+        read-only",
+        path = .path.display()
+    )]
+    NotWritable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The DAX device to make a pool on holds one.
     #[error(
         "{path} holds a pool already; to discard it, wipe its header with `daxio --zero --len \

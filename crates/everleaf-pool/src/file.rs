@@ -167,11 +167,20 @@ pub(crate) fn open_existing(path: &Path, writable: bool) -> Result<File, PoolErr
             Err(PoolError::Missing { path: path.into() })
         }
         // Folders and sockets are refused by the system already, but not in these words.
-        Err(e) => Err(std::fs::metadata(path)
-            .ok()
-            .as_ref()
-            .and_then(refused)
-            .unwrap_or_else(|| io_error("opening", path)(e))),
+        Err(e) => {
+            let refused = std::fs::metadata(path).ok().as_ref().and_then(refused);
+            Err(refused.unwrap_or_else(|| not_opened(path, writable, e)))
+        }
+    }
+}
+
+fn not_opened(path: &Path, writable: bool, source: io::Error) -> PoolError {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    match source.kind() {
+        PermissionDenied | ReadOnlyFilesystem if writable => {
+            PoolError::NotWritable { path: path.into(), source }
+        }
+        _ => io_error("opening", path)(source),
     }
 }
 

@@ -58,7 +58,7 @@ pub use header::{Format, KeyType};
 pub use layout::{LOG_STAMP_OFFSET, MAX_ROOTS, POOL_MAGIC};
 pub use lease::{Lease, Workers, slot_of_thread, slots_of_thread};
 pub use listing::TablePart;
-pub use new_file::create_file;
+pub use new_file::{create_file, folder_of_new};
 pub use pins::{Pinned, Pins};
 pub use pool::{Opened, Pool, Run, Shutdown, SpaceUsage};
 pub use record::{MAX_RECORD_BYTES, Record};

@@ -35,9 +35,9 @@ use crate::layout::{CHUNK, MAGIC, MIN_POOL_BYTES};
 /// returns, as far as its medium goes; if anything fails, no file is left.
 ///
 /// # Errors
-/// [`PoolError::Exists`], [`PoolError::DeviceInUse`], [`PoolError::NotAFile`],
-/// [`PoolError::TooSmall`], or what the system says (a full disk above all); and those of
-/// `lay_out`.
+/// [`PoolError::Exists`], [`PoolError::NoFolder`], [`PoolError::DeviceInUse`],
+/// [`PoolError::NotAFile`], [`PoolError::TooSmall`], or what the system says (a full disk above
+/// all); and those of `lay_out`.
 pub fn create_file<T, E: From<PoolError>>(
     path: &Path,
     size: u64,
@@ -68,6 +68,19 @@ fn vacant_device(path: &Path) -> Result<File, PoolError> {
     Ok(device)
 }
 
+/// The folder that a new file will be in, which must be there.
+///
+/// # Errors
+/// [`PoolError::NoFolder`].
+pub fn folder_of_new(path: &Path) -> Result<&Path, PoolError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    match folder.try_exists() {
+        Ok(false) => Err(PoolError::NoFolder { path: folder.into() }),
+        _ => Ok(folder), // What else is wrong with it the system says when it is used.
+    }
+}
+
 /// A file that has not got its name yet.
 struct NewFile<'a> {
     path: &'a Path,
@@ -87,8 +100,7 @@ impl<'a> NewFile<'a> {
         if path.symlink_metadata().is_ok() {
             return Err(PoolError::Exists { path: path.into() });
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
+        let folder = folder_of_new(path)?;
         let opened = File::open(folder).map_err(failed)?;
         let (file, hidden) = match unnamed_in(folder) {
             Some(file) => (file, None),
@@ -243,7 +255,7 @@ mod tests {
         let path = folder.path().join("p.pool");
         assert!(matches!(refused(folder.path()), PoolError::Exists { .. }));
         assert!(matches!(refused(&folder.path().join("new/")), PoolError::NotAFile { .. }));
-        assert!(matches!(refused(&folder.path().join("none/p.pool")), PoolError::Io { .. }));
+        assert!(matches!(refused(&folder.path().join("none/p.pool")), PoolError::NoFolder { .. }));
         std::os::unix::fs::symlink("nowhere", &path).unwrap();
         assert!(matches!(refused(&path), PoolError::Exists { .. }));
         assert_eq!(names_in(folder.path()), 1);

@@ -144,6 +144,12 @@ pub enum Error {
         /// The folder.
         folder: PathBuf,
     },
+    /// A new pool was to have its log in a folder that is there already.
+    #[error("{} exists already; give a folder for the log that does not", folder.display())]
+    LogFolderExists {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// A new pool's log has no place.
     #[error(
         "{} is in the way: it is the log of a pool that is not here; remove it, or choose another \

@@ -24,7 +24,7 @@ use everleaf_log::{
     Base, Folder, LogError, LogOptions, Logged, NewFolder, new_uuid, read_damaged, read_only,
 };
 use everleaf_pmem::{Cpu, Hardware, Region};
-use everleaf_pool::{Format, LOG_STAMP_OFFSET, LockedFile, PoolError};
+use everleaf_pool::{Format, LOG_STAMP_OFFSET, LockedFile, PoolError, folder_of_new};
 
 use crate::core::attached::Terms;
 use crate::durability::{DurabilityContext, choice_of};
@@ -86,15 +86,17 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
     drop(region);
     let beside = folder_of(path);
     let folder = options.log_folder.clone().unwrap_or_else(|| beside.clone());
+    folder_of_new(&folder)?;
+    let chosen = options.log_folder.is_some();
     let made = |source: io::Error, path: &Path| match source.kind() {
+        // What is there is of no concern to us.
+        io::ErrorKind::AlreadyExists if chosen && path == folder => {
+            Error::LogFolderExists { folder: path.into() }
+        }
         io::ErrorKind::AlreadyExists => Error::LogInTheWay { path: path.into() },
         _ => io_failed("creating", path)(source),
     };
-    let chosen = options.log_folder.is_some();
-    let mut new = NewFolder::make(&folder).map_err(|source| match chosen {
-        true => io_failed("creating", &folder)(source), // What is there is of no concern to us.
-        false => made(source, &folder),
-    })?;
+    let mut new = NewFolder::make(&folder).map_err(|source| made(source, &folder))?;
     if chosen {
         new.link_from(&beside, &folder).map_err(|source| made(source, &beside))?;
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use everleaf_log::NewFolder;
 use everleaf_pmem::Process;
-use everleaf_pool::PoolError;
+use everleaf_pool::{PoolError, folder_of_new};
 
 use crate::Error;
 
@@ -29,6 +29,7 @@ impl Unfinished {
         if path.symlink_metadata().is_ok() {
             return Err(PoolError::Exists { path: path.into() }.into());
         }
+        folder_of_new(path)?;
         Ok(Self::instead_of(path))
     }
 

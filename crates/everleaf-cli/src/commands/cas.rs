@@ -10,6 +10,8 @@ use crate::target::Target;
 
 /// Replace the value of a key if it is OLD (compare and swap); otherwise change nothing and exit 1.
 /// To put a value only if the key is absent, use `put --if-absent`.
+///
+/// A failure exits 1 too; `everleaf get --help` says how a script tells them apart.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:

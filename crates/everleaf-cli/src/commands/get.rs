@@ -10,6 +10,9 @@ use crate::failure::{Failure, Outcome};
 use crate::target::Target;
 
 /// Print the value of a key: its bytes as they are, and a newline. A missing key exits 1.
+///
+/// So does a failure. A script tells them apart by `everleaf scan POOL --from KEY --limit 1
+/// --keys-only`, which exits 0 if nothing failed, and prints the key or, without it, the next one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

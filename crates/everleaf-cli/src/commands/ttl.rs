@@ -11,6 +11,8 @@ use crate::failure::{Failure, Outcome};
 use crate::target::Target;
 
 /// Print the seconds until a value expires, or `never`. A missing key exits 1.
+///
+/// So does a failure; `everleaf get --help` says how a script tells them apart.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:

@@ -298,6 +298,8 @@ fn on_a_full_disk(bench: &Bench, before: &str, shell: &[&str], after: &str, prin
     command.args(&shell[1..]).arg("-c").arg(format!("{before}\n{FILL}\n{after}"));
     command.env("EVERLEAF", env!("CARGO_BIN_EXE_everleaf")).current_dir(bench.path(""));
     let output = command.stdin(Stdio::null()).output();
+    let sentence = bench.refused(["create", "p", "--engine", "cdds"]);
+    assert!(sentence.contains("add `--keys u64`, or choose another engine"), "{sentence}");
     let Some(output) =
         output.ok().filter(|output| output.status.code() != Some(77) && !output.stdout.is_empty())
     else {

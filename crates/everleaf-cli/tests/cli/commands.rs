@@ -72,7 +72,43 @@ fn create_refuses_an_existing_file_and_leaves_it_alone() {
     bench.ok(["put", "p", "k", "v"]);
     assert!(bench.fails(["create", "p"]).contains("exists already"));
     assert_eq!(bench.ok(["get", "p", "k"]), "v\n");
-    assert!(bench.fails(["create", "nosuch/p"]).contains("nosuch"));
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named_as_it_was_given() {
+    let bench = Bench::with_pool();
+    for command in [
+        &["create", "nosuch/new"][..],
+        &["tour", "--pool", "nosuch/new"],
+        &["copy", "p", "nosuch/new"],
+        &["dump", "p", "nosuch/new"],
+        &["check", "p", "--salvage", "nosuch/new"],
+        &["create", "new", "--size", "1MiB", "--log", "nosuch/log"],
+    ] {
+        if command.contains(&"--log") && !bench.path("p.log").exists() {
+            continue; // No pool has a log here.
+        }
+        let sentence = bench.fails(command);
+        let expected = "everleaf: the folder nosuch does not exist; make it first";
+        assert_eq!(sentence, expected, "{command:?}");
+    }
+    assert!(!bench.path("new").exists());
+}
+
+#[test]
+fn a_log_needs_a_folder_of_its_own_and_a_pool_that_has_one() {
+    let bench = Bench::with_pool();
+    let create = ["create", "new", "--size", "1MiB", "--log", "log"];
+    let refused = bench.refused(create.iter().chain(&["--durability", "process"]));
+    assert!(refused.contains("leave the folder out"), "{refused}");
+    std::fs::create_dir(bench.path("log")).unwrap();
+    bench.write("log/of others", "");
+    if bench.path("p.log").exists() {
+        let sentence = bench.fails(create);
+        let expected = "everleaf: log exists already; give a folder for the log that does not";
+        assert_eq!(sentence, expected);
+    }
+    assert!(!bench.path("new").exists());
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn reading_makes_no_tree() {
     }
     assert_eq!(bench.ok(["trees", "p"]), "");
     let numbers = Bench::with_u64_pool();
-    numbers.fails(["put", "n", "1", "x", "--tree", "t"]);
+    numbers.refused(["put", "n", "1", "x", "--tree", "t"]);
 }
 
 #[test]
