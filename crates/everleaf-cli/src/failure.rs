@@ -83,31 +83,50 @@ impl From<everleaf::Error> for Failure {
     }
 }
 
-/// An error of the library as a sentence, with the command that helps.
+/// An error of the library as a sentence, with the commands that help.
 pub fn sentence(error: &everleaf::Error) -> String {
-    match command_for(error) {
-        Some(command) => format!("{error} (`{command}`)"),
+    match commands_for(error) {
+        Some(commands) => format!("{error} ({commands})"),
         None => error.to_string(),
     }
 }
 
+/// What the library says of damage, without its advice, which would stand in each line of a list.
+pub fn without_advice(sentence: &str) -> &str {
+    match sentence.rsplit_once("; ") {
+        Some((fact, advice)) if advice.contains("salvage what can be read") => fact,
+        _ => sentence,
+    }
+}
+
+const SALVAGE: &str = "`everleaf check POOL --salvage NEW`";
+/// What opens a pool read-only.
+const READERS: &str = "get, scan, count, ttl, trees, dump, copy, info and check only read, and so \
+    does `everleaf shell POOL --read-only`";
+
 /// What a user of the command line can do about an error that the library tells in its own words.
-fn command_for(error: &everleaf::Error) -> Option<&'static str> {
+fn commands_for(error: &everleaf::Error) -> Option<&'static str> {
     use everleaf::Error;
     let pool = match error {
         Error::Pool(pool) | Error::Index(IndexError::Pool(pool)) => pool,
-        Error::Index(IndexError::Corrupt { .. }) => return Some("everleaf check POOL"),
+        Error::Index(IndexError::Corrupt { .. }) => return Some(SALVAGE),
+        Error::Log { source, .. } => {
+            use everleaf::LogError::{Damaged, Missing, OtherTime};
+            let readable = matches!(**source, Missing | Damaged { .. } | OtherTime);
+            return readable.then_some(SALVAGE);
+        }
         _ => return None,
     };
     match pool {
-        PoolError::Missing { .. } => Some("everleaf create POOL"),
-        PoolError::OtherBoot { .. } | PoolError::SyncFailed => {
-            Some("everleaf check POOL --salvage NEW")
-        }
-        PoolError::Corrupt { .. } => Some("everleaf check POOL"),
+        PoolError::Missing { .. } => Some("`everleaf create POOL`"),
+        PoolError::OtherBoot { .. }
+        | PoolError::SyncFailed
+        | PoolError::Corrupt { .. }
+        | PoolError::Map(MapError::Truncated { .. }) => Some(SALVAGE),
         PoolError::PoolFull { .. } | PoolError::Map(MapError::MaxSize { .. }) => {
             Some("everleaf create NEW --max-size SIZE")
         }
+        PoolError::NotWritable { .. } => Some(READERS),
         _ => None,
     }
 }

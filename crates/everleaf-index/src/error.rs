@@ -51,8 +51,8 @@ pub enum IndexError {
     Thread(std::io::Error),
     /// The index is damaged.
     #[error(
-        "the index is damaged at offset {offset:#x}: {what}; run a check to see \
-        what else is damaged, or restore a backup"
+        "the index is damaged at offset {offset:#x}: {what}; restore a backup, or \
+        salvage what can be read"
     )]
     Corrupt {
         /// Bytes from the pool's base.

@@ -10,8 +10,8 @@ use everleaf_pmem::{MapError, MediaError};
 pub enum LogError {
     /// There is no log where one must be.
     #[error(
-        "the log of the pool is missing: bring its folder back to its place beside the pool, or \
-        restore the pool from a backup"
+        "the log of the pool is missing; bring its folder back to its place beside the pool, \
+        restore the pool from a backup, or salvage what can be read without the log"
     )]
     Missing,
     /// The log is open already, by another process or by this one.
@@ -23,7 +23,10 @@ pub enum LogError {
     #[error("the log beside the pool belongs to another pool: put the pool's own in its place")]
     Foreign,
     /// The pool's file holds what this log does not know of, or lacks what it takes for given.
-    #[error("the log does not match the pool: restore both from the same copy")]
+    #[error(
+        "the log does not match the pool; restore both from the same copy, or salvage what can be \
+        read"
+    )]
     OtherTime,
     /// A log of a later release.
     #[error("the log has format {found} and this release knows {supported}: use a newer release")]
@@ -45,7 +48,10 @@ pub enum LogError {
         supported: u64,
     },
     /// The log is damaged where it was durable.
-    #[error("the log is damaged: {what}, in segment {segment}; restore the pool from a backup")]
+    #[error(
+        "the log is damaged: {what}, in segment {segment}; restore the pool from a backup, or \
+        salvage what can be read"
+    )]
     Damaged {
         /// What is wrong.
         what: Damage,

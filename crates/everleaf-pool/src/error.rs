@@ -273,8 +273,8 @@ pub enum PoolError {
     },
     /// Something in the pool is damaged.
     #[error(
-        "the pool is damaged at offset {offset:#x}: {what}; run a check to see what \
-        else is damaged, or restore a backup"
+        "the pool is damaged at offset {offset:#x}: {what}; restore a backup, or salvage \
+        what can be read"
     )]
     Corrupt {
         /// Bytes from the pool's base.

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use everleaf::{CheckOutcome, Error, PoolError, Salvaged, Store, salvage_with};
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, sentence, without_advice};
 use crate::progress::{entries_bar, show_entries};
 use crate::signals::Ending;
-use crate::size::{display_count, display_counted};
+use crate::size::display_counted;
 
 /// Check every invariant of a pool, every value, and that no block is lost or used twice. Exits 1
 /// if anything is wrong.
@@ -49,7 +49,8 @@ struct Report {
 impl From<CheckOutcome> for Report {
     fn from(outcome: CheckOutcome) -> Self {
         let violations = outcome.violations.len() as u64;
-        let CheckOutcome { ok, keys, leaked_blocks, violations: details, .. } = outcome;
+        let details = without_advice_each(&outcome.violations);
+        let CheckOutcome { ok, keys, leaked_blocks, .. } = outcome;
         Self { ok, keys, violations, leaked_blocks, details }
     }
 }
@@ -65,12 +66,12 @@ pub fn run(args: Args) -> Outcome {
         // What cannot even be opened is damaged, or cannot be trusted.
         Err(error) => {
             if args.json {
-                let details = vec![error.to_string()];
+                let details = without_advice_each(&[error.to_string()]);
                 let report =
                     Report { ok: false, keys: 0, violations: 1, leaked_blocks: 0, details };
                 show(&args, &report)?;
             }
-            return Err(Failure::failed(error.to_string()));
+            return Err(Failure::failed(sentence(&error)));
         }
     };
     show(&args, &report)?;
@@ -78,12 +79,16 @@ pub fn run(args: Args) -> Outcome {
         return Ok(());
     }
     Err(Failure::failed(format!(
-        "{} is damaged: {}, {}; restore a backup, or save what can be read with `everleaf check \
-        --salvage`",
+        "{} is damaged: {}, {}; restore a backup, or copy what can be read with `everleaf check \
+        POOL --salvage NEW`",
         args.pool.display(),
         display_counted(report.violations, "violation"),
         display_counted(report.leaked_blocks, "leaked block")
     )))
+}
+
+fn without_advice_each(sentences: &[String]) -> Vec<String> {
+    sentences.iter().map(|sentence| without_advice(sentence).to_owned()).collect()
 }
 
 /// Checks with a bar. Nothing is made that a signal would have to remove.
@@ -106,22 +111,41 @@ struct Rescued {
     unreadable: u64,
     /// Why not, each a sentence.
     details: Vec<String>,
+    /// Keys that the new pool has, in all trees. The first two count what the store keeps for
+    /// itself too.
+    keys: u64,
+    /// Its named trees.
+    trees: u64,
 }
 
 /// Copies what can be read.
 fn rescue(args: &Args, new: &Path) -> Outcome {
-    let salvaged = Ending::awaited()?.during(|watch| salvage_with(&args.pool, new, watch))?;
+    let salvaged = Ending::awaited()?.during(|watch| salvage_with(&args.pool, new, watch));
+    let salvaged = salvaged.map_err(|error| match error {
+        // That it be salvaged is no advice here.
+        error if error.is_corruption() => Failure::failed(format!(
+            "{}; nothing of it can be salvaged, so restore a backup",
+            without_advice(&error.to_string())
+        )),
+        error => error.into(),
+    })?;
     let Salvaged { from_index, from_records, unreadable, complaints, .. } = salvaged;
+    let details = without_advice_each(&complaints);
+    let saved = Store::open_read_only(new)?;
+    let (keys, trees) = (saved.len_of_all_trees()?, saved.tree_names()?.len() as u64);
     let text = if args.json {
-        let report = Rescued { from_index, from_records, unreadable, details: complaints };
+        let report = Rescued { from_index, from_records, unreadable, details, keys, trees };
         serde_json::to_string(&report).map_err(|error| Failure::failed(error.to_string()))? + "\n"
     } else {
-        let complaints: String =
-            complaints.iter().map(|complaint| format!("{complaint}\n")).collect();
+        let details: String = details.iter().map(|detail| format!("{detail}\n")).collect();
+        let trees = match trees {
+            0 => String::new(),
+            trees => format!(" with {}", display_counted(trees, "named tree")),
+        };
         format!(
-            "{complaints}{} saved, {} of them without the index\n",
-            display_counted(from_index + from_records, "key"),
-            display_count(from_records)
+            "{details}{} saved{trees}; {} found without the index\n",
+            display_counted(keys, "key"),
+            display_counted(from_records, "record")
         )
     };
     write_out(&text)?;

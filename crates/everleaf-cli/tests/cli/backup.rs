@@ -72,6 +72,12 @@ fn what_can_be_read_is_salvaged() {
     let bench = filled();
     let report = json(&bench.ok(["check", "p", "--salvage", "whole", "--json"]));
     assert_eq!((&report["from_index"], &report["unreadable"]), (&3.into(), &0.into()));
+    bench.ok(["copy", "p", "t"]);
+    bench.ok(["put", "t", "mint", "green", "--tree", "herbs"]);
+    let said = bench.ok(["check", "t", "--salvage", "with tree"]);
+    assert_eq!(said, "4 keys saved with 1 named tree; 0 records found without the index\n");
+    let report = json(&bench.ok(["check", "t", "--salvage", "again", "--json"]));
+    assert_eq!((&report["keys"], &report["trees"]), (&4.into(), &1.into()));
     assert!(bench.fails(["check", "p", "--salvage", "whole"]).contains("exists already"));
     let sound = content(&bench.path("p"));
     let mut damaged = sound.clone();

@@ -4,9 +4,10 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-use crate::common::{Bench, Ran, content};
+use crate::common::{Bench, Ran, content, json};
 use everleaf_pmem::grouped;
 
 /// Where the words of a pool's header stand (docs/format.md).
@@ -68,7 +69,33 @@ fn a_truncated_pool_says_how_much_is_missing() {
     all_say(&bench, &sound[..sound.len() / 2], &complaint);
     all_say(&bench, &sound[..5000], "truncated: it has 5,000 bytes");
     all_say(&bench, &sound[..4000], "is not an Everleaf pool");
+    let advice = "; restore it from a backup, or salvage what can be read (`everleaf check POOL \
+        --salvage NEW`)";
+    all_say(&bench, &sound[..5000], advice);
+    let check = bench.run(["check", "p", "--json"]);
+    let details = &json(str::from_utf8(&check.stdout).unwrap())["details"][0];
+    assert!(details.as_str().unwrap().ends_with(&grouped(sound.len() as u64)), "{details}");
     still_good(&bench, &sound);
+}
+
+#[test]
+fn a_pool_without_its_log_can_be_salvaged_and_says_so() {
+    let bench = filled();
+    if !bench.path("p.log").exists() {
+        return println!("skipped: no pool has a log here");
+    }
+    std::fs::rename(bench.path("p.log"), bench.path("moved")).unwrap();
+    for command in COMMANDS {
+        let sentence = bench.fails(command);
+        let advice = "without the log (`everleaf check POOL --salvage NEW`)";
+        assert!(sentence.contains("the log of the pool is missing; "), "{sentence}");
+        assert!(sentence.ends_with(advice), "{sentence}");
+    }
+    let salvaged = bench.run(["check", "p", "--salvage", "new"]);
+    let said = String::from_utf8_lossy(&salvaged.stdout).into_owned();
+    assert!(said.contains("p.log: the log of the pool is missing\n500 keys saved;"), "{said}");
+    salvaged.failed();
+    assert_eq!(bench.ok(["get", "new", "key 7"]), "8\n");
 }
 
 #[test]
@@ -188,7 +215,11 @@ fn a_flipped_bit_is_named_with_its_place() {
         let mut flipped = sound.clone();
         flipped[place] ^= 4;
         all_say(&bench, &flipped, complaint);
+        all_say(&bench, &flipped, "salvage what can be read (`everleaf check POOL --salvage NEW`)");
     }
+    bench.write("p", [&sound[..CHECKSUM], b"\0", &sound[CHECKSUM + 1..]].concat());
+    let nothing = bench.fails(["check", "p", "--salvage", "new"]);
+    assert!(nothing.ends_with("; nothing of it can be salvaged, so restore a backup"), "{nothing}");
     // The value of one key: the others can still be read.
     let value = sound.windows(10).position(|bytes| bytes == b"key 321322").unwrap();
     let mut flipped = sound.clone();
@@ -197,7 +228,12 @@ fn a_flipped_bit_is_named_with_its_place() {
     assert!(bench.fails(["get", "p", "key 321"]).contains("a record does not match its checksum"));
     assert_eq!(bench.ok(["get", "p", "key 320"]), "321\n");
     assert!(bench.run(["scan", "p"]).failed().contains("damaged at offset"));
-    assert!(bench.fails(["check", "p"]).contains("1 violation"));
+    let check = bench.run(["check", "p"]);
+    let details = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(details.ends_with(": a record does not match its checksum\n"), "{details}");
+    let sentence = check.failed();
+    assert!(sentence.contains("1 violation"), "{sentence}");
+    assert!(sentence.contains("with `everleaf check POOL --salvage NEW`"), "{sentence}");
     still_good(&bench, &sound);
 }
 
@@ -262,7 +298,32 @@ fn an_unknown_engine_and_parameters_that_it_has_not_are_wrong_usage() {
             .refused(["create", "p", "--engine", "fptree", "--log-lines", "4"])
             .contains("--log-lines")
     );
+    let sentence = bench.refused(["create", "p", "--engine", "cdds"]);
+    assert!(sentence.contains("add `--keys u64`, or choose another engine"), "{sentence}");
     assert!(!bench.path("p").exists());
+}
+
+#[test]
+fn a_pool_that_may_not_be_written_says_which_commands_only_read() {
+    let bench = filled();
+    let read_only = std::fs::Permissions::from_mode(0o444);
+    std::fs::set_permissions(bench.path("p"), read_only).unwrap();
+    // The administrator may write whatever the permissions say, but for this; another user cannot
+    // ask for it, and need not.
+    let put = bench.command(["put", "p", "k", "v"]);
+    let mut bound = std::process::Command::new("setpriv");
+    bound.arg("--bounding-set=-dac_override").arg(put.get_program()).args(put.get_args());
+    let ran = match bound.current_dir(bench.path("")).output().map(Ran::new) {
+        Ok(ran) if !ran.stderr.contains("setpriv: ") => ran,
+        _ => bench.run(["put", "p", "k", "v"]),
+    };
+    if ran.code == Some(0) {
+        return println!("skipped: this user may write everything");
+    }
+    let sentence = ran.failed();
+    assert!(sentence.contains("p cannot be opened to write: "), "{sentence}");
+    assert!(sentence.contains("`everleaf shell POOL --read-only`"), "{sentence}");
+    assert_eq!(bench.ok(["get", "p", "key 7"]), "8\n");
 }
 
 /// What a pool does when its disk is full: a creation leaves nothing, a load keeps a prefix, and
@@ -298,8 +359,6 @@ fn on_a_full_disk(bench: &Bench, before: &str, shell: &[&str], after: &str, prin
     command.args(&shell[1..]).arg("-c").arg(format!("{before}\n{FILL}\n{after}"));
     command.env("EVERLEAF", env!("CARGO_BIN_EXE_everleaf")).current_dir(bench.path(""));
     let output = command.stdin(Stdio::null()).output();
-    let sentence = bench.refused(["create", "p", "--engine", "cdds"]);
-    assert!(sentence.contains("add `--keys u64`, or choose another engine"), "{sentence}");
     let Some(output) =
         output.ok().filter(|output| output.status.code() != Some(77) && !output.stdout.is_empty())
     else {

@@ -67,7 +67,8 @@ pub enum MapError {
     },
     /// The file is shorter than what must be mapped.
     #[error(
-        "the file is truncated: it has {} bytes and should have {}; restore it from a backup",
+        "the file is truncated: it has {} bytes and should have {}; restore it from a backup, or \
+        salvage what can be read",
         grouped(*.found_bytes), grouped(*.expected_bytes)
     )]
     Truncated {
