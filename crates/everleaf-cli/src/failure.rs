@@ -124,7 +124,7 @@ fn commands_for(error: &everleaf::Error) -> Option<&'static str> {
         | PoolError::Corrupt { .. }
         | PoolError::Map(MapError::Truncated { .. }) => Some(SALVAGE),
         PoolError::PoolFull { .. } | PoolError::Map(MapError::MaxSize { .. }) => {
-            Some("everleaf create NEW --max-size SIZE")
+            Some("`everleaf copy POOL NEW --max-size SIZE`")
         }
         PoolError::NotWritable { .. } => Some(READERS),
         _ => None,

@@ -173,8 +173,8 @@ pub enum PoolError {
     SyncFailed,
     /// No memory is left.
     #[error(
-        "the pool is full: {} bytes could not be allocated; remove keys, or copy it into a pool \
-        with a greater maximum size",
+        "the pool is full: {} bytes could not be allocated; remove keys, or copy it to a new \
+        pool with a greater maximum size",
         grouped(*.requested_bytes)
     )]
     PoolFull {

@@ -137,19 +137,52 @@ impl Store {
         path: impl AsRef<Path>,
         mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
     ) -> Result<Progress, Error> {
-        self.copy_to(path.as_ref(), &mut watch)
+        self.copy_to(path.as_ref(), None, &mut watch)
     }
 
-    fn copy_to(&self, path: &Path, watch: &mut Watch<'_>) -> Result<Progress, Error> {
+    /// As [`copy_with`](Store::copy_with), to a pool that may grow to `max_size_bytes`: the way out
+    /// of one that is full.
+    ///
+    /// # Errors
+    /// As [`copy_with`](Store::copy_with).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let full = everleaf::CreateOptions::new().size_bytes(1 << 20).max_size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// use std::ops::ControlFlow;
+    ///
+    /// let larger = folder.path().join("larger.pool");
+    /// full.copy_to_max_size(&larger, 1 << 30, |_| ControlFlow::Continue(()))?;
+    /// assert_eq!(everleaf::Store::open(&larger)?.statistics()?.max_bytes, 1 << 30);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn copy_to_max_size(
+        &self,
+        path: impl AsRef<Path>,
+        max_size_bytes: u64,
+        mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Progress, Error> {
+        self.copy_to(path.as_ref(), Some(max_size_bytes), &mut watch)
+    }
+
+    fn copy_to(
+        &self,
+        path: &Path,
+        max_bytes: Option<u64>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Progress, Error> {
         let mut unfinished = Unfinished::of(path)?;
         let statistics = self.statistics()?;
-        let size = (statistics.used_bytes / 8 * 9).max(SMALLEST_COPY).min(statistics.max_bytes);
+        let max_bytes = max_bytes.unwrap_or(statistics.max_bytes);
+        let size = (statistics.used_bytes / 8 * 9).max(SMALLEST_COPY).min(max_bytes);
         let options =
             CreateOptions::new().engine(self.engine()).key_type(self.backend().key_type());
         let options = options
             .parameters(self.backend().parameters())
             .size_bytes(size)
-            .max_size_bytes(statistics.max_bytes);
+            .max_size_bytes(max_bytes);
         // The name is dropped before the pool: see `restore`.
         let (copy, unfinished) = (options.create_part(&mut unfinished)?, unfinished);
         let progress = self.copy_entries(&copy, statistics.entries, watch)?;

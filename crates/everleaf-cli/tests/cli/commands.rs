@@ -226,9 +226,22 @@ fn a_pool_that_does_not_grow_gets_full_and_stays_readable() {
     bench.ok(["create", "p", "--size", "128KiB", "--max-size", "128KiB"]);
     bench.ok(["put", "p", "small", "value"]);
     bench.write("large", vec![b'x'; 200_000]);
-    assert!(bench.fails(["put", "p", "large", "--value-from", "large"]).contains("full"));
+    let sentence = bench.fails(["put", "p", "large", "--value-from", "large"]);
+    assert!(sentence.contains("full"), "{sentence}");
     assert_eq!(bench.ok(["get", "p", "small"]), "value\n");
     bench.ok(["check", "p"]);
+    // What the sentence advises helps.
+    assert!(sentence.contains("`everleaf copy POOL NEW --max-size SIZE`"), "{sentence}");
+    bench.ok(["copy", "p", "larger", "--max-size", "64MiB"]);
+    bench.ok(["put", "larger", "large", "--value-from", "large"]);
+    assert_eq!(bench.ok(["get", "larger", "small"]), "value\n");
+    assert_eq!(json(&bench.ok(["info", "larger", "--json"]))["max_bytes"], 64 << 20);
+    bench.ok(["check", "larger"]);
+    bench.ok(["copy", "p", "same"]);
+    bench.fails(["put", "same", "large", "--value-from", "large"]);
+    let refused = bench.refused(["copy", "p", "new", "--max-size", "1KiB"]);
+    assert!(refused.contains("--max-size 1 KiB is too small"), "{refused}");
+    assert!(!bench.path("new").exists());
 }
 
 #[test]

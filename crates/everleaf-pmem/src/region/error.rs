@@ -45,7 +45,7 @@ pub enum MapError {
     /// The pool may not grow beyond its address reservation.
     #[error(
         "the pool is full: {} bytes would exceed its maximum of {} bytes; remove keys, or copy it \
-        into a pool with a greater maximum size",
+        to a new pool with a greater maximum size",
         grouped(*.requested_bytes), grouped(*.max_bytes)
     )]
     MaxSize {
