@@ -27,13 +27,13 @@ impl From<Keys> for KeyType {
 #[command(next_help_heading = "Engine parameters")]
 pub struct EngineParameters {
     /// Entries of a leaf.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
     leaf_slots: Option<u32>,
     /// Keys of an inner node.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
     inner_keys: Option<u32>,
     /// Bytes of a group of leaves, which are allocated together.
-    #[arg(long, value_name = "S", value_parser = parse_size)]
+    #[arg(long, value_name = "S", value_parser = parse_size, allow_hyphen_values = true)]
     group_bytes: Option<u64>,
     /// Log the ranges of a node that change, not the whole node (lcbtree).
     #[arg(long)]

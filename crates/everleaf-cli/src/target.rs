@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use everleaf::{Key, KeyType, Scan, Store, Tree};
 
 use crate::escape::{Controls, write_escaped};
@@ -15,7 +16,7 @@ use crate::keys::{KeyArgument, readable};
 #[derive(Debug, clap::Args)]
 pub struct TreeArgument {
     /// The named tree; without it, the pool's own tree.
-    #[arg(long = "tree", value_name = "NAME")]
+    #[arg(long = "tree", value_name = "NAME", value_parser = tree_name())]
     name: Option<OsString>,
 }
 
@@ -48,6 +49,14 @@ impl TreeArgument {
             },
         }
     }
+}
+
+/// The name of a tree. None is refused: it comes from a variable that is not set.
+pub fn tree_name() -> impl TypedValueParser<Value = OsString> {
+    OsStringValueParser::new().try_map(|name| match name.is_empty() {
+        true => Err("give a name, or leave --tree out for the pool's own tree"),
+        false => Ok(name),
+    })
 }
 
 /// There is no tree of that name.
@@ -155,6 +164,11 @@ impl KeyRangeArguments {
         self.prefix.is_none() && self.from.is_none() && self.to.is_none()
     }
 
+    /// Whether a bound is the empty string.
+    pub fn has_empty_bound(&self) -> bool {
+        [&self.prefix, &self.from, &self.to].into_iter().flatten().any(|bound| bound.is_empty())
+    }
+
     /// The keys of `tree` within the bounds, in ascending order.
     pub fn scan(&self, target: &Target, tree: &Tree) -> Result<Scan, Failure> {
         let mut scan = Scan::all();
@@ -178,10 +192,14 @@ impl KeyRangeArguments {
 pub fn life(text: &str) -> Result<Duration, String> {
     let life = match text.parse() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) if text.contains('M') => None, // Months, where minutes may be meant.
         Err(_) => humantime::parse_duration(text).ok(),
     };
     life.ok_or_else(|| {
-        format!("`{text}` is not a number of seconds, nor a time like 90s, 15m, 1h or 2d")
+        format!(
+            "`{text}` is not a number of seconds, nor a time with units like 90s, 15m (minutes), \
+            1h or 2d"
+        )
     })
 }
 
@@ -222,7 +240,19 @@ mod tests {
         ] {
             assert_eq!(life(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
         }
-        for text in ["", "soon", "-1", "nan", "inf", "1x", "h", "1h x", "99999999999999999999d"] {
+        for text in [
+            "",
+            "soon",
+            "-1",
+            "nan",
+            "inf",
+            "1x",
+            "h",
+            "1h x",
+            "1M",
+            "1h 1M",
+            "99999999999999999999d",
+        ] {
             assert!(life(text).unwrap_err().contains("seconds"), "{text}");
         }
     }

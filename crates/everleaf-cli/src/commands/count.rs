@@ -22,6 +22,14 @@ pub struct Args {
     range: KeyRangeArguments,
     #[command(flatten)]
     target: Target,
+    /// Print one JSON object, with the name `count`.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A count as it is printed.
+pub fn display(count: u64, json: bool) -> String {
+    if json { format!("{{\"count\":{count}}}") } else { count.to_string() }
 }
 
 /// Counts.
@@ -32,5 +40,6 @@ pub fn run(args: Args) -> Outcome {
         true => tree.len()?,
         false => tree.count_in(args.range.scan(&args.target, &tree)?)?,
     };
-    writeln!(std::io::stdout(), "{count}").map_err(|error| Failure::output(&error))
+    let text = display(count, args.json);
+    writeln!(std::io::stdout(), "{text}").map_err(|error| Failure::output(&error))
 }

@@ -29,10 +29,16 @@ pub struct Args {
     )]
     engine: String,
     /// Size of the file: bytes, or with a unit.
-    #[arg(long, value_name = "S", default_value = "256MiB", value_parser = parse_size)]
+    #[arg(
+        long,
+        value_name = "S",
+        default_value = "256MiB",
+        value_parser = parse_size,
+        allow_hyphen_values = true
+    )]
     size: u64,
     /// The size up to which the pool may grow [default: as far as its address reservation allows].
-    #[arg(long, value_name = "S", value_parser = parse_size)]
+    #[arg(long, value_name = "S", value_parser = parse_size, allow_hyphen_values = true)]
     max_size: Option<u64>,
     /// Kind of keys.
     #[arg(long, value_name = "KIND", default_value = "bytes")]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use everleaf::Store;
 
-use crate::failure::{Outcome, complain};
+use crate::failure::{Failure, Outcome, complain};
 use crate::size::display_counted;
 use crate::target::{KeyRangeArguments, Target};
 
@@ -17,25 +17,35 @@ use crate::target::{KeyRangeArguments, Target};
 #[command(after_help = "\
 Examples:
   everleaf del words.pool leaf
-  everleaf del words.pool --prefix 2024- --tree days")]
+  everleaf del words.pool --prefix 2024- --tree days
+  everleaf del words.pool --tree days --all")]
 pub struct Args {
     /// The pool.
     pool: PathBuf,
     /// The key: any bytes, or a decimal number for a tree with u64 keys.
     #[arg(
         allow_negative_numbers = true,
-        required_unless_present_any = ["prefix", "from", "to"],
-        conflicts_with_all = ["prefix", "from", "to"]
+        required_unless_present_any = ["prefix", "from", "to", "all"],
+        conflicts_with_all = ["prefix", "from", "to", "all"]
     )]
     key: Option<OsString>,
     #[command(flatten)]
     range: KeyRangeArguments,
+    /// Delete all keys of the tree.
+    #[arg(long, conflicts_with_all = ["prefix", "from", "to"])]
+    all: bool,
     #[command(flatten)]
     target: Target,
 }
 
 /// Deletes; durable when it returns.
 pub fn run(args: Args) -> Outcome {
+    if args.range.has_empty_bound() {
+        // It comes from a variable that is not set.
+        return Err(Failure::usage(
+            "--prefix, --from and --to must not be empty; to delete all keys, use --all",
+        ));
+    }
     let store = Store::open(&args.pool)?;
     let tree = args.target.existing(&store)?;
     let Some(key) = &args.key else {

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Outcome, complain};
 use crate::progress::{entries_bar, show_entries};
 use crate::signals::Ending;
 use crate::size::display_counted;
-use crate::target::no_tree;
+use crate::target::{no_tree, tree_name};
 
 /// Write everything in a pool to a file: a backup that any engine can be restored from.
 ///
@@ -31,7 +31,7 @@ pub struct Args {
     /// it, or with `-`: standard output.
     file: Option<PathBuf>,
     /// Only the named tree, which has its name again in the pool that is restored from the dump.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = tree_name())]
     tree: Option<OsString>,
 }
 

@@ -94,7 +94,7 @@ impl Report {
                 Shutdown::Clean => "clean",
                 Shutdown::Crash => "crash",
             },
-            recovery_ms: statistics.recovery_ms,
+            recovery_ms: (statistics.recovery_ms * 1000.0).round() / 1000.0,
             total_bytes: statistics.total_bytes,
             max_bytes: statistics.max_bytes,
             medium: statistics.medium.to_string(),

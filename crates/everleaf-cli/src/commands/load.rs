@@ -59,11 +59,16 @@ pub struct Args {
     #[command(flatten)]
     tree: TreeArgument,
     /// Say on stderr after every N records how many are acknowledged.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..),
+        allow_hyphen_values = true
+    )]
     acknowledge_every: Option<u64>,
     /// Memory that changed pages of a pool with a log may take, before they are written to its file
     /// [default: half of the memory that the process may use].
-    #[arg(long, value_name = "S", value_parser = parse_size)]
+    #[arg(long, value_name = "S", value_parser = parse_size, allow_hyphen_values = true)]
     memory: Option<u64>,
 }
 

@@ -33,9 +33,9 @@ pub struct Args {
     value_from: Option<PathBuf>,
     #[command(flatten)]
     target: Target,
-    /// The value expires after this time: seconds, which may have a fraction, or with units, like
-    /// 90s, 15m, 1h or 2d.
-    #[arg(long, value_name = "TIME")]
+    /// The value expires after this time: seconds, which may have a fraction, or with the units
+    /// ms, s, m (minutes), h, d, w and y, like 90s, 15m or 1h 30m.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     ttl: Option<String>,
     /// Put the value only if the key is absent; otherwise change nothing and exit 1.
     #[arg(long, conflicts_with = "ttl")]

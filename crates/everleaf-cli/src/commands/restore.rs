@@ -41,11 +41,13 @@ pub fn run(args: Args) -> Outcome {
             {what}"
         )),
         Error::WrongKeyType { expected } => {
-            let (pool, expected, other) =
-                (args.pool.display(), key_type_name(expected), other_than(expected));
+            let (pool, other) = (args.pool.display(), other_than(expected));
             Failure::failed(format!(
-                "{name} is the dump of a pool with {other} keys, and {pool} has {expected} keys; \
-                make a pool with --keys {other}"
+                "{name} is the dump of a pool with {} keys, and {pool} has {} keys; \
+                make a pool with --keys {}",
+                in_words(other),
+                in_words(expected),
+                key_type_name(other)
             ))
         }
         error => error.into(),
@@ -54,10 +56,17 @@ pub fn run(args: Args) -> Outcome {
     Ok(())
 }
 
-/// The name of the kind of keys that is not this one.
-const fn other_than(key_type: KeyType) -> &'static str {
+/// The kind of keys that is not this one.
+const fn other_than(key_type: KeyType) -> KeyType {
     match key_type {
-        KeyType::U64 => key_type_name(KeyType::Bytes),
-        KeyType::Bytes => key_type_name(KeyType::U64),
+        KeyType::U64 => KeyType::Bytes,
+        KeyType::Bytes => KeyType::U64,
+    }
+}
+
+const fn in_words(key_type: KeyType) -> &'static str {
+    match key_type {
+        KeyType::U64 => "u64",
+        KeyType::Bytes => "byte-string",
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use everleaf::{Key, Scan, Store, Tree};
 use serde_json::{Map, Value};
 
+use super::count;
 use crate::escape::{Controls, write_json};
 use crate::failure::{Failure, Outcome};
 use crate::target::{KeyRangeArguments, Target, hex};
@@ -36,7 +37,7 @@ pub struct Args {
     #[arg(long)]
     reverse: bool,
     /// At most N entries.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
     limit: Option<u64>,
     /// Print only keys; values are not read.
     #[arg(long)]
@@ -46,8 +47,8 @@ pub struct Args {
     /// `load --format jsonl` reads them back.
     #[arg(long)]
     json: bool,
-    /// Print only the number of entries.
-    #[arg(long, conflicts_with_all = ["keys_only", "json", "reverse", "hex"])]
+    /// Print only the number of entries; with --json as an object with the name `count`.
+    #[arg(long, conflicts_with_all = ["keys_only", "reverse", "hex"])]
     count: bool,
 }
 
@@ -76,7 +77,7 @@ fn print(args: &Args, tree: &Tree, range: Scan, output: &mut impl Write) -> Outc
             key?;
             count += 1;
         }
-        return shown(writeln!(output, "{count}"));
+        return shown(writeln!(output, "{}", count::display(count, args.json)));
     }
     if args.keys_only {
         for key in tree.keys_in(range).take(limit) {

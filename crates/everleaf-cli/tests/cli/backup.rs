@@ -53,7 +53,7 @@ fn a_dump_that_is_none_is_refused_with_a_sentence_and_changes_nothing() {
     let keys = bench.fails(["restore", "n", "d"]);
     assert!(
         keys.contains(
-            "d is the dump of a pool with bytes keys, and n has u64 keys; make a pool \
+            "d is the dump of a pool with byte-string keys, and n has u64 keys; make a pool \
             with --keys bytes"
         ),
         "{keys}"

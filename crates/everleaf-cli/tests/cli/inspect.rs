@@ -67,7 +67,9 @@ fn info_has_the_keys_of_the_contract_first() {
         info["pm_bytes"].as_u64() > Some(10_000)
             && info["used_bytes"].as_u64() >= info["pm_bytes"].as_u64()
     );
-    assert!(info["recovery_ms"].as_f64().unwrap() >= 0.0);
+    let recovery_ms = info["recovery_ms"].as_f64().unwrap();
+    assert!(recovery_ms >= 0.0);
+    assert_eq!(format!("{recovery_ms:.3}").parse(), Ok(recovery_ms), "no digits of nothing");
     assert!(bench.ok(["info", "p"]).contains("2,000 (bytes)"));
     assert!(content(&bench.path("p")) == before, "info wrote to the pool");
     let empty = Bench::with_u64_pool();

@@ -92,6 +92,27 @@ fn negative_numbers_are_keys_values_and_summands() {
 }
 
 #[test]
+fn values_of_options_that_begin_with_a_hyphen_are_judged_by_the_option() {
+    let bench = Bench::with_pool();
+    for (arguments, complaint) in [
+        (&["put", "p", "k", "v", "--ttl", "-5"][..], "`-5` is not a number of seconds"),
+        (&["put", "p", "k", "v", "--ttl", "-5s"], "`-5s` is not a number of seconds"),
+        (&["put", "p", "k", "v", "--ttl", "--if-absent"], "is not a number of seconds"),
+        (&["scan", "p", "--limit", "-1"], "invalid value '-1' for '--limit <N>'"),
+        (&["create", "x", "--size", "-1"], "`-1` is not a size"),
+        (&["create", "x", "--max-size", "-1MiB"], "`-1MiB` is not a size"),
+        (&["create", "x", "--leaf-slots", "-1"], "invalid value '-1' for '--leaf-slots <N>'"),
+        (&["copy", "p", "x", "--max-size", "-1"], "`-1` is not a size"),
+        (&["load", "p", "-", "--memory", "-1"], "`-1` is not a size"),
+        (&["load", "p", "-", "--acknowledge-every", "-1"], "invalid value '-1'"),
+    ] {
+        let refused = refused_silently(&bench, arguments);
+        assert!(refused.contains(complaint) && !refused.contains("'-- "), "{refused}");
+    }
+    assert_eq!(bench.ok(["count", "p"]), "0\n");
+}
+
+#[test]
 fn the_shell_refuses_words_that_look_like_options() {
     let bench = Bench::with_pool();
     let shell = |line: &str| bench.run_with_input(["shell", "p"], line.as_bytes());

@@ -161,6 +161,9 @@ fn keys_alone_json_and_counts() {
         (&["count", "p", "--from", "b", "--to", "c"], "1\n"),
         (&["scan", "p", "--count"], "6\n"),
         (&["scan", "p", "--count", "--limit", "2"], "2\n"),
+        (&["count", "p", "--json"], "{\"count\":6}\n"),
+        (&["count", "p", "--prefix", "a", "--json"], "{\"count\":3}\n"),
+        (&["scan", "p", "--count", "--json", "--limit", "2"], "{\"count\":2}\n"),
     ] {
         assert_eq!(bench.ok(arguments), count, "{arguments:?}");
     }

@@ -23,7 +23,7 @@ fn every_command_reaches_a_named_tree() {
     assert_eq!(bench.ok(["trees", "p"]), "herbs\tbytes\t3\n");
     let row = json(&bench.ok(["trees", "p", "--json"]));
     assert_eq!((&row["name"], &row["keys"]), (&"herbs".into(), &3.into()));
-    let deleted = bench.run(["del", "p", "--prefix", "", "--tree", "herbs"]);
+    let deleted = bench.run(["del", "p", "--all", "--tree", "herbs"]);
     assert_eq!(deleted.stderr.trim_end(), "deleted 3 keys");
     bench.ok(["drop", "p", "herbs"]);
     assert_eq!(bench.ok(["trees", "p"]), "");
@@ -59,6 +59,25 @@ fn ranges_of_keys_are_deleted() {
     assert_eq!(bench.ok(["scan", "p", "--keys-only"]), "b1\nb2\n");
     bench.refused(["del", "p"]);
     bench.refused(["del", "p", "b1", "--prefix", "b"]);
+    bench.refused(["del", "p", "b1", "--all"]);
+    bench.refused(["del", "p", "--from", "b", "--all"]);
+    assert_eq!(bench.run(["del", "p", "--all"]).stderr.trim_end(), "deleted 2 keys");
+}
+
+#[test]
+fn a_variable_that_is_not_set_names_no_tree_and_deletes_nothing() {
+    let bench = Bench::with_pool();
+    bench.ok(["put", "p", "k", "v"]);
+    for bound in ["--prefix", "--from", "--to"] {
+        let refused = bench.refused(["del", "p", bound, ""]);
+        assert!(refused.contains("to delete all keys, use --all"), "{refused}");
+    }
+    bench.refused(["del", "p", "--from", "", "--to", "x"]);
+    for command in [&["put", "p", "k", "w"][..], &["get", "p", "k"], &["dump", "p", "d"]] {
+        let refused = bench.refused(command.iter().copied().chain(["--tree", ""]));
+        assert!(refused.contains("leave --tree out for the pool's own tree"), "{refused}");
+    }
+    assert_eq!((&*bench.ok(["scan", "p"]), &*bench.ok(["trees", "p"])), ("k\tv\n", ""));
 }
 
 #[test]
@@ -78,6 +97,7 @@ fn values_that_expire_and_values_that_must_be_absent() {
     bench.ok(["put", "p", "new", "w", "--if-absent"]);
     assert_eq!(bench.ok(["get", "p", "new", "--no-newline"]), "w");
     assert!(bench.refused(["put", "p", "k", "v", "--ttl", "soon"]).contains("seconds"));
+    assert!(bench.refused(["put", "p", "k", "v", "--ttl", "1M"]).contains("15m (minutes)"));
     bench.refused(["put", "p", "k", "v", "--ttl", "5", "--if-absent"]);
     assert!(bench.fails(["ttl", "p", "nosuch"]).contains("no key"));
     assert!(bench.fails(["cas", "p", "new", "x", "y"]).contains("another one"));
