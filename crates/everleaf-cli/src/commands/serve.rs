@@ -60,7 +60,12 @@ pub struct Args {
     #[arg(long, value_name = "ADDR")]
     metrics: Vec<Address>,
     /// Threads that answer [default: the number of processors].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..),
+        allow_hyphen_values = true
+    )]
     threads: Option<u16>,
     /// Require a name and a password from memcached clients: a file with a line name:password for
     /// each user.
@@ -70,10 +75,21 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// The longest value.
-    #[arg(long, value_name = "S", default_value = "1MiB", value_parser = parse_size)]
+    #[arg(
+        long,
+        value_name = "S",
+        default_value = "1MiB",
+        value_parser = parse_size,
+        allow_hyphen_values = true
+    )]
     max_value: u64,
     /// Connections at a time.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = Limits::default().connections,
+        allow_hyphen_values = true
+    )]
     max_connections: usize,
     /// Evict approximately the least recently used keys if the pool has more than S bytes or is
     /// full, instead of refusing writes.
@@ -88,7 +104,7 @@ pub struct Args {
     evict: Option<u64>,
     /// Close a connection whose client sends nothing for this many seconds, also in the middle of a
     /// request; a client that reads slowly is not idle. 0: never.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, allow_hyphen_values = true)]
     timeout: u64,
     /// How events are written to the standard error stream.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
@@ -102,7 +118,7 @@ pub struct Args {
     durability: Option<DurabilityMode>,
     /// Memory that changed pages of a pool with a log may take, before they are written to its file
     /// [default: half of what there is].
-    #[arg(long, value_name = "S", value_parser = parse_size)]
+    #[arg(long, value_name = "S", value_parser = parse_size, allow_hyphen_values = true)]
     memory: Option<u64>,
 }
 

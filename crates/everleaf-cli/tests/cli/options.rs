@@ -105,6 +105,11 @@ fn values_of_options_that_begin_with_a_hyphen_are_judged_by_the_option() {
         (&["copy", "p", "x", "--max-size", "-1"], "`-1` is not a size"),
         (&["load", "p", "-", "--memory", "-1"], "`-1` is not a size"),
         (&["load", "p", "-", "--acknowledge-every", "-1"], "invalid value '-1'"),
+        (&["serve", "p", "--redis", "0", "--threads", "-1"], "-1 is not in 1..=65535"),
+        (&["serve", "p", "--redis", "0", "--max-connections", "-1"], "invalid value '-1'"),
+        (&["serve", "p", "--redis", "0", "--timeout", "-1"], "invalid value '-1'"),
+        (&["serve", "p", "--redis", "0", "--max-value", "-1"], "`-1` is not a size"),
+        (&["serve", "p", "--redis", "0", "--memory", "-1"], "`-1` is not a size"),
     ] {
         let refused = refused_silently(&bench, arguments);
         assert!(refused.contains(complaint) && !refused.contains("'-- "), "{refused}");
