@@ -371,7 +371,7 @@ mod tests {
         let (path, moved) = (around.path().join("log"), around.path().join("moved"));
         let new = NewFolder::make(&path).unwrap();
         let folder = new.folder();
-        new.keep();
+        new.finish();
         fs::rename(&path, &moved).unwrap();
         fs::create_dir(&path).unwrap();
         folder.create("one").unwrap().write(0, b"content").unwrap();
