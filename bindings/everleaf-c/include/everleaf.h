@@ -95,7 +95,8 @@ enum everleaf_status everleaf_open_or_create(const char *pool,
 // Closes a store, which must not be used again, whatever this returns. Its iterators and batches
 // stay to be freed; all else that they are asked fails. With the defaults a process that dies
 // loses nothing either. In a process that was forked after the store was opened every call fails,
-// this one too, and the store goes on in the process that opened it. NULL is ignored.
+// this one too, and the store goes on in the process that opened it; the pool stays locked until
+// the forked one has ended or runs another program. NULL is ignored.
 enum everleaf_status everleaf_close(struct everleaf_store *store);
 
 // Returns when everything done before is durable. With the defaults each write is when it returns.
