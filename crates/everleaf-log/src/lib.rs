@@ -66,7 +66,7 @@ pub use self::folder::{Folder, NewFolder};
 pub use self::media::{LogOptions, Logged};
 pub use self::recover::Base;
 pub use self::replay::read_only;
-pub use self::salvage::read_damaged;
+pub use self::salvage::{read_damaged, read_unidentified};
 pub use self::simulated::{SimulatedDisk, SimulatedFile};
 #[doc(hidden)]
 pub use self::weak::Weak;

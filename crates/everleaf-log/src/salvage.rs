@@ -39,6 +39,20 @@ pub fn read_damaged(base: &Base, disk: &dyn Disk) -> Result<(Region, Option<LogE
     Ok((hardware.into_region(), Some(why)))
 }
 
+/// As [`read_damaged`], of a file whose first page is lost, and with it what tells whose the log
+/// is: the one that has its name is taken for its own.
+///
+/// # Errors
+/// As there.
+pub fn read_unidentified(base: &Base, disk: &dyn Disk) -> Result<Region, LogError> {
+    let (hardware, _) = image(base, Weakness::default())?;
+    let control = Control::newest_of_damaged(disk);
+    if let Some(log) = control.and_then(|control| Reader::of_damaged(disk, &control).ok()) {
+        take(&hardware, log);
+    }
+    Ok(hardware.into_region())
+}
+
 /// Where to begin in a damaged log.
 fn beginning<'d>(disk: &'d dyn Disk, uuid: u128, why: &LogError) -> Option<Reader<'d>> {
     let control = Control::newest_of_damaged(disk).filter(|control| control.uuid == uuid);

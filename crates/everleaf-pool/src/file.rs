@@ -115,15 +115,24 @@ impl LockedFile {
 /// Maps as much of a damaged pool file as there is, to be read; the file is not written.
 ///
 /// # Errors
-/// As [`open_file`] if the identity cannot be read.
+/// As [`open_file`], but for what is damaged.
 pub fn open_damaged_file(path: &Path) -> Result<Region, PoolError> {
-    let file = open_existing(path, false)?;
-    lock(&file, path, libc::LOCK_SH)?;
+    let file = lock_damaged_file(path)?;
     let words = first_words(&file, path)?;
-    let identity = identity_in(&words, path)?;
     let there = length_of(&file)? / CHUNK * CHUNK;
     let length = pool_bytes(&words).unwrap_or(there).min(there);
-    Ok(Region::open(file, length, identity.max_bytes.max(length), Mapping::Private)?)
+    let max_bytes = IdentityImage::read(&words).map_or(length, |identity| identity.max_bytes);
+    Ok(Region::open(file, length, max_bytes.max(length), Mapping::Private)?)
+}
+
+/// Locks a damaged pool file, to be read, whatever it says.
+///
+/// # Errors
+/// As [`open_file`], but for what is damaged.
+pub fn lock_damaged_file(path: &Path) -> Result<File, PoolError> {
+    let file = open_existing(path, false)?;
+    lock(&file, path, libc::LOCK_SH)?;
+    Ok(file)
 }
 
 /// The words of the first chunk.

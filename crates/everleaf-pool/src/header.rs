@@ -26,6 +26,13 @@ pub struct Format {
     pub parameters: [u64; 8],
 }
 
+impl Format {
+    /// Whether nothing is known of it, because the first page of the pool is damaged.
+    pub fn is_lost(&self) -> bool {
+        self.engine.is_empty()
+    }
+}
+
 /// The identity as it was read.
 pub(crate) struct IdentityImage {
     pub format: Format,
@@ -61,6 +68,13 @@ impl IdentityImage {
         let parameters = std::array::from_fn(|i| words[8 + i]);
         let uuid = u128::from(words[2]) | u128::from(words[3]) << 64;
         Ok(Self { format: Format { engine, key_type, parameters }, uuid, max_bytes: words[16] })
+    }
+
+    /// Of a pool whose own is lost: no engine has an empty name, and the kind of keys is unknown.
+    pub fn lost(max_bytes: u64) -> Self {
+        let (key_type, parameters) = (KeyType::Bytes, [0; 8]);
+        let format = Format { engine: String::new(), key_type, parameters };
+        Self { format, uuid: 0, max_bytes }
     }
 
     /// The words of this identity, the magic first and the checksum last.

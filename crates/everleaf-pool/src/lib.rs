@@ -50,7 +50,10 @@ pub use classes::{Content, Node, NodeKind};
 pub use doubt::Doubt;
 pub use epoch::EpochWorker;
 pub use error::{Corruption, PoolError};
-pub use file::{DEFAULT_MAX_BYTES, LockedFile, OpenMode, lock_file, open_damaged_file, open_file};
+pub use file::{
+    DEFAULT_MAX_BYTES, LockedFile, OpenMode, lock_damaged_file, lock_file, open_damaged_file,
+    open_file,
+};
 pub use format::layouts;
 pub use front::EntryHead;
 pub use guard::RecordGuard;

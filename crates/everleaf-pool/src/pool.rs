@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use everleaf_pmem::{
-    Durability, LINE, Line, Mapping, Media, Medium, PCell, PPtr, Persistent, Site, Word, planted,
-    site, unless_planted,
+    Durability, LINE, Line, MapError, Mapping, Media, Medium, PCell, PPtr, Persistent, Site, Word,
+    planted, site, unless_planted,
 };
 use parking_lot::Mutex;
 
@@ -14,8 +14,9 @@ use crate::chunks::{Chunks, Extent};
 use crate::doubt::Doubt;
 use crate::header::{Format, IdentityImage};
 use crate::layout::{
-    CHUNK, Header, INDEX_ROOT_OFFSET, INTENTS_OFFSET, Intent, MAGIC, MIN_POOL_BYTES, STATE_CLEAN,
-    STATE_OPEN, STATE_OPEN_PERSISTENT, STATE_SYNC_FAILED, WORKER_SLOTS,
+    CHUNK, ChunkLine, Header, INDEX_ROOT_OFFSET, INTENTS_OFFSET, Intent, MAGIC, MAX_EXTENTS,
+    MIN_POOL_BYTES, STATE_CLEAN, STATE_OPEN, STATE_OPEN_PERSISTENT, STATE_SYNC_FAILED,
+    WORKER_SLOTS,
 };
 use crate::recover::{PendingLink, named_by, recover_intents};
 use crate::reserve::Drawing;
@@ -242,14 +243,26 @@ impl<M: Media> Pool<M> {
 
     /// Opens what can be opened of a damaged pool, in memory that no other process sees: whatever
     /// its state, whichever boot of the machine left it, and however much of its tables can be
-    /// read. What could not be opened is returned.
+    /// read. What could not be opened is returned. If the identity is damaged, [`Format::is_lost`].
     ///
     /// # Errors
-    /// As [`open`](Pool::open) if the identity cannot be read: then nothing is known of the pool.
+    /// As [`open`](Pool::open) if there is neither an identity nor a table of chunks, or the
+    /// version is another one.
     pub fn open_damaged(media: M) -> Result<(Arc<Self>, Opened, Vec<PoolError>), PoolError> {
-        let identity = Self::identity_on(&media)?;
+        let (identity, lost) = match Self::identity_on(&media) {
+            Err(lost @ PoolError::Corrupt { .. }) => {
+                (IdentityImage::lost(media.region().max_len()), Some(lost))
+            }
+            identity => (identity?, None),
+        };
         let pool = Self::over(media, &identity)?;
-        let mut complaints: Vec<PoolError> = pool.add_extents().err().into_iter().collect();
+        let mut complaints: Vec<PoolError> = pool.add_extents_there().err().into_iter().collect();
+        if let Some(lost) = lost {
+            if pool.chunks.extent_count() == 0 {
+                return Err(lost);
+            }
+            complaints.insert(0, lost);
+        }
         let mut doubts = pool.keep_doubts().unwrap_or_else(|error| {
             complaints.push(error);
             Vec::new()
@@ -277,6 +290,50 @@ impl<M: Media> Pool<M> {
             self.chunks.add_extent(extent);
         }
         Ok(())
+    }
+
+    /// As [`add_extents`](Pool::add_extents), of a file that may have lost its end: an extent
+    /// begins with its table, so what is left of it can be read. Those that the header does not
+    /// tell of any more are found by their tables.
+    fn add_extents_there(&self) -> Result<(), PoolError> {
+        let words = self.header()?.extents.iter().map(|cell| self.media.load(cell));
+        let (there, mut end) = (self.media.region().len() / CHUNK, 0);
+        for extent in Extent::listed(words) {
+            let extent = extent.inspect_err(|_| self.find_extents(there))?;
+            end = extent.end();
+            if extent.start < there {
+                self.chunks.add_extent(extent.cut_off_at(there));
+            }
+        }
+        if end <= there {
+            return Ok(());
+        }
+        let (found_bytes, expected_bytes) = (there * CHUNK, end * CHUNK);
+        Err(MapError::Truncated { found_bytes, expected_bytes }.into())
+    }
+
+    /// Adds the extents behind those that are known, as their tables tell: each has a line of words
+    /// that check themselves for each of its chunks, and then the next one begins.
+    fn find_extents(&self, there: u64) {
+        loop {
+            let start = self.chunks.end();
+            let table = Extent::exact(start, there.saturating_sub(start));
+            let is_line = |chunk: &u64| self.is_chunk_line(table.line_pointer(*chunk));
+            let chunks = (start..there).take_while(is_line).count() as u64;
+            if chunks == 0 || self.chunks.extent_count() == MAX_EXTENTS {
+                return;
+            }
+            self.chunks.add_extent(Extent::exact(start, chunks));
+        }
+    }
+
+    /// Whether there is a line of a table: half of its words may be damaged.
+    fn is_chunk_line(&self, line: PPtr<ChunkLine>) -> bool {
+        let line: Option<&ChunkLine> = self.media.region().get(line);
+        line.is_some_and(|line| {
+            let words = line.bitmap.iter().chain([&line.descriptor]);
+            words.filter(|word| self.media.load(word).open().is_some()).count() >= 4
+        })
     }
 
     /// How the pool was left, and whether what it holds can be trusted. What counts is how the

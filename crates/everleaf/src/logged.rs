@@ -22,9 +22,12 @@ use std::time::{Duration, Instant};
 use everleaf_index::Contract;
 use everleaf_log::{
     Base, Folder, LogError, LogOptions, Logged, NewFolder, new_uuid, read_damaged, read_only,
+    read_unidentified,
 };
 use everleaf_pmem::{Cpu, Hardware, Region};
-use everleaf_pool::{Format, LOG_STAMP_OFFSET, LockedFile, PoolError, folder_of_new};
+use everleaf_pool::{
+    Format, LOG_STAMP_OFFSET, LockedFile, PoolError, folder_of_new, lock_damaged_file,
+};
 
 use crate::core::attached::Terms;
 use crate::durability::{DurabilityContext, choice_of};
@@ -175,4 +178,11 @@ pub(crate) fn open_damaged(
     let base = base_of(uuid, max_bytes, locked.into_file(), false);
     let (region, why) = read_damaged(&base, &disk).map_err(failed(&folder))?;
     Ok((region, why.map(failed(&folder))))
+}
+
+/// The same of a file whose first page is lost.
+pub(crate) fn open_unidentified(path: &Path) -> Result<Region, Error> {
+    let file = lock_damaged_file(path)?;
+    let (folder, disk) = open_folder(path, false)?;
+    read_unidentified(&base_of(0, 0, file, false), &disk).map_err(failed(&folder))
 }

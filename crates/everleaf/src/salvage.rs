@@ -1,8 +1,9 @@
 //! Salvage: everything that can still be read of a damaged pool, in a new one.
 //!
-//! First the index is asked, as far as it can be opened and scanned. Where it has gaps, the records
-//! are gone through, as the chunk table tells of them: each value carries its key and a checksum.
-//! The damaged file is not written; recovery happens in private memory.
+//! First the index is asked, as far as it can be opened and scanned. Where it has gaps, or leads to
+//! fewer values than there are, the records are gone through, as the chunk table tells of them.
+//! Each value carries its key and a checksum. The damaged file is not written; recovery happens in
+//! private memory.
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
@@ -61,11 +62,12 @@ impl Salvaged {
 /// Copies what can be read of the pool at `damaged` to a new pool at `new`, and tells what could
 /// not be. The damaged file is not written. It may also be a sound one that is refused because the
 /// machine restarted while it was open. A named tree whose name is lost is called `salvaged-` and a
-/// number, and has byte-string keys.
+/// number, and has byte-string keys. If the first page is damaged, the new pool has the default
+/// engine, and keys are numbers if each has eight bytes.
 ///
 /// # Errors
-/// What keeps anything from being read (the first 192 bytes are damaged, the file is missing or
-/// open elsewhere) or the new pool from being made; no new file is left then.
+/// What keeps anything from being read (the file is missing, no pool, or open elsewhere) or the new
+/// pool from being made; no new file is left then.
 ///
 /// # Examples
 /// ```
@@ -101,6 +103,14 @@ fn region_of(damaged: &Path) -> Result<(Region, Option<Error>), Error> {
             Ok(found) => return Ok(found),
             Err(error) => Some(error),
         },
+        Err(PoolError::NotAPool { .. } | PoolError::Corrupt { .. })
+            if logged::folder_of(damaged).is_dir() =>
+        {
+            match logged::open_unidentified(damaged) {
+                Ok(region) => return Ok((region, None)),
+                Err(error) => Some(error),
+            }
+        }
         _ => None,
     };
     Ok((open_damaged_file(damaged)?, without_log))
@@ -110,8 +120,11 @@ fn region_of(damaged: &Path) -> Result<(Region, Option<Error>), Error> {
 fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<Salvaged, Error> {
     let (region, without_log) = region_of(damaged)?;
     let media = Hardware::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
-    let (pool, opened, complaints) = Pool::open_damaged(media)?;
-    let key_type = pool.format().key_type;
+    let found = Pool::open_damaged(media);
+    // It is refused in the words of every other opening.
+    let refused = |error| lock_file(damaged, OpenMode::ReadOnly).err().unwrap_or(error);
+    let (pool, opened, complaints) = found.map_err(refused)?;
+    let key_type = key_type_of(&pool);
     let engine = pool.format().engine.parse().ok().filter(|engine: &Engine| engine.is_available());
     let sizes = |engine| registry::parameters_of(engine, pool.format());
     let (engine, parameters) =
@@ -128,15 +141,43 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
         Work { new: &new, salvaged: Salvaged::default(), progress: Progress::default(), watch };
     without_log.iter().for_each(|error| work.salvaged.complain(error));
     complaints.iter().for_each(|error| work.salvaged.complain(error));
-    let done = match key_type {
-        KeyType::U64 => work.gather::<U64Keys>(&pool, &opened),
-        KeyType::Bytes => work.gather::<BytesKeys>(&pool, &opened),
-    };
+    if pool.format().is_lost() {
+        let keys = if key_type == KeyType::U64 { "numbers" } else { "byte strings" };
+        work.salvaged.complain(format!(
+            "the first page is damaged, which tells the engine and the kind of keys: they are \
+             taken for {keys}, and the new pool has the engine {engine}"
+        ));
+    }
+    work.save(&pool, &opened)?;
     let salvaged = work.salvaged;
-    done?;
     new.close()?;
     unfinished.finish()?;
     Ok(salvaged)
+}
+
+/// The kind of keys. Where the pool does not tell, they are numbers if all have their length.
+fn key_type_of(pool: &Pool<Hardware>) -> KeyType {
+    let mut key_type = pool.format().key_type;
+    if pool.format().is_lost() {
+        key_type = KeyType::U64;
+        pool.for_each_record(|record| {
+            let record = record.unwrap_or_default();
+            if ValueRecord::parse(&record).is_some_and(|found| found.key.len() != size_of::<u64>())
+            {
+                key_type = KeyType::Bytes;
+            }
+        });
+    }
+    key_type
+}
+
+/// How many values there are, as far as they can be read.
+fn values_in(pool: &Pool<Hardware>) -> u64 {
+    let mut values = 0;
+    pool.for_each_record(|record| {
+        values += u64::from(record.is_ok_and(|record| ValueRecord::parse(&record).is_some()));
+    });
+    values
 }
 
 struct Work<'w> {
@@ -147,16 +188,33 @@ struct Work<'w> {
 }
 
 impl Work<'_> {
+    /// Nothing is waited for: the new pool has no name before it is closed, and all of it durable.
+    fn save(&mut self, pool: &Arc<Pool<Hardware>>, opened: &Opened) -> Result<(), Error> {
+        let new = self.new;
+        let gather = || match new.key_type() {
+            KeyType::U64 => self.gather::<U64Keys>(pool, opened),
+            KeyType::Bytes => self.gather::<BytesKeys>(pool, opened),
+        };
+        let (saved, _waits_for_close) = new.unsynced(gather);
+        saved
+    }
+
     fn gather<K: StoreKey>(
         &mut self,
         pool: &Arc<Pool<Hardware>>,
         opened: &Opened,
     ) -> Result<(), Error> {
-        self.gather_index::<K>(pool, opened)?;
-        if self.salvaged.unreadable == 0 {
+        if !pool.format().is_lost() {
+            self.gather_index::<K>(pool, opened)?;
+        }
+        let looks_whole = self.salvaged.unreadable == 0;
+        if looks_whole && values_in(pool) <= self.salvaged.from_index {
             return Ok(());
         }
         self.gather_records::<K>(pool)?;
+        if looks_whole && self.salvaged.from_records > 0 {
+            self.salvaged.complain("the index does not lead to all values");
+        }
         if K::TYPE == KeyType::Bytes { self.name_lost_trees() } else { Ok(()) }
     }
 
@@ -289,5 +347,43 @@ impl Work<'_> {
             report(self.watch, &self.progress)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn records_without_an_index_are_saved_with_few_syncs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pool");
+        let create =
+            |name| CreateOptions::new().size_bytes(1 << 20).create(folder.path().join(name));
+        let store = create("a.pool").unwrap();
+        let keys = 3000;
+        store.put_many((0..keys).map(|n: u64| (n.to_be_bytes(), [1; 20]))).unwrap();
+        store.close().unwrap();
+        let index = [0xff; 4096];
+        File::options().write(true).open(&path).unwrap().write_all_at(&index, 2 * 4096).unwrap();
+
+        let new = create("b.pool").unwrap();
+        let syncs = || new.statistics().unwrap().log_counts.map(|counts| counts.syncs);
+        let before = syncs();
+        let (region, _) = region_of(&path).unwrap();
+        let media = Hardware::new(region, &Cpu::detect()).unwrap();
+        let (pool, opened, _) = Pool::open_damaged(media).unwrap();
+        let (salvaged, progress) = (Salvaged::default(), Progress::default());
+        let watch = &mut |_: &Progress| ControlFlow::Continue(());
+        let mut work = Work { new: &new, salvaged, progress, watch };
+        work.save(&pool, &opened).unwrap();
+        assert_eq!((work.salvaged.from_index, work.salvaged.from_records), (0, keys));
+        assert_eq!(new.len().unwrap(), keys);
+        // Syncs are there where there is a log; some that growth waits for.
+        let waited = syncs().zip(before).map(|(after, before)| after - before);
+        assert!(waited.is_none_or(|syncs| syncs < 50), "{waited:?}");
     }
 }

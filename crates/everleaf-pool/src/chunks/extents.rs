@@ -79,6 +79,11 @@ impl Extent {
     pub fn end(&self) -> u64 {
         self.start + self.chunks
     }
+    /// What is left of it in a pool that ends before this chunk; it begins before that.
+    pub fn cut_off_at(&self, end: u64) -> Self {
+        let chunks = self.chunks.min(end - self.start);
+        Self { start: self.start, chunks, table: self.table.min(chunks) }
+    }
     /// Chunks for which the table has lines.
     pub fn lines(&self) -> u64 {
         self.table * LINES_PER_CHUNK

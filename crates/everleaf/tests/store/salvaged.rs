@@ -1,0 +1,252 @@
+//! Pools whose file lost its end, or is damaged: every record that is whole is saved, and nothing
+//! that was never written.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use everleaf::{CreateOptions, Engine, Error, KeyType, OwnedKey, Salvaged, Store, salvage};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::common::{folder, key, value};
+use crate::logged::{log_of, ordinary};
+
+const KEYS: u32 = 4000;
+/// What every value begins with; the number of its key follows.
+const MARK: &[u8] = b"a value: ";
+
+type Content = BTreeMap<OwnedKey, Vec<u8>>;
+/// Where values end in a file.
+type Ends = BTreeMap<OwnedKey, usize>;
+
+/// A pool that grew several times, its longest value in the middle; no value occurs twice.
+fn grown(path: &Path, engine: Engine, key_type: KeyType) -> Content {
+    let options = CreateOptions::new().engine(engine).key_type(key_type).size_bytes(256 << 10);
+    let store = options.create(path).unwrap();
+    let mut written = Content::new();
+    for n in 0..KEYS {
+        let bytes = if n == KEYS / 2 { 200_000 } else { n as usize % 300 };
+        let (n, number) = (u64::from(n), n.to_le_bytes());
+        written.insert(key(key_type, n), [MARK, &number, &value(n, bytes)].concat());
+    }
+    let entries: Vec<_> = written.iter().collect();
+    for some in entries.chunks(100) {
+        store.put_many(some.iter().map(|(key, value)| (*key, value.as_slice()))).unwrap();
+    }
+    let statistics = store.statistics().unwrap();
+    assert!(
+        statistics.total_bytes > 1 << 20 && statistics.entries == u64::from(KEYS),
+        "{statistics:?}"
+    );
+    store.close().unwrap();
+    written
+}
+
+/// Where each value ends in the file.
+fn ends(file: &[u8], written: &Content) -> Ends {
+    let starts = file.windows(MARK.len()).enumerate().filter(|(_, bytes)| *bytes == MARK);
+    let numbered = starts.map(|(start, _)| (&file[start + MARK.len()..][..4], start));
+    let starts: BTreeMap<&[u8], usize> = numbered.collect();
+    let end = |value: &Vec<u8>| starts[&value[MARK.len()..][..4]] + value.len();
+    written.iter().map(|(key, value)| (key.clone(), end(value))).collect()
+}
+
+fn shorten(path: &Path, bytes: usize) {
+    File::options().write(true).open(path).unwrap().set_len(bytes as u64).unwrap();
+}
+
+/// Salvages a file of this length; nothing that is wrong, and all that is there.
+fn saved(path: &Path, written: &Content, ends: &Ends) -> Salvaged {
+    let bytes = fs::metadata(path).unwrap().len() as usize / 4096 * 4096;
+    let new = path.with_extension("new");
+    let salvaged = salvage(path, &new).unwrap();
+    let store = Store::open(&new).unwrap();
+    assert!(store.check().unwrap().ok);
+    let found: Content = store.iter().collect::<Result<_, _>>().unwrap();
+    assert!(found.iter().all(|(key, value)| written.get(key) == Some(value)));
+    let there = ends.iter().filter(|(_, end)| **end <= bytes);
+    let lost = there.clone().filter(|(key, _)| !found.contains_key(*key)).count();
+    assert_eq!(lost, 0, "of {} that are in {bytes} bytes: {salvaged:?}", there.count());
+    store.close().unwrap();
+    fs::remove_file(&new).unwrap();
+    let _ = fs::remove_dir_all(log_of(&new));
+    salvaged
+}
+
+fn every_length(path: &Path, engine: Engine, key_type: KeyType) {
+    let written = grown(path, engine, key_type);
+    let whole = fs::read(path).unwrap();
+    let ends = ends(&whole, &written);
+    assert_eq!(saved(path, &written, &ends).unreadable, 0);
+    let lengths = [1, 2, 3, 5, 9, 17].map(|pages| whole.len() - pages * 4096);
+    let parts = (1..12).rev().map(|part| whole.len() / 12 * part);
+    let least = [260 << 10, 256 << 10, 100_000, 16 << 10, 12 << 10, 4096];
+    let mut lengths: Vec<usize> = lengths.into_iter().chain(parts).chain(least).collect();
+    lengths.sort_unstable();
+    for bytes in lengths.into_iter().rev() {
+        shorten(path, bytes);
+        let salvaged = saved(path, &written, &ends);
+        assert!(salvaged.complaints[0].contains("truncated"), "{engine}: {salvaged:?}");
+    }
+}
+
+#[test]
+fn all_that_is_left_of_a_grown_pool_is_salvaged_however_short_its_file_is() {
+    for engine in Engine::available() {
+        for key_type in [KeyType::U64, KeyType::Bytes] {
+            if engine.has_keys(key_type) {
+                every_length(&folder().path().join("a.pool"), engine, key_type);
+            }
+        }
+    }
+}
+
+#[test]
+fn all_that_is_left_of_a_grown_pool_with_a_log_is_salvaged() {
+    for (engine, key_type) in
+        [(Engine::default(), KeyType::Bytes), (Engine::Masstree, KeyType::U64)]
+    {
+        let Some(folder) = ordinary() else { return };
+        every_length(&folder.path().join("a.pool"), engine, key_type);
+    }
+}
+
+/// Pages of zeros and of noise.
+fn page(noise: bool) -> Vec<u8> {
+    if noise { value(3, 4096) } else { vec![0; 4096] }
+}
+
+fn spoil(path: &Path, at: u64, bytes: &[u8]) {
+    File::options().write(true).open(path).unwrap().write_all_at(bytes, at).unwrap();
+}
+
+#[test]
+fn a_pool_whose_first_page_is_lost_is_salvaged_by_its_tables() {
+    let disk = ordinary();
+    for engine in Engine::available() {
+        for key_type in [KeyType::U64, KeyType::Bytes] {
+            if !engine.has_keys(key_type) {
+                continue;
+            }
+            let folder = if engine == Engine::default() { &disk } else { &Some(folder()) };
+            let Some(folder) = folder else { continue };
+            let path = folder.path().join(format!("{engine} {key_type:?}"));
+            let mut written = grown(&path, engine, key_type);
+            let store = Store::open(&path).unwrap();
+            for n in 0..500 {
+                let (gone, other) = (key(key_type, n), key(key_type, n + 1000));
+                store.delete(&gone).unwrap();
+                written.remove(&gone);
+                let longer = value(n, 500);
+                store.put(&other, &longer).unwrap();
+                written.insert(other, longer);
+            }
+            store.close().unwrap();
+            for noise in [false, true] {
+                spoil(&path, 0, &page(noise));
+                let salvaged = saved(&path, &written, &Ends::new());
+                assert_eq!((salvaged.from_index, salvaged.from_records), (0, written.len() as u64));
+                let told = |what: &str| salvaged.complaints.iter().any(|told| told.contains(what));
+                assert!(told("first page is damaged"), "{engine}: {salvaged:?}");
+            }
+        }
+    }
+}
+
+/// Harms a file; what was done, and whether the first page is as it was.
+fn harm(path: &Path, random: &mut StdRng) -> (String, bool) {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let mut story = String::new();
+    let mut bytes = file.metadata().unwrap().len();
+    if random.random() {
+        bytes = random.random_range(4..=bytes / 4096) * 4096 + random.random_range(0..4096);
+        file.set_len(bytes).unwrap();
+        story += &format!("{bytes} bytes left, ");
+    }
+    let count = [0, 1, 10, 200][random.random_range(0..4)];
+    let from = if random.random_range(0..4) == 0 { 0 } else { 4096 };
+    let mut places: Vec<u64> = (0..count).map(|_| random.random_range(from..bytes)).collect();
+    for at in &places {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, *at).unwrap();
+        file.write_all_at(&[byte[0] ^ random.random_range(1..=255)], *at).unwrap();
+    }
+    story += &format!("{count} bytes");
+    for _ in 0..random.random_range(0..4) {
+        let (at, noise) = (random.random_range(from / 4096..bytes / 4096) * 4096, random.random());
+        file.write_all_at(&page(noise), at).unwrap();
+        story += &format!(", page {at:#x}, noise {noise}");
+        places.push(at);
+    }
+    (story, places.iter().all(|at| *at >= 4096))
+}
+
+/// Where the values are that are in a file as they were.
+fn whole_ones(file: &[u8], written: &Content, ends: &Ends, path: &Path) -> Ends {
+    let found = fs::read(path).unwrap();
+    let is_whole = |key: &OwnedKey, end: usize| {
+        // The record's header, its head and its key stand before the value.
+        let start = end - written[key].len() - 40;
+        found.get(start..end) == Some(&file[start..end])
+    };
+    ends.iter()
+        .filter(|(key, end)| is_whole(key, **end))
+        .map(|(k, end)| (k.clone(), *end))
+        .collect()
+}
+
+fn damaged_pools(pools: u64) {
+    let disk = ordinary();
+    for engine in Engine::available() {
+        for key_type in [KeyType::U64, KeyType::Bytes] {
+            if !engine.has_keys(key_type) {
+                continue;
+            }
+            let logs = [Engine::default(), Engine::Masstree].contains(&engine);
+            let folder = if logs { &disk } else { &Some(folder()) };
+            let Some(folder) = folder else { continue };
+            let path = folder.path().join(format!("{engine} {key_type:?}"));
+            let written = grown(&path, engine, key_type);
+            let file = fs::read(&path).unwrap();
+            let ends = ends(&file, &written);
+            for seed in 0..pools {
+                fs::write(&path, &file).unwrap();
+                let (story, first_page) = harm(&path, &mut StdRng::seed_from_u64(seed));
+                println!("{engine}, {key_type:?} keys, seed {seed}: {story}");
+                let whole = whole_ones(&file, &written, &ends, &path);
+                // Without the header a table that is damaged as well leads to nothing.
+                match first_page {
+                    true => _ = saved(&path, &written, &whole),
+                    false => nothing_wrong(&path, &written),
+                }
+            }
+        }
+    }
+}
+
+/// Whatever is salvaged was written, if anything is.
+fn nothing_wrong(path: &Path, written: &Content) {
+    let is_refused = |error| matches!(error, Error::Pool(_));
+    let new = path.with_extension("new");
+    match salvage(path, &new) {
+        Ok(_) => {
+            fs::remove_file(&new).unwrap();
+            let _ = fs::remove_dir_all(log_of(&new));
+            saved(path, written, &Ends::new());
+        }
+        Err(error) => assert!(is_refused(error) && !new.exists()),
+    }
+}
+
+#[test]
+fn nothing_wrong_is_salvaged_of_damaged_pools_and_every_record_that_is_whole() {
+    damaged_pools(6);
+}
+
+#[test]
+#[ignore = "minutes; for changes of salvage"]
+fn many_damaged_pools() {
+    damaged_pools(200);
+}
