@@ -59,11 +59,6 @@ impl Folder {
         Err(Errno::WOULDBLOCK.into())
     }
 
-    /// Notes that its pool has its name, unless that is noted.
-    pub fn finish(&self) {
-        let _ = self.remove(UNFINISHED); // If it stays, the next opening tries again.
-    }
-
     /// Opens a file in it.
     fn file(&self, name: &str, flags: OFlags) -> io::Result<Arc<dyn DiskFile>> {
         let mode = Mode::from_raw_mode(0o666); // Less the mask of the process.
@@ -113,15 +108,12 @@ fn sync_names(folder: &File) -> io::Result<()> {
     }
 }
 
-/// An empty file in the folder of a log whose pool has no name yet. What a crash leaves of such a
-/// log is nobody's.
-const UNFINISHED: &str = "unfinished";
-
 /// A folder that is being made. Unless it is [kept](NewFolder::keep), what is in it is removed when
 /// this is dropped, and the folder too if it has its name still.
 #[derive(Debug)]
 pub struct NewFolder {
     folder: Arc<Folder>,
+    /// A forked process removes nothing of its parent's.
     made_by: Process,
     around: File,
     name: OsString,
@@ -131,35 +123,25 @@ pub struct NewFolder {
 }
 
 impl NewFolder {
-    /// A new folder at `path`, locked; or the one there, if a crash has cut its making.
+    /// A new folder at `path`, locked.
     ///
     /// # Errors
     /// As the system reports; [`io::ErrorKind::AlreadyExists`].
     pub fn make(path: &Path) -> io::Result<Self> {
         let (around, name) = place_of(path)?;
-        let made = match rustix::fs::mkdirat(&around, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) => Folder::locked(open_in(&around, name)?, true)?,
-            Err(Errno::EXIST) => left_over(&around, name).ok_or(io::ErrorKind::AlreadyExists)?,
-            Err(error) => return Err(error.into()),
-        };
-        made.create(UNFINISHED)?;
-        let (folder, name) = (Arc::new(made), name.into());
-        Ok(Self { folder, made_by: Process::current(), around, name, link: None, kept: false })
+        rustix::fs::mkdirat(&around, name, Mode::from_raw_mode(0o777))?;
+        let folder = Arc::new(Folder::locked(open_in(&around, name)?, true)?);
+        let (made_by, name) = (Process::current(), name.into());
+        Ok(Self { folder, made_by, around, name, link: None, kept: false })
     }
 
     /// Makes a symbolic link to it at `path`. Where it is, `make` was told as `place`.
     ///
     /// # Errors
-    /// As the system reports; [`io::ErrorKind::AlreadyExists`], unless it leads there already.
+    /// As the system reports; [`io::ErrorKind::AlreadyExists`].
     pub fn link_from(&mut self, path: &Path, place: &Path) -> io::Result<()> {
-        let ((around, name), place) = (place_of(path)?, place.canonicalize()?);
-        match rustix::fs::symlinkat(&place, &around, name) {
-            // Of a creation that a crash has cut.
-            Err(Errno::EXIST)
-                if fs::read_link(path).is_ok_and(|leads_to| leads_to == place)
-                    && identity(&File::open(&place)?)? == identity(&self.folder.folder)? => {}
-            linked => linked?,
-        }
+        let (around, name) = place_of(path)?;
+        rustix::fs::symlinkat(&place.canonicalize()?, &around, name)?;
         self.link = Some((around, name.into()));
         Ok(())
     }
@@ -193,15 +175,9 @@ impl NewFolder {
         self.link.as_ref().map_or(Ok(()), |(around, _)| sync_names(around))
     }
 
-    /// It stays, but is still that of a pool without a name.
+    /// It stays.
     pub fn keep(mut self) {
         self.kept = true;
-    }
-
-    /// It stays, and its pool has its name.
-    pub fn finish(self) {
-        self.folder.finish();
-        self.keep();
     }
 
     fn remove(&self) -> io::Result<()> {
@@ -209,12 +185,13 @@ impl NewFolder {
             self.folder.remove(&name)?;
         }
         let (found, made) = (open_in(&self.around, &self.name)?, &self.folder.folder);
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         if let Some((around, name)) = &self.link {
             // Nothing but a link: a folder that has its name by now stays.
             rustix::fs::readlinkat(around, name.as_os_str(), Vec::new())?;
             rustix::fs::unlinkat(around, name.as_os_str(), AtFlags::empty())?;
         }
-        if identity(&found)? == identity(made)? {
+        if identity(found.metadata()?) == identity(made.metadata()?) {
             rustix::fs::unlinkat(&self.around, &self.name, AtFlags::REMOVEDIR)?;
         }
         Ok(())
@@ -227,26 +204,6 @@ impl Drop for NewFolder {
             let _ = self.remove(); // What is left is named by whoever wants its place.
         }
     }
-}
-
-/// What tells a folder from all others.
-fn identity(folder: &File) -> io::Result<(u64, u64)> {
-    let metadata = folder.metadata()?;
-    Ok((metadata.dev(), metadata.ino()))
-}
-
-/// The folder of that name, locked and empty, if it is what a crash has left of one that was made.
-fn left_over(around: &File, name: &OsStr) -> Option<Folder> {
-    let folder = Folder::locked(open_in(around, name).ok()?, true).ok()?;
-    let names = folder.names().ok()?;
-    // Empty: cut before the first file.
-    if !names.is_empty() && !names.iter().any(|name| name == UNFINISHED) {
-        return None;
-    }
-    // The mark goes last: a crash in between leaves it.
-    let (marks, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| *name == UNFINISHED);
-    others.iter().chain(&marks).try_for_each(|name| folder.remove(name)).ok()?;
-    Some(folder)
 }
 
 /// The folder around `path`, and the name that `path` has in it.
@@ -320,31 +277,6 @@ mod tests {
         assert!(path.exists() && !moved.exists());
     }
 
-    /// `keep` without `finish` is what a crash leaves.
-    #[test]
-    fn what_a_crash_leaves_of_a_new_folder_is_taken_over_and_nothing_else_is() {
-        let around = tempfile::tempdir().unwrap();
-        let (place, link) = (around.path().join("place"), around.path().join("a.pool.log"));
-        let make = || {
-            let mut new = NewFolder::make(&place)?;
-            new.link_from(&link, &place).map(|()| new)
-        };
-        let taken = |made: io::Result<NewFolder>| {
-            assert_eq!(made.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        };
-        let new = make().unwrap();
-        new.folder().create("control").unwrap();
-        taken(make()); // it is being made
-        new.keep();
-        let new = make().unwrap();
-        assert_eq!(new.folder().names().unwrap(), [UNFINISHED]);
-        new.folder().create("control").unwrap();
-        new.finish();
-        taken(make());
-        fs::remove_file(place.join("control")).unwrap();
-        make().unwrap().keep(); // cut before the mark was made
-    }
-
     #[test]
     fn a_new_folder_and_the_link_to_it_go_together() {
         let around = tempfile::tempdir().unwrap();
@@ -371,7 +303,7 @@ mod tests {
         let (path, moved) = (around.path().join("log"), around.path().join("moved"));
         let new = NewFolder::make(&path).unwrap();
         let folder = new.folder();
-        new.finish();
+        new.keep();
         fs::rename(&path, &moved).unwrap();
         fs::create_dir(&path).unwrap();
         folder.create("one").unwrap().write(0, b"content").unwrap();

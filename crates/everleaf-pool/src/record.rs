@@ -277,6 +277,9 @@ impl<M: Media> Pool<M> {
             .ok_or_else(damaged)?;
         let header = self.media().load(cells.first().ok_or_else(damaged)?);
         let bytes = length_in(header) as usize;
+        if bytes as u64 > MAX_RECORD_BYTES {
+            return Err(damaged());
+        }
         let words = cells[1..].get(..bytes.div_ceil(WORD)).ok_or_else(damaged)?;
         let mut content: Vec<u8> =
             words.iter().flat_map(|cell| self.media().load(cell).to_le_bytes()).collect();

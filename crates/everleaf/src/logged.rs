@@ -2,15 +2,15 @@
 //! what is in it: everleaf-log.
 //!
 //! ```text
-//! N1  the folder, marked as unfinished, and a log in it, all of it synced; then the folder around
-//!     it is synced, and the link to it, where the folder is elsewhere
+//! N1  the folder, and a log in it, all of it synced; then the folder around it is synced, and the
+//!     link to it, where the folder is elsewhere
 //! N2  the pool is laid out, and a checkpoint writes it to its file, which has no name yet
 //! N3  the file gets its name (everleaf-pool, F3)
-//! N4  the mark is removed
 //! ```
 //!
-//! A crash before N3 leaves a folder that belongs to no pool: the next attempt takes it over. One
-//! after it leaves the mark, which opening the pool removes.
+//! A crash before N3 leaves a folder that belongs to no pool; it is named in the error that the
+//! next attempt gives. Nothing takes it over: a log whose pool is not here may be all that is left
+//! of acknowledged writes.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -154,7 +154,6 @@ pub(crate) fn open(
     let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
     let base = base_of(uuid, max_bytes, file, options.prefault);
     let how = log_options(bytes, engine, terms.mode, options.memory_bytes);
-    disk.finish();
     let media = Logged::open(&base, Arc::new(disk), how).map_err(failed(&folder))?;
     options.open_as(media, start, |_, _| Ok(terms), None).map(|(store, _)| store)
 }

@@ -190,14 +190,7 @@ impl CreateOptions {
     /// [`PoolError::TooSmall`], or what the system says (a full disk above all).
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         let path = path.as_ref();
-        let store = self.create_at(path, path)?;
-        // If it cannot be noted now that the pool has its name, the next opening does so.
-        if store.statistics().is_ok_and(|statistics| statistics.log)
-            && let Ok(folder) = logged::new_folder_of(path)
-        {
-            folder.finish();
-        }
-        Ok(store)
+        self.create_at(path, path)
     }
 
     /// As [`create`](Self::create), under the name that a pool has until it is complete. A log has

@@ -98,6 +98,8 @@ pub fn salvage_with(
 
 /// What there is to be read; and, if the log beside the pool is refused, why.
 fn region_of(damaged: &Path) -> Result<(Region, Option<Error>), Error> {
+    // A log stands beside the pool, not beside a link to it.
+    let damaged = &damaged.canonicalize().unwrap_or_else(|_| damaged.into());
     let without_log = match lock_file(damaged, OpenMode::ReadOnly) {
         Ok(locked) if has_log(locked.format()) => match logged::open_damaged(damaged, locked) {
             Ok(found) => return Ok(found),
@@ -145,7 +147,8 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
         let keys = if key_type == KeyType::U64 { "numbers" } else { "byte strings" };
         work.salvaged.complain(format!(
             "the first page is damaged, which tells the engine and the kind of keys: they are \
-             taken for {keys}, and the new pool has the engine {engine}"
+             taken for {keys}, and the new pool has the engine {engine}; if its log is not beside \
+             it, or cannot be read, values may be older ones"
         ));
     }
     work.save(&pool, &opened)?;
@@ -155,27 +158,28 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
     Ok(salvaged)
 }
 
-/// The kind of keys. Where the pool does not tell, they are numbers if all have their length.
+/// The kind of keys. Where the pool does not tell, they are numbers if all have their length and
+/// some are no text.
 fn key_type_of(pool: &Pool<Hardware>) -> KeyType {
-    let mut key_type = pool.format().key_type;
-    if pool.format().is_lost() {
-        key_type = KeyType::U64;
-        pool.for_each_record(|record| {
-            let record = record.unwrap_or_default();
-            if ValueRecord::parse(&record).is_some_and(|found| found.key.len() != size_of::<u64>())
-            {
-                key_type = KeyType::Bytes;
-            }
-        });
+    if !pool.format().is_lost() {
+        return pool.format().key_type;
     }
-    key_type
+    let (mut have_length, mut are_text) = (true, true);
+    pool.for_each_record(|record| {
+        if let Some(found) = ValueRecord::parse(&record.unwrap_or_default()) {
+            have_length &= found.key.len() == size_of::<u64>();
+            are_text &= found.key.iter().all(|byte| (b' '..=b'~').contains(byte));
+        }
+    });
+    if have_length && !are_text { KeyType::U64 } else { KeyType::Bytes }
 }
 
-/// How many values there are, as far as they can be read.
-fn values_in(pool: &Pool<Hardware>) -> u64 {
-    let mut values = 0;
+/// How many values there are; none if not everything can be read.
+fn values_in(pool: &Pool<Hardware>) -> Option<u64> {
+    let mut values = Some(0);
     pool.for_each_record(|record| {
-        values += u64::from(record.is_ok_and(|record| ValueRecord::parse(&record).is_some()));
+        let value = record.map(|record| u64::from(ValueRecord::parse(&record).is_some()));
+        values = values.zip(value.ok()).map(|(values, value)| values + value);
     });
     values
 }
@@ -208,7 +212,8 @@ impl Work<'_> {
             self.gather_index::<K>(pool, opened)?;
         }
         let looks_whole = self.salvaged.unreadable == 0;
-        if looks_whole && values_in(pool) <= self.salvaged.from_index {
+        let from_index = self.salvaged.from_index;
+        if looks_whole && values_in(pool).is_some_and(|values| values <= from_index) {
             return Ok(());
         }
         self.gather_records::<K>(pool)?;

@@ -76,7 +76,7 @@ impl Unfinished {
             io::ErrorKind::AlreadyExists => PoolError::Exists { path: self.path.clone() },
             _ => PoolError::Io { action: "naming", path: self.path.clone(), source },
         })?;
-        self.folder.take().into_iter().for_each(NewFolder::finish);
+        self.folder.take().into_iter().for_each(NewFolder::keep);
         self.sync_folder();
         Ok(())
     }

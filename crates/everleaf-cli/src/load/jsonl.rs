@@ -20,17 +20,15 @@ pub struct JsonLines {
     value: Vec<u8>,
 }
 
-/// What is null is there, and no text.
+/// A key or a value that is null is there, and no text.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Object {
     #[serde(default, deserialize_with = "there")]
     key: Option<Text>,
-    #[serde(default, deserialize_with = "there")]
     key_hex: Option<String>,
     #[serde(default, deserialize_with = "there")]
     value: Option<Text>,
-    #[serde(default, deserialize_with = "there")]
     value_hex: Option<String>,
 }
 

@@ -445,27 +445,6 @@ fn a_pool_with_a_log_is_made_opened_read_copied_and_refused_without_it() {
 }
 
 #[test]
-fn a_creation_that_was_cut_is_no_obstacle_for_the_next_one() {
-    let Some(folder) = ordinary() else { return };
-    let path = folder.path().join("a.pool");
-    let log = log_of(&path);
-    options(Engine::default()).create(&path).unwrap().close().unwrap();
-    assert!(!log.join("unfinished").exists());
-    // The pool has no name, and its log is there.
-    std::fs::remove_file(&path).unwrap();
-    let make = || options(Engine::default()).create(&path);
-    assert!(matches!(make(), Err(Error::LogInTheWay { .. })));
-    std::fs::write(log.join("unfinished"), "").unwrap();
-    let store = make().unwrap();
-    store.put("key", "value").unwrap();
-    drop(store);
-    // What notes that the pool has its name may be lost; it is noted when the pool is opened.
-    std::fs::write(log.join("unfinished"), "").unwrap();
-    assert_eq!(Store::open(&path).unwrap().get("key").unwrap().as_deref(), Some(&b"value"[..]));
-    assert!(!log.join("unfinished").exists());
-}
-
-#[test]
 fn a_buffered_pool_waits_for_sync_only_and_grows() {
     let Some(folder) = ordinary() else { return };
     let path = folder.path().join("a.pool");

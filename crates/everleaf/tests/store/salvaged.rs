@@ -226,6 +226,19 @@ fn damaged_pools(pools: u64) {
     }
 }
 
+#[test]
+fn texts_of_eight_bytes_are_no_numbers_where_the_kind_of_keys_is_lost() {
+    let folder = folder();
+    let path = folder.path().join("dates.pool");
+    let store = CreateOptions::new().size_bytes(1 << 20).create(&path).unwrap();
+    store.put_many((1..=9).map(|n| (format!("2024010{n}"), "a day"))).unwrap();
+    store.close().unwrap();
+    spoil(&path, 0, &page(false));
+    let new = path.with_extension("new");
+    salvage(&path, &new).unwrap();
+    assert_eq!(Store::open(&new).unwrap().get("20240107").unwrap().as_deref(), Some(&b"a day"[..]));
+}
+
 /// Whatever is salvaged was written, if anything is.
 fn nothing_wrong(path: &Path, written: &Content) {
     let is_refused = |error| matches!(error, Error::Pool(_));
