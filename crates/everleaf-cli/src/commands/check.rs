@@ -58,7 +58,7 @@ impl From<CheckOutcome> for Report {
 /// Checks.
 pub fn run(args: Args) -> Outcome {
     if let Some(new) = &args.salvage {
-        return rescue(&args, new);
+        return salvage(&args, new);
     }
     let report = match checked(&args.pool) {
         Ok(outcome) => Report::from(outcome),
@@ -105,7 +105,7 @@ fn checked(pool: &Path) -> Result<CheckOutcome, Error> {
 
 /// What a salvage found.
 #[derive(Serialize)]
-struct Rescued {
+struct SalvageReport {
     from_index: u64,
     from_records: u64,
     unreadable: u64,
@@ -119,7 +119,7 @@ struct Rescued {
 }
 
 /// Copies what can be read.
-fn rescue(args: &Args, new: &Path) -> Outcome {
+fn salvage(args: &Args, new: &Path) -> Outcome {
     let salvaged = Ending::awaited()?.during(|watch| salvage_with(&args.pool, new, watch));
     let salvaged = salvaged.map_err(|error| match error {
         // That it be salvaged is no advice here.
@@ -134,7 +134,7 @@ fn rescue(args: &Args, new: &Path) -> Outcome {
     let saved = Store::open_read_only(new)?;
     let (keys, trees) = (saved.len_of_all_trees()?, saved.tree_names()?.len() as u64);
     let text = if args.json {
-        let report = Rescued { from_index, from_records, unreadable, details, keys, trees };
+        let report = SalvageReport { from_index, from_records, unreadable, details, keys, trees };
         serde_json::to_string(&report).map_err(|error| Failure::failed(error.to_string()))? + "\n"
     } else {
         let details: String = details.iter().map(|detail| format!("{detail}\n")).collect();

@@ -24,15 +24,15 @@ pub struct JsonLines {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Object {
-    #[serde(default, deserialize_with = "there")]
+    #[serde(default, deserialize_with = "present")]
     key: Option<Text>,
     key_hex: Option<String>,
-    #[serde(default, deserialize_with = "there")]
+    #[serde(default, deserialize_with = "present")]
     value: Option<Text>,
     value_hex: Option<String>,
 }
 
-fn there<'de, T: Deserialize<'de>, D: Deserializer<'de>>(json: D) -> Result<Option<T>, D::Error> {
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(json: D) -> Result<Option<T>, D::Error> {
     T::deserialize(json).map(Some)
 }
 

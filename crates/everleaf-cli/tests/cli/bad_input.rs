@@ -217,7 +217,12 @@ fn a_flipped_bit_is_named_with_its_place() {
         all_say(&bench, &flipped, complaint);
         all_say(&bench, &flipped, "salvage what can be read (`everleaf check POOL --salvage NEW`)");
     }
-    bench.write("p", [&sound[..CHECKSUM], b"\0", &sound[CHECKSUM + 1..]].concat());
+    let spoiled = |rest: &[u8]| [&sound[..CHECKSUM], b"\0", rest].concat();
+    bench.write("p", spoiled(&sound[CHECKSUM + 1..]));
+    let rest = bench.fails(["check", "p", "--salvage", "rest"]);
+    assert!(rest.ends_with("of p could not be read; the rest is in rest"), "{rest}");
+    assert_eq!(bench.ok(["count", "rest"]), "500\n");
+    bench.write("p", spoiled(&vec![0; sound.len() - CHECKSUM - 1]));
     let nothing = bench.fails(["check", "p", "--salvage", "new"]);
     assert!(nothing.ends_with("; nothing of it can be salvaged, so restore a backup"), "{nothing}");
     // The value of one key: the others can still be read.
