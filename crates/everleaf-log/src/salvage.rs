@@ -43,7 +43,7 @@ pub fn read_damaged(base: &Base, disk: &dyn Disk) -> Result<(Region, Option<LogE
 /// is: the one that has its name is taken for its own.
 ///
 /// # Errors
-/// As there.
+/// As [`read_damaged`].
 pub fn read_unidentified(base: &Base, disk: &dyn Disk) -> Result<Region, LogError> {
     let (hardware, _) = image(base, Weakness::default())?;
     let control = Control::newest_of_damaged(disk);
