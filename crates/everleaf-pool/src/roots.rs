@@ -12,12 +12,17 @@
 //! ```
 //!
 //! A *mark* says that the pool has something, and takes no memory: a root of its name that leads to
-//! what the root `index` leads to. Of it both steps are stores to one line.
+//! what the root `index` leads to. Of it both steps are stores to one line. It can be taken away
+//! again:
+//!
+//! ```text
+//! T3  COMMIT the place leads nowhere: it is free, whatever its name says
+//! ```
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use everleaf_pmem::{LINE, Media, Persistent, Word, planted, site, unless_planted};
+use everleaf_pmem::{LINE, Media, PCell, Persistent, Word, planted, site, unless_planted};
 use parking_lot::Mutex;
 
 use crate::chunks::{Block, lock_relaxing};
@@ -189,8 +194,8 @@ impl<M: Media> Pool<M> {
 
 impl<M: Media> Pool<M> {
     /// Gives the pool a mark of this name: a root that takes no memory, because it leads to what
-    /// the root `index` leads to. [`has_root`](Pool::has_root) tells whether it is there; it stays.
-    /// 1 flush and 1 fence, nothing if it is there.
+    /// the root `index` leads to. [`has_root`](Pool::has_root) tells whether it is there; it stays
+    /// until it is [cleared](Pool::clear_mark). 1 flush and 1 fence, nothing if it is there.
     ///
     /// # Errors
     /// [`PoolError::RootsExhausted`].
@@ -229,6 +234,75 @@ impl<M: Media> Pool<M> {
         media.fence(site!("pool.mark.T2.fence"));
         self.roots().set(place, name.0, INDEX_ROOT_OFFSET, CHUNK);
         Ok(())
+    }
+
+    /// Takes a mark away. 1 flush and 1 fence, nothing if it is not there.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`].
+    ///
+    /// # Examples
+    /// ```
+    /// use everleaf_pmem::{Cpu, Hardware, Region};
+    /// use everleaf_pool::{Format, KeyType, Pool, RootName};
+    ///
+    /// const SORTED: RootName = RootName::new("sorted");
+    ///
+    /// let engine = "example".to_owned();
+    /// let format = Format { engine, key_type: KeyType::U64, parameters: [0; 8] };
+    /// let region = Region::anonymous(1 << 20, 1 << 20)?;
+    /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+    /// pool.set_mark(SORTED)?;
+    /// pool.clear_mark(SORTED)?;
+    /// assert!(!pool.has_root(SORTED));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clear_mark(&self, name: RootName) -> Result<(), PoolError> {
+        let media = self.media();
+        let _one_at_a_time = lock_relaxing(&self.roots().making, media);
+        let is_mark = |known: &Known| {
+            known.name.load(Ordering::Relaxed) == name.0
+                && known.offset.load(Ordering::Relaxed) == INDEX_ROOT_OFFSET
+        };
+        let marks = &self.roots().known[1..]; // The first place is that of the root `index`.
+        let Some(place) = marks.iter().position(is_mark).map(|place| place + 1) else {
+            return Ok(());
+        };
+        let pointer = &self.header()?.roots[2 * place + 1];
+        // T3 COMMIT.
+        media.store(pointer, Sealed::ZERO);
+        media.flush(site!("pool.unmark.T3.place"), pointer);
+        media.fence(site!("pool.unmark.T3.fence"));
+        self.roots().set(place, 0, 0, 0);
+        Ok(())
+    }
+
+    /// Whether the pool on `media` has a mark of this name, before it is opened: nothing is
+    /// written, whatever a crash has left. False where there is no pool.
+    ///
+    /// # Examples
+    /// ```
+    /// use everleaf_pmem::{Cpu, Hardware, Region};
+    /// use everleaf_pool::{Format, KeyType, Pool, RootName};
+    ///
+    /// const SORTED: RootName = RootName::new("sorted");
+    ///
+    /// let engine = "example".to_owned();
+    /// let format = Format { engine, key_type: KeyType::U64, parameters: [0; 8] };
+    /// let region = Region::anonymous(1 << 20, 1 << 20)?;
+    /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+    /// pool.set_mark(SORTED)?;
+    /// assert!(Pool::has_mark_on(pool.media(), SORTED));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn has_mark_on(media: &M, name: RootName) -> bool {
+        // Of a mark both words are stores to one line: no recovery changes what they say.
+        let words = media.region().cells(TABLE_OFFSET, 2 * MAX_ROOTS).unwrap_or_default();
+        let open = |cell: &PCell| media.load(cell.view::<Sealed>()).open();
+        let (places, _) = words.as_chunks::<2>();
+        places.iter().any(|[place_name, pointer]| {
+            open(place_name) == Some(name.0) && open(pointer) == Some(INDEX_ROOT_OFFSET)
+        })
     }
 
     fn free_place(&self) -> Result<usize, PoolError> {

@@ -18,7 +18,8 @@ impl Store {
     /// keys has room for 65,536 trees, one with `u64` keys has none.
     ///
     /// # Errors
-    /// [`Error::NoTrees`], [`Error::ReadOnly`] if it is not there, as [`put`](Tree::put).
+    /// [`Error::NoTrees`]; [`Error::NoSuchTree`] if it is not there and the store was opened
+    /// read-only; as [`put`](Tree::put).
     ///
     /// # Examples
     /// ```
@@ -92,6 +93,9 @@ impl Store {
         let mut lives = self.lives().lock();
         let entry = match catalog.get(name)?.map(|bytes| read_entry(&bytes)).transpose()? {
             Some(entry) if !entry.dropping => entry,
+            _ if !self.capabilities().writable => {
+                return Err(Error::NoSuchTree { name: name.to_vec() });
+            }
             cut => {
                 if let Some(entry) = cut {
                     // What is put into the new tree must not go with the old one.

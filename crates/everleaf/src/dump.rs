@@ -15,19 +15,13 @@
 //! and a dump without its end was cut off.
 
 use std::io::{Read, Write};
-use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
+use std::ops::ControlFlow;
 
-use everleaf_index::Direction;
 use everleaf_pool::{KeyType, POOL_MAGIC};
 
-use crate::core::fetched::{BATCH_ENTRIES, Fetched};
-use crate::core::life::TreeLiveness;
+use crate::core::fetched::Fetched;
 use crate::core::progress::{Progress, Watch, report};
 use crate::core::value_record::{KeyBytes, key_of_bytes};
-use crate::core::write::Kind;
-use crate::core::write::Write as Removal;
-use crate::scan::Cursor;
 use crate::transfer::{Everything, store_all};
 use crate::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Store};
 
@@ -162,68 +156,6 @@ impl Store {
         output.flush().map_err(|source| Error::Stream { action: "writing", source })?;
         Ok(progress)
     }
-
-    /// Fills the store, which must be empty, from a dump of a store with the same kind of keys and
-    /// any engine. If that fails the store is empty again: no other thread
-    /// may write to it meanwhile.
-    ///
-    /// # Errors
-    /// [`Error::NotEmpty`], [`Error::Dump`] if it is not a dump, is damaged or was cut off,
-    /// [`Error::WrongKeyType`], [`Error::Stream`], [`Error::is_full`].
-    pub fn restore(&self, input: impl Read) -> Result<Progress, Error> {
-        self.restore_with(input, |_| ControlFlow::Continue(()))
-    }
-
-    /// As [`restore`](Store::restore), with a callback, which is told how far it has come and may
-    /// end it.
-    ///
-    /// # Errors
-    /// As [`restore`](Store::restore); [`Error::Aborted`].
-    pub fn restore_with(
-        &self,
-        mut input: impl Read,
-        mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
-    ) -> Result<Progress, Error> {
-        self.restore_all(&mut input, &mut watch)
-    }
-
-    pub(crate) fn restore_all(
-        &self,
-        input: &mut dyn Read,
-        watch: &mut Watch<'_>,
-    ) -> Result<Progress, Error> {
-        if !self.capabilities().writable {
-            return Err(Error::ReadOnly);
-        }
-        if self.statistics()?.entries > 0 {
-            return Err(Error::NotEmpty);
-        }
-        let restored = read_dump(self, input, watch);
-        if restored.is_err() {
-            self.remove_everything()?;
-        }
-        restored
-    }
-
-    /// Removes everything, named trees and what has expired included.
-    fn remove_everything(&self) -> Result<(), Error> {
-        let everything = (Bound::Unbounded, Bound::Unbounded);
-        let mut cursor =
-            Cursor::new(Arc::clone(self.backend()), TreeLiveness::OF_STORE, None, everything)
-                .with_expired();
-        let removal = |entry: Fetched| Removal {
-            life: TreeLiveness::OF_STORE,
-            key: entry.key,
-            kind: Kind::Delete,
-            value: Box::default(),
-            expires_ms: None,
-        };
-        while !cursor.exhausted {
-            let fetched = cursor.fetch(Direction::Forward, BATCH_ENTRIES)?;
-            self.handle().remove_all(&fetched.into_iter().map(removal).collect::<Vec<_>>())?;
-        }
-        Ok(())
-    }
 }
 
 fn append(frame: &mut Vec<u8>, entry: &Fetched) {
@@ -260,17 +192,19 @@ fn read_array<const N: usize>(input: &mut dyn Read) -> Result<[u8; N], Error> {
     }
 }
 
-/// Stores what a dump holds; what was stored before an error stays.
-pub(crate) fn read_dump(
+/// Reads the head of a dump that is to be restored into a store: the kind of its keys.
+pub(crate) fn read_head_for(store: &Store, input: &mut dyn Read) -> Result<KeyType, Error> {
+    let (key_type, expected) = (read_head(input)?, store.backend().key_type());
+    if key_type == expected { Ok(key_type) } else { Err(Error::WrongKeyType { expected }) }
+}
+
+/// Stores what follows the head of a dump; what was stored before an error stays.
+pub(crate) fn read_entries(
     store: &Store,
+    key_type: KeyType,
     input: &mut dyn Read,
     watch: &mut Watch<'_>,
 ) -> Result<Progress, Error> {
-    let key_type = read_head(input)?;
-    let expected = store.backend().key_type();
-    if key_type != expected {
-        return Err(Error::WrongKeyType { expected });
-    }
     let (mut progress, mut stored) = (Progress::default(), 0_u64);
     loop {
         let frame = read_frame(input)?;

@@ -119,7 +119,7 @@ pub enum Error {
     /// An opening chose something stronger than the pool was created with.
     #[error(
         "the pool was created with durability {created}; an opening may choose a weaker one, not \
-        {mode}: copy the pool to a new one instead"
+        {mode}: copy the pool to a new one of that durability instead"
     )]
     DurabilityOfPool {
         /// What was chosen.
@@ -196,6 +196,15 @@ pub enum Error {
     /// A tree of one store, where one of another is wanted.
     #[error("the tree belongs to another store; use one of this store")]
     OtherStore,
+    /// There is no tree of this name, and a store that was opened to read cannot make it.
+    #[error(
+        "there is no tree `{}`, and the store was opened read-only; open it for writing to make \
+        one", String::from_utf8_lossy(name).escape_debug()
+    )]
+    NoSuchTree {
+        /// What was asked for.
+        name: Vec<u8>,
+    },
     /// A store with `u64` keys has no named trees.
     #[error(
         "a store with u64 keys has no named trees; create one with byte-string keys, whose trees \
@@ -235,6 +244,13 @@ pub enum Error {
     /// A dump is restored into an empty pool only.
     #[error("the pool is not empty; restore into a new one")]
     NotEmpty,
+    /// A restore of the pool was cut off: what it holds is a part of a dump. Only
+    /// [`restore`](crate::restore()) opens it, and begins anew.
+    #[error(
+        "the pool is being restored: its restore was cut off, and it holds a part of the dump; \
+        restore it again, or make a new pool"
+    )]
+    BeingRestored,
     /// A dump could not be read, or written.
     #[error("{action} the dump: {source}")]
     Stream {

@@ -38,6 +38,14 @@ pub fn open_on<M: Media>(options: &OpenOptions, media: M) -> Result<(Store, Arc<
     options.open_on(media)
 }
 
+/// As [`open_on`], to [restore](Store::restore) what is there: one whose restore was cut off too.
+///
+/// # Errors
+/// As [`open_on`].
+pub fn open_to_restore_on<M: Media>(media: M) -> Result<(Store, Arc<Pool<M>>)> {
+    OpenOptions::to_restore().open_on(media)
+}
+
 /// As [`Store::transaction`], after so many attempts beside other writers alone, and other threads
 /// wait for so long at most the first time.
 ///

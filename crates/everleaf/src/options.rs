@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everleaf_index::{BytesKeys, U64Keys};
-use everleaf_pmem::{Cpu, FlushInstruction, Hardware, Media, Medium, Region, Transactions};
+use everleaf_pmem::{
+    Cpu, FlushInstruction, Hardware, Media, Medium, Region, Transactions, planted,
+};
 use everleaf_pool::{
     DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, lock_file,
 };
@@ -15,6 +17,7 @@ use crate::core::attached::{Attached, Terms};
 use crate::core::backend::Backend;
 use crate::durability::{DurabilityContext, choice_of, has_log, with_choice, with_log};
 use crate::held::{PoolIdentity, terms};
+use crate::restore::BEING_RESTORED;
 use crate::unfinished::Unfinished;
 use crate::{
     Clock, DurabilityMode, Engine, EngineParameters, Error, Store, StoreKey, logged, registry,
@@ -203,6 +206,20 @@ impl CreateOptions {
         Ok(store)
     }
 
+    /// The same with the durability that was chosen for another pool, where the medium keeps it;
+    /// else with its default.
+    pub(crate) fn create_part_as(
+        &self,
+        unfinished: &mut Unfinished,
+        chosen: Option<DurabilityMode>,
+    ) -> Result<Store, Error> {
+        let with = |durability| Self { durability, ..self.clone() };
+        match with(chosen).create_part(unfinished) {
+            Err(Error::DurabilityOfMedium { .. }) => with(None).create_part(unfinished),
+            created => created,
+        }
+    }
+
     /// Opens the store at `path`, or makes one of these options if there is none. What is there is
     /// opened as it was made: of these options only the clock, the transactions and the durability
     /// count for it.
@@ -365,9 +382,16 @@ pub struct OpenOptions {
     /// Which transactions keep threads apart, where the engine knows any (`fptree-c`); without any,
     /// version locks do. Default: none.
     pub transactions: Transactions,
+    /// Whether a pool whose restore was cut off is opened, too.
+    restoring: bool,
 }
 
 impl OpenOptions {
+    /// Those of a restore.
+    pub(crate) fn to_restore() -> Self {
+        Self { restoring: true, ..Self::default() }
+    }
+
     /// The defaults: to read and write, nothing faulted in, flushes as the medium needs them.
     pub fn new() -> Self {
         Self::default()
@@ -478,9 +502,10 @@ impl OpenOptions {
     ///
     /// # Errors
     /// [`PoolError::Missing`], [`PoolError::Locked`], [`PoolError::NotAPool`],
-    /// [`PoolError::OtherBoot`], [`Error::EngineOfPool`], [`Error::ParameterOfPool`],
-    /// [`Error::DurabilityOfPool`] for a choice that is too strong, [`Error::DurabilityOfMedium`]
-    /// where the medium cannot keep what was chosen, damage, or what the system says.
+    /// [`PoolError::OtherBoot`], [`Error::BeingRestored`], [`Error::EngineOfPool`],
+    /// [`Error::ParameterOfPool`], [`Error::DurabilityOfPool`] for a choice that is too strong,
+    /// [`Error::DurabilityOfMedium`] where the medium cannot keep what was chosen, damage, or what
+    /// the system says.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         self.open_at(path.as_ref())
     }
@@ -540,6 +565,9 @@ impl OpenOptions {
         terms: impl FnOnce(Engine, &Format) -> Result<Terms, Error>,
         lock: Option<File>,
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
+        if !self.restoring && !planted(344) && Pool::has_mark_on(&media, BEING_RESTORED) {
+            return Err(Error::BeingRestored);
+        }
         let (pool, opened, (engine, terms)) = Pool::open_if(media, |format| {
             let engine = registry::check_format(format)?;
             Ok::<_, Error>((engine, terms(engine, format)?))

@@ -23,7 +23,8 @@ use crate::core::life::TreeLiveness;
 use crate::core::link::{OpenStore, value_record};
 use crate::core::progress::{Progress, Watch, report};
 use crate::core::value_record::{KeyBytes, ValueRecord, key_of_bytes};
-use crate::durability::has_log;
+use crate::durability::{choice_of, has_log};
+use crate::restore::BEING_RESTORED;
 use crate::transfer::store_all;
 use crate::unfinished::Unfinished;
 use crate::{CreateOptions, Engine, Error, OwnedKey, Store, StoreKey, logged, registry};
@@ -61,9 +62,10 @@ impl Salvaged {
 
 /// Copies what can be read of the pool at `damaged` to a new pool at `new`, and tells what could
 /// not be. The damaged file is not written. It may also be a sound one that is refused because the
-/// machine restarted while it was open. A named tree whose name is lost is called `salvaged-` and a
-/// number, and has byte-string keys. If the first page is damaged, the new pool has the default
-/// engine, and keys are numbers if each has eight bytes.
+/// machine restarted while it was open. The new pool has the engine, the sizes of nodes and the
+/// chosen durability of the old one, as [`Store::copy`] does. A named tree whose name is lost is
+/// called `salvaged-` and a number, and has byte-string keys. If the first page is damaged, the new
+/// pool has the default engine, and keys are numbers if each has eight bytes.
 ///
 /// # Errors
 /// What keeps anything from being read (the file is missing, no pool, or open elsewhere) or the new
@@ -137,12 +139,16 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
         .parameters(parameters)
         .size_bytes(NEW_BYTES);
     let mut unfinished = Unfinished::of(new_path)?;
-    // The name is dropped before the pool: see `restore`.
-    let (new, unfinished) = (options.create_part(&mut unfinished)?, unfinished);
+    // The name is dropped before the pool: see `copy_to`. A choice that cannot be read is none.
+    let chosen = choice_of(pool.format()).ok().flatten();
+    let (new, unfinished) = (options.create_part_as(&mut unfinished, chosen)?, unfinished);
     let mut work =
         Work { new: &new, salvaged: Salvaged::default(), progress: Progress::default(), watch };
     without_log.iter().for_each(|error| work.salvaged.complain(error));
     complaints.iter().for_each(|error| work.salvaged.complain(error));
+    if pool.has_root(BEING_RESTORED) {
+        work.salvaged.complain(Error::BeingRestored);
+    }
     if pool.format().is_lost() {
         let keys = if key_type == KeyType::U64 { "numbers" } else { "byte strings" };
         work.salvaged.complain(format!(

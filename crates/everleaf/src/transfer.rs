@@ -17,12 +17,30 @@ use crate::core::progress::{Progress, Watch, report};
 use crate::core::write::{Kind, Write};
 use crate::scan::Cursor;
 use crate::unfinished::Unfinished;
-use crate::{CreateOptions, Error, OwnedKey, Store};
+use crate::{CreateOptions, DurabilityMode, Error, OwnedKey, Store};
 
 /// What writers may replace ahead of a copy, in DRAM: 4 GiB.
 const IMAGES_BYTES: u64 = 4 << 30;
 /// The smallest pool that a copy begins with.
 const SMALLEST_COPY: u64 = 1 << 20;
+
+/// In what a copy differs from the store that is copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CopyOptions {
+    /// Bytes that the copy may grow to. Default: as many as the store.
+    pub max_size_bytes: Option<u64>,
+    /// When a write to the copy is durable. Default: what was chosen for the store, where the
+    /// copy's medium keeps that.
+    pub durability: Option<DurabilityMode>,
+}
+
+impl CopyOptions {
+    /// The defaults: in nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
 
 /// Bounds of keys of the index.
 pub(crate) type KeyBounds = (Bound<OwnedKey>, Bound<OwnedKey>);
@@ -90,10 +108,10 @@ pub(crate) fn store_all(backend: &Arc<dyn Backend>, entries: Vec<Fetched>) -> Re
 
 impl Store {
     /// Copies the store, as it is at one moment, to a new pool at `path`, while others go on
-    /// reading and writing. The copy has the same engine, kind of keys and sizes of nodes, and is
-    /// compact: entries are stored in key order, and nothing is between them. Its durability is the
-    /// default of the medium that it lies on: on an ordinary disk it has a log. What writers
-    /// replace ahead of the copy is held in DRAM meanwhile.
+    /// reading and writing. The copy has the same engine, kind of keys, sizes of nodes, largest
+    /// size and chosen durability, and is compact: entries are stored in key order, and nothing is
+    /// between them. Where its medium cannot keep that durability, or none was chosen, the copy has
+    /// the default of its medium. What writers replace ahead of the copy is held in DRAM meanwhile.
     ///
     /// # Errors
     /// [`Error::is_full`], as [`CreateOptions::create`]; no file is left then.
@@ -137,7 +155,7 @@ impl Store {
         path: impl AsRef<Path>,
         mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
     ) -> Result<Progress, Error> {
-        self.copy_to(path.as_ref(), None, &mut watch)
+        self.copy_to(path.as_ref(), &CopyOptions::new(), &mut watch)
     }
 
     /// As [`copy_with`](Store::copy_with), to a pool that may grow to `max_size_bytes`: the way out
@@ -162,29 +180,69 @@ impl Store {
         &self,
         path: impl AsRef<Path>,
         max_size_bytes: u64,
+        watch: impl FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Progress, Error> {
+        let mut options = CopyOptions::new();
+        options.max_size_bytes = Some(max_size_bytes);
+        self.copy_with_options(path, &options, watch)
+    }
+
+    /// As [`copy_with`](Store::copy_with), to a pool that differs from this one as the options say.
+    ///
+    /// # Errors
+    /// As [`copy_with`](Store::copy_with). A durability that the options ask for and the medium
+    /// cannot keep is [`Error::DurabilityOfMedium`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// use std::ops::ControlFlow;
+    ///
+    /// use everleaf::{CopyOptions, DurabilityMode, Store};
+    ///
+    /// let mut options = CopyOptions::new();
+    /// options.durability = Some(DurabilityMode::Process);
+    /// let path = folder.path().join("scratch.pool");
+    /// store.copy_with_options(&path, &options, |_| ControlFlow::Continue(()))?;
+    /// let mode = Store::open(&path)?.capabilities().durability_mode;
+    /// assert_eq!(mode, DurabilityMode::Process);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn copy_with_options(
+        &self,
+        path: impl AsRef<Path>,
+        options: &CopyOptions,
         mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
     ) -> Result<Progress, Error> {
-        self.copy_to(path.as_ref(), Some(max_size_bytes), &mut watch)
+        self.copy_to(path.as_ref(), options, &mut watch)
     }
 
     fn copy_to(
         &self,
         path: &Path,
-        max_bytes: Option<u64>,
+        copying: &CopyOptions,
         watch: &mut Watch<'_>,
     ) -> Result<Progress, Error> {
         let mut unfinished = Unfinished::of(path)?;
         let statistics = self.statistics()?;
-        let max_bytes = max_bytes.unwrap_or(statistics.max_bytes);
+        let max_bytes = copying.max_size_bytes.unwrap_or(statistics.max_bytes);
         let size = (statistics.used_bytes / 8 * 9).max(SMALLEST_COPY).min(max_bytes);
         let options =
             CreateOptions::new().engine(self.engine()).key_type(self.backend().key_type());
-        let options = options
+        let mut options = options
             .parameters(self.backend().parameters())
             .size_bytes(size)
             .max_size_bytes(max_bytes);
-        // The name is dropped before the pool: see `restore`.
-        let (copy, unfinished) = (options.create_part(&mut unfinished)?, unfinished);
+        options.durability = copying.durability;
+        let made = match copying.durability {
+            Some(_) => options.create_part(&mut unfinished),
+            None => options.create_part_as(&mut unfinished, self.backend().chosen_durability()?),
+        };
+        // The name is dropped before the pool, which is closed then: that can take long, and a
+        // process that has aborted the work may not wait for it.
+        let (copy, unfinished) = (made?, unfinished);
         let progress = self.copy_entries(&copy, statistics.entries, watch)?;
         copy.close()?;
         unfinished.finish()?;

@@ -30,18 +30,13 @@ impl Unfinished {
             return Err(PoolError::Exists { path: path.into() }.into());
         }
         folder_of_new(path)?;
-        Ok(Self::instead_of(path))
-    }
-
-    /// What will replace the file at `path`.
-    pub fn instead_of(path: &Path) -> Self {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".");
         name.push(thread_number());
         name.push(".unfinished");
         let part = path.with_file_name(name);
         let _ = fs::remove_file(&part); // Of a thread that had this number before.
-        Self { path: path.into(), part, folder: None, made_by: Process::current() }
+        Ok(Self { path: path.into(), part, folder: None, made_by: Process::current() })
     }
 
     /// What it will be called.
@@ -77,14 +72,6 @@ impl Unfinished {
             _ => PoolError::Io { action: "naming", path: self.path.clone(), source },
         })?;
         self.folder.take().into_iter().for_each(NewFolder::keep);
-        self.sync_folder();
-        Ok(())
-    }
-
-    /// Gives it its name, and takes that from what has had it.
-    pub fn replace(self) -> Result<(), Error> {
-        let failed = |source| PoolError::Io { action: "naming", path: self.path.clone(), source };
-        fs::rename(&self.part, &self.path).map_err(failed)?;
         self.sync_folder();
         Ok(())
     }
@@ -150,21 +137,6 @@ mod tests {
         assert_eq!(
             (fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()),
             (b"whole".to_vec(), 1)
-        );
-    }
-
-    #[test]
-    fn what_is_replaced_is_there_until_then() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("replaced");
-        fs::write(&path, b"old").unwrap();
-        let unfinished = Unfinished::instead_of(&path);
-        fs::write(unfinished.part(), b"new").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"old");
-        unfinished.replace().unwrap();
-        assert_eq!(
-            (fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()),
-            (b"new".to_vec(), 1)
         );
     }
 

@@ -20,7 +20,9 @@ use crate::core::progress::Watch;
 use crate::core::reads::{Bounds, Reads};
 use crate::core::value::TimedValue;
 use crate::core::write::Write;
-use crate::{Capabilities, CheckOutcome, Engine, EngineParameters, Error, Key, Statistics};
+use crate::{
+    Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Key, Statistics,
+};
 
 /// When a write takes place. An expired value counts as absent.
 pub enum Condition<'c> {
@@ -178,10 +180,16 @@ pub trait Backend: Reading + Writing + Transacting + Sweeping {
     fn end_snapshot(&self, images: &Arc<Images>);
     fn statistics(&self) -> Result<Statistics, Error>;
     fn capabilities(&self) -> Capabilities;
+    /// The durability that was chosen when the pool was created, if one was.
+    fn chosen_durability(&self) -> Result<Option<DurabilityMode>, Error>;
     fn check(&self, watch: &mut Watch<'_>) -> Result<CheckOutcome, Error>;
     /// What waits for points of a log ([`behind`](crate::core::behind)); none where nobody does.
     fn points(&self) -> Option<Arc<dyn Waiting>>;
     fn sync(&self) -> Result<(), Error>;
+    /// Whether the pool has the mark of a restore that has not ended.
+    fn is_being_restored(&self) -> Result<bool, Error>;
+    /// Gives it the mark, or takes it away; durable on return.
+    fn mark_being_restored(&self, marked: bool) -> Result<(), Error>;
     /// Closes cleanly; does nothing when done again. Every other call gives [`Error::Closed`]
     /// afterwards.
     fn close(&self) -> Result<(), Error>;

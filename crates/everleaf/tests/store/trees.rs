@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::common::folder;
+use crate::common::{folder, tiny};
 use everleaf::{CreateOptions, Error, KeyType, Store, salvage, salvage_with};
 
 /// A store with two trees, each of whose values says where it is.
@@ -245,4 +245,29 @@ fn what_threads_write_while_a_tree_is_dropped_is_in_no_later_tree() {
         assert_eq!(store.len().unwrap(), 0);
     }
     assert!(store.check().unwrap().ok);
+}
+
+#[test]
+fn a_store_that_was_opened_to_read_says_that_there_is_no_such_tree() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    let store = tiny(KeyType::Bytes).create(&path).unwrap();
+    store.tree("there").unwrap().put("k", "v").unwrap();
+    store.close().unwrap();
+    let store = Store::open_read_only(&path).unwrap();
+    let refused = [
+        store.tree("n\u{f6}t\n").map(drop),
+        store.tree_with("n\u{f6}t\n", KeyType::U64).map(drop),
+        store.typed_tree::<String, u64>("n\u{f6}t\n").map(drop),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::NoSuchTree { .. }));
+        let sentence = error.to_string();
+        assert!(sentence.starts_with("there is no tree `n\u{f6}t\\n`, and"), "{sentence}");
+    }
+    assert!(store.existing_tree("not").unwrap().is_none());
+    assert_eq!(store.tree("there").unwrap().get("k").unwrap().as_deref(), Some(&b"v"[..]));
+    assert!(matches!(store.tree("there").unwrap().put("k", "w"), Err(Error::ReadOnly)));
+    assert!(matches!(store.tree_with("there", KeyType::U64), Err(Error::WrongKeyType { .. })));
 }

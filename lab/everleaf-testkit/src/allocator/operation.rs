@@ -69,6 +69,8 @@ pub enum Action {
     Root(usize),
     /// Makes a mark.
     Mark,
+    /// Takes it away.
+    Unmark,
     /// A session whose stores stay in the caches of the processor (its medium is none that it can
     /// flush to), allocates a record of so many bytes, and ends without closing the pool.
     Unflushed(usize, u64),
@@ -100,6 +102,7 @@ impl AllocatorOperation {
             }
             Action::Root(slot) => _ = content.insert((Kind::Root, slot), ROOT_BYTES),
             Action::Mark => _ = content.insert((Kind::Mark, 0), 0),
+            Action::Unmark => _ = content.remove(&(Kind::Mark, 0)),
             Action::FreeRecord(slot) => _ = content.remove(&(Kind::Record, slot)),
             Action::Node(slot) => _ = content.insert((Kind::Node, slot), NODE_BYTES),
             Action::FreeNode(slot) => _ = content.remove(&(Kind::Node, slot)),

@@ -330,6 +330,7 @@ fn act(pool: &Pool<Traced>, worker: &mut Worker<Traced>, action: &Action) -> Res
             }
         }
         Action::Mark => pool.set_mark(MARK)?,
+        Action::Unmark => pool.clear_mark(MARK)?,
         Action::Unflushed(..) | Action::Open | Action::Reopen | Action::Create => {}
     }
     Ok(())

@@ -16,7 +16,7 @@ const GROUPS: &[&str] = &["pool.run."];
 /// Only where another medium comes into it: explored with the allocator, and by the pool's own
 /// tests. And only where a full pool has chunks of several sizes while a batch is staged beside
 /// other workers.
-const POOL: &[&str] = &["pool.write_back.", "pool.batch.B1.given"];
+const POOL: &[&str] = &["pool.write_back.", "pool.batch.B1.given", "pool.unmark."];
 /// Only where values expire.
 const EXPIRY: &[&str] = &["pool.mark."];
 /// Only where inner nodes have an image: it has a root, and the close a seal.

@@ -501,6 +501,10 @@ fn allocators() -> Vec<Case> {
                 a(Action::Root(0)),
                 a(Action::Mark),
                 a(Action::Record(0, 40)),
+                b(Action::Unmark),
+                b(Action::Reopen),
+                a(Action::Unmark),
+                a(Action::Mark),
             ],
         ),
         Case::allocating(

@@ -34,7 +34,9 @@ use crate::core::images::{Images, Snapshots};
 use crate::core::link::OpenStore;
 use crate::core::progress::{Progress, Watch};
 use crate::core::showing::{self, Showing};
+use crate::durability::choice_of;
 use crate::registry::Opening as IndexOpening;
+use crate::restore::BEING_RESTORED;
 use crate::{
     Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Statistics,
     StoreKey, registry,
@@ -325,6 +327,10 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         }
     }
 
+    fn chosen_durability(&self) -> Result<Option<DurabilityMode>, Error> {
+        self.read(|live| choice_of(live.pool.format()))
+    }
+
     fn check(&self, watch: &mut Watch<'_>) -> Result<CheckOutcome, Error> {
         // Alone: a write that is under way holds blocks that nothing leads to yet.
         self.alone(|live| {
@@ -366,6 +372,22 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             live.index.sync()?;
             Ok(live.pool.sync()?)
         })
+    }
+
+    fn is_being_restored(&self) -> Result<bool, Error> {
+        self.read(|live| Ok(live.pool.has_root(BEING_RESTORED)))
+    }
+
+    fn mark_being_restored(&self, marked: bool) -> Result<(), Error> {
+        self.writing(|live| {
+            let pool = &live.pool;
+            Ok(if marked {
+                pool.set_mark(BEING_RESTORED)
+            } else {
+                pool.clear_mark(BEING_RESTORED)
+            }?)
+        })?;
+        self.sync()
     }
 
     fn close(&self) -> Result<(), Error> {

@@ -11,19 +11,33 @@ use everleaf::{Clock, KeyType, OpenOptions, OwnedKey, Store};
 use everleaf_crash::{Event, Traced};
 
 const POOL_BYTES: u64 = 192 << 10;
-const GARBAGE_SEED: u64 = 7;
+pub(super) const GARBAGE_SEED: u64 = 7;
 
-type Content = BTreeMap<OwnedKey, Vec<u8>>;
+pub(super) type Content = BTreeMap<OwnedKey, Vec<u8>>;
 
 /// What is durable for sure, and what may be, by line in the order of the stores.
-struct Durable {
+pub(super) struct Durable {
     image: Vec<u64>,
     pending: BTreeMap<u64, Vec<(u64, u64)>>,
     flushed: Vec<(u64, usize)>,
 }
 
 impl Durable {
-    fn apply(&mut self, event: Event) {
+    /// What an image holds, and nothing else.
+    pub(super) fn new(image: Vec<u64>) -> Self {
+        Self { image, pending: BTreeMap::new(), flushed: Vec::new() }
+    }
+
+    /// What a crash before this event may leave: all that there are at a fence, fewer elsewhere.
+    pub(super) fn images_before(&self, event: &Event) -> Vec<Vec<u64>> {
+        match event {
+            Event::Flush { .. } => vec![self.visible()],
+            Event::Fence { .. } | Event::EndOperation => self.evicted(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn apply(&mut self, event: Event) {
         match event {
             Event::Store { offset, new, .. } => {
                 self.pending.entry(offset / 64).or_default().push((offset, new))
@@ -75,7 +89,7 @@ fn write<'s>(image: &mut [u64], stores: impl Iterator<Item = &'s (u64, u64)>) {
     }
 }
 
-fn content(store: &Store) -> Content {
+pub(super) fn content(store: &Store) -> Content {
     store.iter().collect::<Result<_, _>>().unwrap()
 }
 
@@ -119,15 +133,10 @@ fn explore(key_type: KeyType, prepare: impl Fn(&Store), write: impl Fn(&Store)) 
     assert_ne!(before, after, "the write under test must change something");
     let events = pool.media().take_events();
     assert!(events.iter().any(|event| matches!(event, Event::Fence { .. })));
-    let mut durable = Durable { image, pending: BTreeMap::new(), flushed: Vec::new() };
+    let mut durable = Durable::new(image);
     let (mut states, spare) = (0, key(key_type, 1000));
     for event in events {
-        let images = match event {
-            Event::Flush { .. } => vec![durable.visible()],
-            Event::Fence { .. } | Event::EndOperation => durable.evicted(),
-            _ => Vec::new(),
-        };
-        for image in images {
+        for image in durable.images_before(&event) {
             recovers_to_either(&image, &before, &after, &spare);
             states += 1;
         }
