@@ -100,6 +100,8 @@ pub fn without_advice(sentence: &str) -> &str {
 }
 
 const SALVAGE: &str = "`everleaf check POOL --salvage NEW`";
+const RESTORE: &str = "`everleaf restore POOL DUMP`; `everleaf check POOL --salvage NEW` saves \
+    what there is";
 /// What opens a pool read-only.
 const READERS: &str = "get, scan, count, ttl, trees, dump, copy, info and check only read, and so \
     does `everleaf shell POOL --read-only`";
@@ -110,6 +112,7 @@ fn commands_for(error: &everleaf::Error) -> Option<&'static str> {
     let pool = match error {
         Error::Pool(pool) | Error::Index(IndexError::Pool(pool)) => pool,
         Error::Index(IndexError::Corrupt { .. }) => return Some(SALVAGE),
+        Error::BeingRestored => return Some(RESTORE),
         Error::Log { source, .. } => {
             use everleaf::LogError::{Damaged, Missing, OtherTime};
             let readable = matches!(**source, Missing | Damaged { .. } | OtherTime);

@@ -1,12 +1,13 @@
 //! What a command is about: a tree of a pool, keys of it, and how bytes are written.
 
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use everleaf::{Key, KeyType, Scan, Store, Tree};
+use everleaf::{Error, Key, KeyType, Scan, Store, Tree};
 
 use crate::escape::{Controls, write_escaped};
 use crate::failure::Failure;
@@ -39,14 +40,54 @@ impl TreeArgument {
         tree.ok_or_else(|| no_tree(Some(name)))
     }
 
-    /// The tree; a named one is made if there is none, with the pool's kind of keys.
-    pub fn existing_or_new(&self, store: &Store) -> Result<Tree, Failure> {
-        match &self.name {
-            None => Ok(store.default_tree().clone()),
-            Some(name) => match store.existing_tree(name.as_bytes())? {
-                Some(tree) => Ok(tree),
-                None => Ok(store.tree_with(name.as_bytes(), store.key_type())?),
-            },
+    /// The tree, to be written to.
+    pub fn to_write<'s>(&'s self, store: &'s Store) -> Result<WrittenTree<'s>, Failure> {
+        let name = self.name.as_deref().map(OsStr::as_bytes);
+        let tree = match name {
+            None => Some(store.default_tree().clone()),
+            Some(name) => store.existing_tree(name)?,
+        };
+        if tree.is_none() && store.key_type() == KeyType::U64 {
+            return Err(Error::NoTrees.into());
+        }
+        let name = name.unwrap_or_default();
+        Ok(WrittenTree { store, name, tree: tree.map_or_else(OnceCell::new, OnceCell::from) })
+    }
+}
+
+/// A tree that is written to. A named one that does not exist is made with the first write that is
+/// done, with the pool's kind of keys: a command that fails leaves no empty tree.
+pub struct WrittenTree<'s> {
+    store: &'s Store,
+    name: &'s [u8],
+    tree: OnceCell<Tree>,
+}
+
+impl WrittenTree<'_> {
+    /// The kind of its keys.
+    pub fn key_type(&self) -> KeyType {
+        self.tree.get().map_or(self.store.key_type(), Tree::key_type)
+    }
+
+    /// Writes to it.
+    pub fn write<R, E: From<Error>>(
+        &self,
+        write: impl FnOnce(&Tree) -> Result<R, E>,
+    ) -> Result<R, E> {
+        if let Some(tree) = self.tree.get() {
+            return write(tree);
+        }
+        let tree = self.store.tree_with(self.name, self.store.key_type())?;
+        match write(&tree) {
+            Ok(written) => {
+                self.tree.get_or_init(|| tree);
+                Ok(written)
+            }
+            Err(error) => {
+                // What is to be told is why the write has failed.
+                let _ = self.store.drop_tree(self.name);
+                Err(error)
+            }
         }
     }
 }
@@ -73,14 +114,19 @@ impl Target {
         self.tree.existing(store)
     }
 
-    /// The tree; a named one is made if there is none, with the pool's kind of keys.
-    pub fn existing_or_new(&self, store: &Store) -> Result<Tree, Failure> {
-        self.tree.existing_or_new(store)
+    /// The tree, to be written to.
+    pub fn to_write<'s>(&'s self, store: &'s Store) -> Result<WrittenTree<'s>, Failure> {
+        self.tree.to_write(store)
     }
 
     /// An argument as a key of `tree`.
     pub fn key(&self, argument: &OsStr, tree: &Tree) -> Result<KeyArgument, Failure> {
-        match tree.key_type() {
+        self.key_of(argument, tree.key_type())
+    }
+
+    /// An argument as a key of this kind.
+    pub fn key_of(&self, argument: &OsStr, key_type: KeyType) -> Result<KeyArgument, Failure> {
+        match key_type {
             KeyType::Bytes => self.bytes(argument).map(KeyArgument::Bytes),
             KeyType::U64 => KeyArgument::parse(argument, KeyType::U64),
         }

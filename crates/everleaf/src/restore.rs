@@ -87,9 +87,9 @@ impl Store {
     /// any engine. If that fails the store is empty again: no other thread may use it meanwhile.
     ///
     /// If the process or the machine dies meanwhile, or what was stored cannot be removed again,
-    /// the pool is refused when it is opened the next time, with [`Error::BeingRestored`], until it is
-    /// restored by [`restore`](crate::restore()). What was restored is durable on return, as far as
-    /// the pool's medium keeps it.
+    /// the pool is refused when it is opened the next time, with [`Error::BeingRestored`], until it
+    /// is restored by [`restore`](crate::restore()). What was restored is durable on return, as far
+    /// as the pool's medium keeps it.
     ///
     /// # Errors
     /// [`Error::NotEmpty`], [`Error::Dump`] if it is not a dump, is damaged or was cut off,

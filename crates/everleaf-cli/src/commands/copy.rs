@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use everleaf::{Error, PoolError, Store};
+use everleaf::{CopyOptions, DurabilityMode, Error, PoolError, Store};
 
 use crate::failure::{Failure, Outcome, complain};
 use crate::signals::Ending;
 use crate::size::{display_counted, display_size, parse_size};
 
-/// Copy a pool to a new one with the same engine and sizes. The copy is compact, and expired values
-/// are left out.
+/// Copy a pool to a new one with the same engine, sizes and durability. The copy is compact, and
+/// expired values are left out.
 ///
 /// The pool must not be open to write elsewhere. A program that has it open copies it itself, while
 /// it goes on writing (`Store::copy`).
@@ -17,7 +17,8 @@ use crate::size::{display_counted, display_size, parse_size};
 #[command(after_help = "\
 Examples:
   everleaf copy words.pool words-backup.pool
-  everleaf copy full.pool larger.pool --max-size 4GiB")]
+  everleaf copy full.pool larger.pool --max-size 4GiB
+  everleaf copy words.pool faster.pool --durability buffered")]
 pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
@@ -26,15 +27,19 @@ pub struct Args {
     /// The size up to which the copy may grow [default: as the pool].
     #[arg(long, value_name = "S", value_parser = parse_size, allow_hyphen_values = true)]
     max_size: Option<u64>,
+    /// When a write to the copy is durable, as for `create` [default: as the pool, where the copy's
+    /// medium keeps that].
+    #[arg(long, value_name = "MODE", value_parser = str::parse::<DurabilityMode>)]
+    durability: Option<DurabilityMode>,
 }
 
 /// Copies.
 pub fn run(args: Args) -> Outcome {
     let store = Store::open_read_only(&args.pool)?;
-    let copied = Ending::awaited()?.during(|watch| match args.max_size {
-        Some(size) => store.copy_to_max_size(&args.new, size, watch),
-        None => store.copy_with(&args.new, watch),
-    });
+    let mut options = CopyOptions::new();
+    (options.max_size_bytes, options.durability) = (args.max_size, args.durability);
+    let copied =
+        Ending::awaited()?.during(|watch| store.copy_with_options(&args.new, &options, watch));
     let copied = copied.map_err(|error| match error {
         Error::Pool(PoolError::TooSmall { bytes, min_bytes }) => {
             let (size, smallest) = (display_size(bytes), display_size(min_bytes));

@@ -35,9 +35,9 @@ pub struct Args {
 /// Adds; durable when it returns.
 pub fn run(args: Args) -> Outcome {
     let store = Store::open(&args.pool)?;
-    let tree = args.target.existing_or_new(&store)?;
-    let key = args.target.key(&args.key, &tree)?;
-    let sum = add(&tree, &key, args.by)?;
+    let tree = args.target.to_write(&store)?;
+    let key = args.target.key_of(&args.key, tree.key_type())?;
+    let sum = tree.write(|tree| add(tree, &key, args.by))?;
     store.close()?;
     writeln!(std::io::stdout(), "{sum}").map_err(|error| Failure::output(&error))
 }

@@ -5,23 +5,25 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use everleaf::{
-    DurabilityMode, Key, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, OpenOptions, Store, Tree,
+    DurabilityMode, Error, Key, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, OpenOptions, Store,
 };
 use indicatif::ProgressBar;
+use serde_json::{Map, Value};
 
 use crate::failure::{Failure, Outcome, complain, sentence};
 use crate::keys::parse_u64;
-use crate::load::{HeaderError, JsonLines, Lines, Record, Records, Rows, Tsv};
+use crate::load::{HeaderError, JsonLines, Lines, Record, Records, Rows, Tsv, unreadable};
 use crate::signals::Ending;
 use crate::size::{display_counted, parse_size};
-use crate::target::{TreeArgument, unhex};
+use crate::target::{TreeArgument, WrittenTree, unhex};
 use crate::{input, progress};
 
 /// Put the records of a file, in file order.
 ///
 /// At any moment, even after a crash, the pool holds a prefix of the file. When loading ends, also
 /// by a signal, a line on stderr says how many records are acknowledged. The value of an existing
-/// key is replaced. A named tree that does not exist is made.
+/// key is replaced. A named tree that does not exist is made, unless nothing can be loaded. A
+/// byte-order mark before the text is skipped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Formats:
@@ -81,18 +83,61 @@ enum Format {
 }
 
 impl Format {
-    fn of(file: &Path) -> Self {
-        match file
-            .extension()
-            .and_then(|extension| extension.to_str())
-            .map(str::to_ascii_lowercase)
-            .as_deref()
-        {
-            Some("tsv") => Self::Tsv,
-            Some("jsonl") => Self::Jsonl,
-            Some("csv") => Self::Csv,
-            _ => Self::Lines,
+    /// The format that a file's name tells.
+    fn of(file: &Path) -> Option<Self> {
+        match file.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "tsv" => Some(Self::Tsv),
+            "jsonl" => Some(Self::Jsonl),
+            "csv" => Some(Self::Csv),
+            _ => None,
         }
+    }
+
+    /// As `--format` has it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Lines => "lines",
+            Self::Tsv => "tsv",
+            Self::Jsonl => "jsonl",
+            Self::Csv => "csv",
+        }
+    }
+}
+
+/// How many lines are looked at for what their format may be.
+const LOOKED_AT: u64 = 16;
+
+/// Lines that nothing but the want of a name says are `lines`.
+#[derive(Default)]
+struct Guess {
+    lines: u64,
+    with_tab: u64,
+    objects: u64,
+    said: bool,
+}
+
+impl Guess {
+    /// A line was read, or there is no more: what they may be instead, if all of them look so.
+    fn look(&mut self, line: Option<&[u8]>) -> Option<String> {
+        if let Some(line) = line.filter(|_| self.lines < LOOKED_AT) {
+            self.lines += 1;
+            self.with_tab += u64::from(line.contains(&b'\t'));
+            let is_object = || serde_json::from_slice::<Map<String, Value>>(line).is_ok();
+            self.objects += u64::from(line.starts_with(b"{") && is_object());
+        }
+        if self.said || self.lines == 0 || line.is_some() && self.lines < LOOKED_AT {
+            return None;
+        }
+        self.said = true;
+        let (format, what) = match self.lines {
+            lines if self.objects == lines => ("jsonl", "is an object of JSON"),
+            lines if self.with_tab == lines => ("tsv", "has a TAB"),
+            _ => return None,
+        };
+        Some(format!(
+            "taken for `lines`, each line a key, as neither the name nor --format says otherwise; \
+            each of the first lines {what}: --format {format} reads keys and values"
+        ))
     }
 }
 
@@ -106,7 +151,8 @@ struct Tally {
 
 /// Loads.
 pub fn run(args: Args) -> Outcome {
-    let format = args.format.unwrap_or_else(|| Format::of(&args.file));
+    let told = args.format.or_else(|| Format::of(&args.file));
+    let format = told.unwrap_or(Format::Lines);
     match (format, &args.key_column) {
         (Format::Csv, None) => {
             return Err(Failure::usage(
@@ -129,12 +175,12 @@ pub fn run(args: Args) -> Outcome {
     let mut open = OpenOptions::new().relaxed_durability(DurabilityMode::buffered());
     open.memory_bytes = args.memory;
     let store = open.open(&args.pool)?;
-    let tree = args.tree.existing_or_new(&store)?;
+    let tree = args.tree.to_write(&store)?;
     let ending = Ending::awaited()?;
     let length = file.metadata().ok().filter(|file| file.is_file()).map(|file| file.len());
     let bar = progress::bytes_bar(length);
     let input = progress::watch(&bar, ending.input(file));
-    let input: Box<dyn BufRead> = Box::new(BufReader::with_capacity(256 << 10, input));
+    let input = BufReader::with_capacity(256 << 10, input);
     let mut tally = Tally::default();
     let into = Into {
         store: &store,
@@ -144,8 +190,13 @@ pub fn run(args: Args) -> Outcome {
         acknowledge_every: args.acknowledge_every,
     };
     let failed = |complaint| Failure::failed(format!("{name}: {complaint}"));
-    let loaded = match records(input, format, &args) {
-        Ok(mut records) => load(&into, &mut *records, ending, &bar, &mut tally).map_err(failed),
+    let guess = told.is_none().then(Guess::default);
+    let loaded = text(input, &args).map_err(HeaderError::Header);
+    let loaded = loaded.and_then(|input| records(input, format, &args));
+    let loaded = match loaded {
+        Ok(mut records) => {
+            load(&into, &mut *records, guess, ending, &bar, &mut tally).map_err(failed)
+        }
         Err(HeaderError::KeyColumn(complaint)) => {
             Err(Failure::usage(format!("{name}: {complaint}")))
         }
@@ -166,6 +217,28 @@ pub fn run(args: Args) -> Outcome {
     ));
     ending.take_effect();
     loaded.and(closed.map_err(Failure::from))
+}
+
+/// The text of a file: without a byte-order mark, and not of one that is compressed.
+fn text(input: impl BufRead + 'static, args: &Args) -> Result<Box<dyn BufRead>, String> {
+    let (mut input, packed) = input::begin(input).map_err(|error| unreadable(&error))?;
+    if let Some((by, unpacks)) = packed {
+        let (file, within) = (args.file.display(), args.file.with_extension(""));
+        let format = args.format.or_else(|| Format::of(&within));
+        let format = format.map_or(String::new(), |format| format!(" --format {}", format.name()));
+        let unpack = match input::is_standard(&args.file) {
+            true => unpacks.to_owned(),
+            false => format!("{unpacks} {file}"),
+        };
+        return Err(format!(
+            "it is compressed by {by}; unpack it (`{unpack} | everleaf load {} -{format}`)",
+            args.pool.display()
+        ));
+    }
+    if input.get_ref().0.get_ref().starts_with(input::BYTE_ORDER_MARK) {
+        input.consume(input::BYTE_ORDER_MARK.len());
+    }
+    Ok(Box::new(input))
 }
 
 fn records(
@@ -197,7 +270,7 @@ fn records(
 /// Where records go.
 struct Into<'s> {
     store: &'s Store,
-    tree: &'s Tree,
+    tree: &'s WrittenTree<'s>,
     /// Whether byte-string keys are digits.
     hex_keys: bool,
     hex_values: bool,
@@ -208,6 +281,7 @@ struct Into<'s> {
 fn load(
     into: &Into<'_>,
     records: &mut dyn Records,
+    mut guess: Option<Guess>,
     ending: &Ending,
     bar: &ProgressBar,
     tally: &mut Tally,
@@ -216,7 +290,14 @@ fn load(
     let buffered = matches!(mode, DurabilityMode::Buffered { .. });
     let unit = records.unit();
     while ending.signal().is_none() {
-        let Some(record) = records.next()? else { break };
+        let record = records.next()?;
+        let line = record.as_ref().map(|record| record.key);
+        if let Some(hint) = guess.as_mut().and_then(|guess| guess.look(line)) {
+            bar.suspend(|| complain(&hint));
+        }
+        let Some(record) = record else {
+            return into.tree.write(|_| Ok::<_, Error>(())).map_err(|error| sentence(&error));
+        };
         let replaced = into
             .put(&record)
             .map_err(|complaint| format!("{unit} {}: {complaint}", record.number))?;
@@ -247,7 +328,7 @@ impl Into<'_> {
             KeyType::U64 => Key::U64(parse_u64(record.key)?),
             KeyType::Bytes => Key::Bytes(&bytes(record.key, self.hex_keys)?),
         };
-        self.tree.put(key, &*value).map_err(|error| sentence(&error))
+        self.tree.write(|tree| tree.put(key, &*value)).map_err(|error| sentence(&error))
     }
 }
 

@@ -42,7 +42,7 @@ const FILES: &[(&str, &str)] = &[
     ),
     (
         "NAME.unfinished",
-        "What a copy, a dump or a restored pool is called until it is complete. If a \
+        "What a copy, a dump or a salvaged pool is called until it is complete. If a \
         process was killed meanwhile it can be removed.",
     ),
     ("~/.everleaf_history", "The lines of the shell."),

@@ -52,13 +52,13 @@ pub fn run(args: Args) -> Outcome {
     };
     let life = args.ttl.as_deref().map(life).transpose().map_err(Failure::Usage)?;
     let store = Store::open(&args.pool)?;
-    let tree = target.existing_or_new(&store)?;
-    let key = target.key(&args.key, &tree)?;
-    let done = match life {
-        Some(life) => tree.put_for(key.as_key(), &value, life).map(|_| true)?,
-        None if args.if_absent => tree.put_if_absent(key.as_key(), &value)?,
-        None => tree.put(key.as_key(), &value).map(|_| true)?,
-    };
+    let tree = target.to_write(&store)?;
+    let key = target.key_of(&args.key, tree.key_type())?;
+    let done = tree.write(|tree| match life {
+        Some(life) => tree.put_for(key.as_key(), &value, life).map(|_| true),
+        None if args.if_absent => tree.put_if_absent(key.as_key(), &value),
+        None => tree.put(key.as_key(), &value).map(|_| true),
+    })?;
     store.close()?;
     if done {
         Ok(())

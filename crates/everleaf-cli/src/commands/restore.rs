@@ -14,16 +14,16 @@ use crate::size::display_counted;
 /// Fill an empty pool from a dump. The pool may have another engine and other sizes than the one
 /// that was dumped; its kind of keys must be the same.
 ///
-/// A pool of the same sizes is filled beside it, as POOL.PID.unfinished, and takes its place when
-/// it is complete: if anything goes wrong, the pool is still empty. The disk must have room for
-/// both. (A DAX device is filled in place.)
+/// The pool is filled all or nothing. If anything is wrong with the dump, it is empty again. If the
+/// restore is killed, or the machine dies, every other command refuses the pool, and the next
+/// restore begins anew.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   everleaf create new.pool && everleaf restore new.pool words.dump
   zstd -dc words.dump.zst | everleaf restore new.pool")]
 pub struct Args {
-    /// The pool, which must be empty.
+    /// The pool, which must be empty, or left by a restore that was cut off.
     pool: PathBuf,
     /// The dump. Without it, or with `-`: standard input.
     file: Option<PathBuf>,
@@ -33,7 +33,16 @@ pub struct Args {
 pub fn run(args: Args) -> Outcome {
     let (file, name) = input::open(args.file.as_deref().unwrap_or(Path::new("-")))?;
     let ending = Ending::awaited()?;
-    let mut input = BufReader::with_capacity(256 << 10, ending.input(file));
+    let input = BufReader::with_capacity(256 << 10, ending.input(file));
+    let unreadable = |error| Failure::failed(format!("{name} cannot be read: {error}"));
+    let begun = input::begin(input).map_err(unreadable);
+    let (mut input, packed) = begun.inspect_err(|_| ending.take_effect())?;
+    if let Some((by, unpacks)) = packed {
+        return Err(Failure::failed(format!(
+            "{name} is compressed by {by}; unpack it (`{unpacks} FILE | everleaf restore {}`)",
+            args.pool.display()
+        )));
+    }
     let restored = ending.during(|watch| everleaf::restore_with(&args.pool, &mut input, watch));
     let restored = restored.map_err(|error| match error {
         Error::Dump { what } => Failure::failed(format!(

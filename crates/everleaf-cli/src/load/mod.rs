@@ -68,7 +68,8 @@ fn read_line(
     Ok(true)
 }
 
-fn unreadable(error: &io::Error) -> String {
+/// The sentence for an error of reading.
+pub fn unreadable(error: &io::Error) -> String {
     format!("the file cannot be read any further: {error}")
 }
 

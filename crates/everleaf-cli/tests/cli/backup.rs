@@ -97,41 +97,158 @@ fn what_can_be_read_is_salvaged() {
 
 /// A pool `p` with some megabytes in it, and an empty one `q`.
 fn large() -> Bench {
-    let bench = Bench::with_pool();
-    let value = "x".repeat(1000);
-    bench.write("lines", (0..8000).map(|i| format!("key {i}\t{value}\n")).collect::<String>());
-    bench.ok(["load", "p", "lines", "--format", "tsv"]);
-    // With a log beside it a pool is filled in place.
-    let without_log = ["--size", "1MiB", "--engine", "ptree", "--durability", "process"];
-    bench.ok(["create", "q"].iter().chain(&without_log));
+    let bench = Bench::new();
+    fill(&bench, 8000);
+    bench.ok(["create", "q", "--size", "1MiB", "--engine", "ptree", "--durability", "process"]);
     bench
 }
 
-#[test]
-fn a_restore_that_is_killed_leaves_the_pool_empty_as_it_was() {
-    let bench = large();
-    let dump = bench.run(["dump", "p"]).stdout;
+fn fill(bench: &Bench, keys: usize) {
+    bench.ok(["create", "p", "--size", "1MiB"]);
+    let value = "x".repeat(1000);
+    bench.write("lines", (0..keys).map(|i| format!("key {i}\t{value}\n")).collect::<String>());
+    bench.ok(["load", "p", "lines", "--format", "tsv"]);
+}
+
+/// Kills a restore of a dump that it has read, and stored, but for the last part: what does not fit
+/// into the pipe and its buffers.
+fn kill_a_restore(bench: &Bench, pool: &str, dump: &[u8]) {
     let mut child =
-        bench.command(["restore", "q"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        bench.command(["restore", pool]).stdin(std::process::Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    // What does not fit into the pipe and its buffers was read, and is stored but for the last
-    // part.
     std::io::Write::write_all(&mut input, &dump[..dump.len() - 10]).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(bench.ok(["scan", "q"]), "");
-    let info = json(&bench.ok(["info", "q", "--json"]));
-    assert_eq!((&info["engine"], &info["keys"]), (&"ptree".into(), &0.into()));
-    let left: Vec<_> = std::fs::read_dir(bench.path(""))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
-    assert!(left.iter().any(|name| name.to_string_lossy().ends_with(".unfinished")), "{left:?}");
-    let restored = bench.run_with_input(["restore", "q"], &dump);
-    assert!(restored.stderr.contains("restored 8,000 entries"), "{}", restored.stderr);
-    let info = json(&bench.ok(["info", "q", "--json"]));
-    assert_eq!((&info["engine"], &info["keys"]), (&"ptree".into(), &8000.into()));
-    assert_eq!(bench.ok(["scan", "q"]), bench.ok(["scan", "p"]));
+}
+
+#[test]
+fn a_restore_that_is_killed_leaves_a_pool_that_all_refuse_until_it_is_restored_again() {
+    // With a log, and without one; in memory, where there is such a file system; of epochs.
+    let benches = [Some(Bench::new()), Bench::on("/dev/shm")];
+    for bench in benches.into_iter().flatten() {
+        fill(&bench, 1500);
+        let dump = bench.run(["dump", "p"]).stdout;
+        for (i, options) in [
+            &["--engine", "ptree"][..],
+            &["--engine", "ptree", "--durability", "process"],
+            &["--engine", "masstree", "--durability", "buffered=5"],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let pool = &format!("q{i}");
+            bench.ok(["create", pool, "--size", "1MiB"].iter().chain(options));
+            let names = crate::common::ended::names(&bench);
+            kill_a_restore(&bench, pool, &dump);
+            assert_eq!(crate::common::ended::names(&bench), names, "nothing is left beside it");
+            all_refuse(&bench, pool);
+            kill_a_restore(&bench, pool, &dump); // Of the restore that begins anew.
+            bench.write("cut", &dump[..dump.len() - 10]);
+            assert!(bench.fails(["restore", pool, "lines"]).contains("not a valid dump"));
+            assert!(bench.fails(["get", pool, "key 1"]).contains("being restored"));
+            assert!(bench.fails(["restore", pool, "cut"]).contains("ends too early"));
+            assert_eq!(bench.ok(["scan", pool]), "", "it is empty then, and can be used");
+            assert_eq!(json(&bench.ok(["check", pool, "--json"]))["leaked_blocks"], 0);
+            kill_a_restore(&bench, pool, &dump);
+            let restored = bench.run_with_input(["restore", pool], &dump);
+            assert!(restored.stderr.contains("restored 1,500 entries"), "{}", restored.stderr);
+            assert_eq!(bench.ok(["scan", pool]), bench.ok(["scan", "p"]));
+            let check = json(&bench.ok(["check", pool, "--json"]));
+            assert_eq!((&check["keys"], &check["leaked_blocks"]), (&1500.into(), &0.into()));
+            bench.ok(["put", pool, "a", "b"]);
+        }
+    }
+}
+
+/// No command but `restore` opens a pool whose restore was cut off; what is there can be salvaged.
+fn all_refuse(bench: &Bench, pool: &str) {
+    for arguments in [
+        &["get", pool, "key 1"][..],
+        &["put", pool, "a", "b"],
+        &["del", pool, "key 1"],
+        &["scan", pool],
+        &["count", pool],
+        &["dump", pool, "no dump"],
+        &["copy", pool, "no copy"],
+        &["load", pool, "lines"],
+        &["info", pool],
+        &["trees", pool],
+        &["shell", pool],
+        &["shell", pool, "--read-only"],
+        &["serve", pool, "--redis", "127.0.0.1:0"],
+        &["check", pool],
+    ] {
+        let refused = bench.fails(arguments);
+        let sentence = "the pool is being restored: its restore was cut off, and it holds a part \
+                        of the dump; restore it again, or make a new pool (`everleaf restore";
+        assert!(refused.contains(sentence), "{arguments:?}: {refused}");
+    }
+    let check = bench.run(["check", pool, "--json"]);
+    let report = json(&String::from_utf8(check.stdout.clone()).unwrap());
+    assert_eq!((&report["ok"], &report["violations"]), (&false.into(), &1.into()));
+    assert!(check.failed().contains("being restored"));
+    let salvaged = bench.run(["check", pool, "--salvage", "saved", "--json"]);
+    let report = json(&String::from_utf8(salvaged.stdout.clone()).unwrap());
+    assert!(report["details"][0].as_str().unwrap().contains("being restored"), "{report:?}");
+    assert!(report["keys"].as_u64().unwrap() > 0, "{report:?}");
+    assert!(salvaged.failed().contains("could not be read; the rest is in saved"));
+    bench.ok(["check", "saved"]);
+    std::fs::remove_file(bench.path("saved")).unwrap();
+    let _ = std::fs::remove_dir_all(bench.path("saved.log"));
+}
+
+#[test]
+fn a_copy_and_a_salvage_keep_what_was_chosen_for_the_pool() {
+    let memory = Bench::on("/dev/shm");
+    let mode = |bench: &Bench, pool: &str| {
+        let info = json(&bench.ok(["info", pool, "--json"]));
+        (info["durability_mode"].clone(), info["log"].clone(), info["engine"].clone())
+    };
+    let options: [&[&str]; 6] = [
+        &[],
+        &["--durability", "process"],
+        &["--durability", "immediate"],
+        &["--durability", "buffered=17"],
+        &["--engine", "masstree"],
+        &["--engine", "masstree", "--durability", "buffered=17"],
+    ];
+    for (bench, on_disk) in [(Some(Bench::new()), true), (memory, false)] {
+        let Some(bench) = bench else { continue };
+        for (i, options) in options.iter().enumerate() {
+            let pool = format!("p{i}");
+            let small = ["create", &pool, "--size", "1MiB", "--max-size", "32MiB"];
+            let made = bench.run(small.iter().chain(*options));
+            if made.code != Some(0) {
+                assert!(!on_disk || made.stderr.contains("cannot be kept"), "{}", made.stderr);
+                continue;
+            }
+            bench.ok(["put", &pool, "k", "v", "--tree", "t", "--ttl", "1h"]);
+            let [copied, saved] = [format!("c{i}"), format!("s{i}")];
+            bench.ok(["copy", &pool, &copied]);
+            bench.ok(["check", &pool, "--salvage", &saved]);
+            for new in [&copied, &saved] {
+                assert_eq!(mode(&bench, new), mode(&bench, &pool), "{options:?} {new}");
+                assert_ne!(bench.ok(["ttl", new, "k", "--tree", "t"]), "never\n");
+            }
+            let limit = |pool| json(&bench.ok(["info", pool, "--json"]))["max_bytes"].clone();
+            assert_eq!(limit(&copied), 32 << 20);
+        }
+        // Another one by choice; one that the medium or the engine does not have is refused.
+        bench.ok(["copy", "p0", "other", "--durability", "process"]);
+        if mode(&bench, "p0").1 == true {
+            assert_eq!(mode(&bench, "other").0, "process");
+            bench.ok(["copy", "other", "back", "--durability", "buffered=3"]);
+            assert_eq!(mode(&bench, "back").0, "buffered=3");
+        }
+        bench.refused(["copy", "p4", "no", "--durability", "immediate"]);
+        bench.refused(["copy", "p0", "no", "--durability", "soon"]);
+        // What this medium cannot keep is not what its copy is refused for.
+        if let Some(other) = Bench::on("/dev/shm").filter(|_| on_disk) {
+            let path = other.path("copied");
+            bench.ok(["copy", "p3", path.to_str().unwrap()]);
+            other.ok(["get", "copied", "k", "--tree", "t"]);
+        }
+    }
 }
 
 #[test]

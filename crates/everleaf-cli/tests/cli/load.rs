@@ -215,3 +215,132 @@ fn acknowledgements_are_printed_on_demand() {
     assert_eq!(ran.stderr, "acknowledged 2\nacknowledged 4\nacknowledged 5 records (0 replaced)\n");
     ran.ok();
 }
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_first_key() {
+    for (name, content, scanned) in [
+        ("a.txt", "leaf\n", "leaf\t1\n"),
+        ("a.tsv", "leaf\tgreen\n", "leaf\tgreen\n"),
+        ("a.jsonl", "{\"key\":\"leaf\",\"value\":\"green\"}", "leaf\tgreen\n"),
+        ("a.csv", "\"name\",x\nleaf,y\n", "leaf\t{\"name\":\"leaf\",\"x\":\"y\"}\n"),
+        ("empty.tsv", "", ""),
+    ] {
+        let format = if name == "a.txt" { "lines" } else { name.split_once('.').unwrap().1 };
+        let key: &[&str] = if format == "csv" { &["--key-column", "name"] } else { &[] };
+        let content = ["\u{feff}", content].concat();
+        let (bench, piped) = (Bench::with_pool(), Bench::with_pool());
+        bench.write(name, &content);
+        bench.ok(["load", "p", name].iter().chain(key));
+        assert_eq!(bench.ok(["scan", "p"]), scanned, "{name}");
+        let arguments = ["load", "p", "-", "--format", format];
+        piped.run_with_input(arguments.iter().chain(key), content.as_bytes()).ok();
+        assert_eq!(piped.ok(["scan", "p"]), scanned, "{name} from a pipe");
+    }
+    // A part of one is none, and the file ends before there could be more.
+    let bench = Bench::with_pool();
+    for (name, content) in
+        [("a", &b"\xef"[..]), ("b", b"\xef\xbb"), ("c", b"\xef\xbbx"), ("d", b"x")]
+    {
+        bench.write(name, content);
+        bench.ok(["load", "p", name]);
+    }
+    assert_eq!(bench.ok(["scan", "p"]), "x\t1\n\\xef\t1\n\\xef\\xbb\t1\n\\xef\\xbbx\t1\n");
+}
+
+#[test]
+fn what_is_compressed_is_refused_with_what_unpacks_it() {
+    let bench = Bench::with_pool();
+    for (name, content, advice) in [
+        ("a.tsv.gz", &b"\x1f\x8b\x08\0"[..], "`zcat a.tsv.gz | everleaf load p - --format tsv`"),
+        ("a.zst", b"\x28\xb5\x2f\xfdx", "`zstdcat a.zst | everleaf load p -`"),
+        ("a", b"\xfd7zXZ\0x", "`xzcat a | everleaf load p -`"),
+        ("a.JSONL.bz2", b"BZh91AY&SYx", "`bzcat a.JSONL.bz2 | everleaf load p - --format jsonl`"),
+    ] {
+        bench.write(name, content);
+        let refused = bench.fails(["load", "p", name, "--tree", "t"]);
+        assert!(refused.contains("is compressed by ") && refused.contains(advice), "{refused}");
+        let piped = bench.run_with_input(["load", "p", "-"], content).failed();
+        assert!(piped.contains("compressed") && piped.contains("cat | everleaf load"), "{piped}");
+        let restored = bench.fails(["restore", "p", name]);
+        assert!(restored.contains("is compressed by"), "{restored}");
+    }
+    assert_eq!((bench.ok(["scan", "p"]), bench.ok(["trees", "p"])), Default::default());
+}
+
+/// A line says what it was taken for, and which option reads it otherwise.
+#[test]
+fn lines_that_look_like_another_format_are_told_of() {
+    let bench = Bench::with_pool();
+    let objects = "{\"key\":\"a\",\"value\":\"b\"}\n".repeat(20);
+    let tabs = "a\tb\n".repeat(20);
+    for (content, format) in [
+        (&tabs[..], Some("tsv")),
+        ("a\tb", Some("tsv")),
+        ("\n\na\tb\n", Some("tsv")),
+        (&objects, Some("jsonl")),
+        ("{\"key\": \"a\\tb\"}\n", Some("jsonl")),
+        ("leaf\ntree\n", None),
+        ("a\tb\nleaf\n", None),
+        ("{not an object}\n", None),
+        ("", None),
+    ] {
+        bench.write("words.txt", content);
+        for ran in [
+            bench.run(["load", "p", "words.txt"]),
+            bench.run_with_input(["load", "p", "-"], content.as_bytes()),
+        ] {
+            let told: Vec<_> = ran.stderr.lines().filter(|line| line.contains("lines`")).collect();
+            assert_eq!(told.len(), usize::from(format.is_some()), "{content:?}: {}", ran.stderr);
+            if let Some(format) = format {
+                assert!(told[0].contains(&format!("--format {format} ")), "{}", told[0]);
+            }
+            ran.ok();
+        }
+        let said = bench.run(["load", "p", "words.txt", "--format", "lines"]).stderr;
+        assert!(!said.contains("lines`"), "it was told: {said}");
+    }
+}
+
+#[test]
+fn a_command_that_fails_leaves_no_new_tree() {
+    let bench = Bench::with_pool();
+    bench.write("bad.tsv", "no tab\n");
+    bench.write("a.csv", "k,v\n1,2\n");
+    bench.write("hex.tsv", "xx\tyy\n");
+    bench.write("long.tsv", format!("{}\tv\n", "k".repeat(65_535)));
+    bench.write("bad.jsonl", "{\n");
+    for arguments in [
+        &["load", "p", "bad.tsv"][..],
+        &["load", "p", "nosuch"],
+        &["load", "p", "a.csv", "--key-column", "nosuch"],
+        &["load", "p", "hex.tsv", "--hex"],
+        &["load", "p", "long.tsv"],
+        &["load", "p", "bad.jsonl"],
+        &["put", "p", "0", "00", "--hex"],
+        &["put", "p", &"k".repeat(65_535), "v"],
+        &["incr", "p", &"k".repeat(65_535)],
+        &["get", "p", "a"],
+        &["scan", "p"],
+        &["count", "p"],
+        &["del", "p", "a"],
+        &["cas", "p", "a", "b", "c"],
+        &["ttl", "p", "a"],
+        &["dump", "p", "no dump"],
+    ] {
+        let ran = bench.run(arguments.iter().chain(&["--tree", "misspelt"]));
+        assert_ne!(ran.code, Some(0), "{arguments:?}");
+        assert_eq!(bench.ok(["trees", "p"]), "", "{arguments:?}");
+    }
+    bench.write("empty", "");
+    bench.ok(["load", "p", "empty", "--tree", "t"]);
+    bench.write("two.tsv", "a\t1\nb\n");
+    bench.fails(["load", "p", "two.tsv", "--tree", "u"]);
+    bench.ok(["incr", "p", "n", "--tree", "v"]);
+    bench.ok(["put", "p", "n", "1", "--tree", "w", "--if-absent"]);
+    let trees = bench.ok(["trees", "p", "--json"]);
+    let keys = |tree: &str| bench.ok(["count", "p", "--tree", tree]);
+    assert_eq!(["t", "u", "v", "w"].map(keys), ["0\n", "1\n", "1\n", "1\n"], "{trees}");
+    let numbers = Bench::with_u64_pool();
+    numbers.write("keys", "1\n");
+    assert!(numbers.refused(["load", "n", "keys", "--tree", "t"]).contains("no named trees"));
+}

@@ -78,7 +78,6 @@ fn a_restore_that_is_ended_while_it_waits_for_its_input_leaves_the_empty_pool() 
     let dump = bench.run(["dump", "p"]).stdout;
     bench.ok(["create", "q", "--size", "1MiB", "--durability", "process"]);
     let before = names(&bench);
-    let empty = crate::common::content(&bench.path("q"));
     for signal in [interrupt(), SIGTERM] {
         let mut child = bench
             .command(["restore", "q"])
@@ -89,14 +88,10 @@ fn a_restore_that_is_ended_while_it_waits_for_its_input_leaves_the_empty_pool() 
         let mut input = child.stdin.take().unwrap();
         // Most of it was read, as in a pipe there is little room.
         input.write_all(&dump[..dump.len() - 10]).unwrap();
-        let unfinished = format!("q.{}.unfinished", child.id());
-        let others = || names(&bench).into_iter().filter(|name| *name != unfinished);
-        assert!(bench.path(&unfinished).exists() && others().eq(before.iter().cloned()));
         end(child, signal);
         assert_eq!(names(&bench), before);
         assert_eq!(json(&bench.ok(["info", "q", "--json"]))["keys"], 0);
     }
-    assert_eq!(crate::common::content(&bench.path("q")).len(), empty.len());
     bench.write("d", &dump);
     bench.ok(["restore", "q", "d"]);
     assert_eq!(bench.ok(["scan", "q"]), bench.ok(["scan", "p"]));
