@@ -1,7 +1,7 @@
 //! Dumps in files, and pools from dumps: both are there whole or not at all under their name,
 //! whatever ends the process.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io::{self, BufWriter, Read};
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
@@ -78,9 +78,9 @@ impl Store {
         entries: Everything<'_>,
         watch: &mut Watch<'_>,
     ) -> Result<Progress, Error> {
-        let unfinished = Unfinished::of(path)?;
-        let file = File::create_new(unfinished.part()).map_err(failed("creating", path))?;
-        let progress = self.dump_entries(entries, &mut BufWriter::new(&file), watch)?;
+        let mut unfinished = Unfinished::of(path)?;
+        let file = unfinished.create()?;
+        let progress = self.dump_entries(entries, &mut BufWriter::new(file), watch)?;
         file.sync_all().map_err(|source| Error::Stream { action: "writing", source })?;
         unfinished.finish()?;
         Ok(progress)
@@ -128,7 +128,7 @@ fn restore_at(path: &Path, input: &mut dyn Read, watch: &mut Watch<'_>) -> Resul
     if statistics.entries > 0 {
         return Err(Error::NotEmpty);
     }
-    let unfinished = Unfinished::instead_of(&path);
+    let mut unfinished = Unfinished::instead_of(&path)?;
     let options = CreateOptions::new()
         .engine(empty.engine())
         .key_type(empty.key_type())
@@ -139,7 +139,7 @@ fn restore_at(path: &Path, input: &mut dyn Read, watch: &mut Watch<'_>) -> Resul
     options.durability = on_disk.then_some(DurabilityMode::Process);
     // The name is dropped before the pool, which is closed then: that can take long, and a
     // process that has aborted the work may not wait for it.
-    let (filled, unfinished) = (options.create(unfinished.part())?, unfinished);
+    let (filled, unfinished) = (options.create_part(&mut unfinished)?, unfinished);
     // If it fails there is no need to empty the pool: it goes.
     let progress = read_dump(&filled, input, watch)?;
     filled.close()?;
