@@ -202,6 +202,7 @@ impl Store {
         if restored.is_err() {
             self.remove_everything()?;
         }
+        self.forget_tree_numbers();
         restored
     }
 
