@@ -24,6 +24,10 @@ use crate::disk::{Disk, DiskFile, PIECE};
 const LOCK_TIMES: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
+/// A file in the folder of a log whose pool has no name yet. Where no process has such a folder
+/// locked, nobody was ever told that anything in it is durable.
+const UNFINISHED: &str = "unfinished";
+
 /// A folder, and the files in it. It is locked as long as it is open.
 #[derive(Debug)]
 pub struct Folder {
@@ -38,7 +42,25 @@ impl Folder {
     /// # Errors
     /// As the system reports; [`io::ErrorKind::WouldBlock`] if it is locked.
     pub fn open(path: &Path, writable: bool) -> io::Result<Self> {
-        Self::locked(File::open(path)?, writable)
+        let folder = Self::locked(File::open(path)?, writable)?;
+        if writable {
+            folder.unmark()?; // Its pool has a name, or it would not have been asked for.
+        }
+        Ok(folder)
+    }
+
+    /// Whether it is [`UNFINISHED`], or not even that.
+    fn is_unfinished(&self) -> io::Result<bool> {
+        let names = self.names()?;
+        Ok(names.is_empty() || names.iter().any(|name| name == UNFINISHED))
+    }
+
+    /// It is not [`UNFINISHED`] any more, durably.
+    fn unmark(&self) -> io::Result<()> {
+        match self.remove(UNFINISHED) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.and_then(|()| self.sync()),
+        }
     }
 
     fn locked(folder: File, writable: bool) -> io::Result<Self> {
@@ -46,17 +68,13 @@ impl Folder {
             true => FlockOperation::NonBlockingLockExclusive,
             false => FlockOperation::NonBlockingLockShared,
         };
-        for _ in 0..LOCK_TIMES {
-            match rustix::fs::flock(&folder, operation) {
-                // Some file systems lock no folder. The lock of the pool's file stands before this.
-                Ok(()) | Err(Errno::BADF | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOLCK) => {
-                    return Ok(Self { folder, writable });
-                }
-                Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
-                Err(error) => return Err(error.into()),
+        match lock(&folder, operation) {
+            // Some file systems lock no folder. The lock of the pool's file stands before this.
+            Ok(()) | Err(Errno::BADF | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOLCK) => {
+                Ok(Self { folder, writable })
             }
+            Err(error) => Err(error.into()),
         }
-        Err(Errno::WOULDBLOCK.into())
     }
 
     /// Opens a file in it.
@@ -99,6 +117,16 @@ impl Disk for Folder {
     }
 }
 
+fn lock(folder: &File, operation: FlockOperation) -> Result<(), Errno> {
+    for _ in 0..LOCK_TIMES {
+        match rustix::fs::flock(folder, operation) {
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+            done => return done,
+        }
+    }
+    Err(Errno::WOULDBLOCK)
+}
+
 /// Makes the names in a folder durable.
 fn sync_names(folder: &File) -> io::Result<()> {
     match folder.sync_all() {
@@ -108,8 +136,9 @@ fn sync_names(folder: &File) -> io::Result<()> {
     }
 }
 
-/// A folder that is being made. Unless it is [kept](NewFolder::keep), what is in it is removed when
-/// this is dropped, and the folder too if it has its name still.
+/// A folder that is being made, for a log whose pool has no name yet, which a file in it says.
+/// Unless it is [kept](NewFolder::keep), what is in it is removed when this is dropped, and the
+/// folder too if it has its name still.
 #[derive(Debug)]
 pub struct NewFolder {
     folder: Arc<Folder>,
@@ -123,16 +152,44 @@ pub struct NewFolder {
 }
 
 impl NewFolder {
-    /// A new folder at `path`, locked.
+    /// A new folder at `path`, locked. What an ended process has left there unfinished is removed.
     ///
     /// # Errors
     /// As the system reports; [`io::ErrorKind::AlreadyExists`].
     pub fn make(path: &Path) -> io::Result<Self> {
+        const TIMES: u32 = 10;
+        for _ in 1..TIMES {
+            match Self::make_once(path) {
+                // It was taken for abandoned before it was locked.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                done => return done,
+            }
+        }
+        Self::make_once(path)
+    }
+
+    fn make_once(path: &Path) -> io::Result<Self> {
+        Self::remove_abandoned(path);
         let (around, name) = place_of(path)?;
         rustix::fs::mkdirat(&around, name, Mode::from_raw_mode(0o777))?;
-        let folder = Arc::new(Folder::locked(open_in(&around, name)?, true)?);
+        let opened = open_in(&around, name).and_then(|folder| Folder::locked(folder, true));
+        let folder = Arc::new(opened.inspect_err(|_| {
+            let _ = rustix::fs::unlinkat(&around, name, AtFlags::REMOVEDIR); // If it is empty.
+        })?);
         let (made_by, name) = (Process::current(), name.into());
-        Ok(Self { folder, made_by, around, name, link: None, kept: false })
+        let new = Self { folder, made_by, around, name, link: None, kept: false };
+        new.folder.create(UNFINISHED)?;
+        Ok(new)
+    }
+
+    /// Removes the folder at `path`, or where a link there leads, and the link, if it is unfinished
+    /// or empty, and no process has it locked.
+    pub fn remove_abandoned(path: &Path) {
+        let Ok(mut found) = Self::of(path) else { return };
+        let locked = lock(&found.folder.folder, FlockOperation::NonBlockingLockExclusive);
+        // Only now: its pool may have got its name until then.
+        let abandoned = locked.is_ok() && found.folder.is_unfinished().unwrap_or(false);
+        found.kept = !abandoned;
     }
 
     /// Makes a symbolic link to it at `path`. Where it is, `make` was told as `place`.
@@ -146,12 +203,8 @@ impl NewFolder {
         Ok(())
     }
 
-    /// The folder at `path`, or where a link there leads, which was made for what is still being
-    /// made. It stays unlocked.
-    ///
-    /// # Errors
-    /// As the system reports.
-    pub fn of(path: &Path) -> io::Result<Self> {
+    /// The folder at `path`, or where a link there leads, unlocked.
+    fn of(path: &Path) -> io::Result<Self> {
         let place = path.canonicalize()?;
         let (around, name) = place_of(&place)?;
         let link = if path.is_symlink() { Some(place_of(path)?) } else { None };
@@ -175,22 +228,30 @@ impl NewFolder {
         self.link.as_ref().map_or(Ok(()), |(around, _)| sync_names(around))
     }
 
-    /// It stays.
-    pub fn keep(mut self) {
+    /// It stays: its pool has its name. Unless this succeeds the folder is removed when
+    /// this is dropped.
+    ///
+    /// # Errors
+    /// As the system reports.
+    pub fn keep(&mut self) -> io::Result<()> {
+        self.folder.unmark()?;
         self.kept = true;
+        Ok(())
     }
 
+    /// What says that it is unfinished goes last.
     fn remove(&self) -> io::Result<()> {
-        for name in self.folder.names()? {
-            self.folder.remove(&name)?;
+        for name in self.folder.names()?.iter().filter(|name| *name != UNFINISHED) {
+            self.folder.remove(name)?;
         }
-        let (found, made) = (open_in(&self.around, &self.name)?, &self.folder.folder);
-        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         if let Some((around, name)) = &self.link {
             // Nothing but a link: a folder that has its name by now stays.
             rustix::fs::readlinkat(around, name.as_os_str(), Vec::new())?;
             rustix::fs::unlinkat(around, name.as_os_str(), AtFlags::empty())?;
         }
+        let _ = self.folder.remove(UNFINISHED); // It may be gone already.
+        let (found, made) = (open_in(&self.around, &self.name)?, &self.folder.folder);
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         if identity(found.metadata()?) == identity(made.metadata()?) {
             rustix::fs::unlinkat(&self.around, &self.name, AtFlags::REMOVEDIR)?;
         }
@@ -273,7 +334,8 @@ mod tests {
         fs::create_dir(&path).unwrap();
         drop(new);
         assert!(path.exists() && fs::read_dir(&moved).unwrap().next().is_none());
-        drop(NewFolder::of(&moved).unwrap());
+        fs::write(moved.join(UNFINISHED), "").unwrap();
+        NewFolder::remove_abandoned(&moved);
         assert!(path.exists() && !moved.exists());
     }
 
@@ -289,21 +351,60 @@ mod tests {
         };
         drop(linked());
         assert!(!place.exists() && !link.is_symlink());
-        linked().keep();
+        let mut new = linked();
+        new.folder().create("control").unwrap();
+        new.keep().unwrap();
+        drop(new);
         assert_eq!(link.canonicalize().unwrap(), place.canonicalize().unwrap());
         let again = NewFolder::make(&around.path().join("other")).unwrap().link_from(&link, &place);
         assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        drop(NewFolder::of(&link).unwrap());
+        NewFolder::remove_abandoned(&link);
+        assert!(place.exists() && link.is_symlink(), "it is the log of a pool");
+        fs::write(place.join(UNFINISHED), "").unwrap();
+        NewFolder::remove_abandoned(&link);
         assert!(!place.exists() && !link.is_symlink());
+    }
+
+    #[test]
+    fn a_folder_that_an_ended_process_has_left_unfinished_makes_room_for_a_new_one() {
+        let around = tempfile::tempdir().unwrap();
+        let path = around.path().join("log");
+        let refused = || {
+            let refused = NewFolder::make(&path).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        };
+        let mut new = NewFolder::make(&path).unwrap();
+        new.folder().create("control").unwrap();
+        refused(); // It is being made.
+        new.keep().unwrap();
+        drop(new);
+        refused(); // It is the log of a pool.
+        fs::write(path.join(UNFINISHED), "").unwrap();
+        let new = NewFolder::make(&path).unwrap();
+        assert_eq!(new.folder().names().unwrap(), [UNFINISHED]);
+        drop(new);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_opened_to_be_written_is_finished() {
+        let around = tempfile::tempdir().unwrap();
+        let mark = around.path().join(UNFINISHED);
+        fs::write(&mark, "").unwrap();
+        drop(Folder::open(around.path(), false).unwrap());
+        assert!(mark.exists());
+        drop(Folder::open(around.path(), true).unwrap());
+        assert!(!mark.exists());
     }
 
     #[test]
     fn an_open_folder_is_reached_whatever_its_path_leads_to() {
         let around = tempfile::tempdir().unwrap();
         let (path, moved) = (around.path().join("log"), around.path().join("moved"));
-        let new = NewFolder::make(&path).unwrap();
+        let mut new = NewFolder::make(&path).unwrap();
         let folder = new.folder();
-        new.keep();
+        new.keep().unwrap();
+        drop(new);
         fs::rename(&path, &moved).unwrap();
         fs::create_dir(&path).unwrap();
         folder.create("one").unwrap().write(0, b"content").unwrap();

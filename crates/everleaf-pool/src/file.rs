@@ -216,7 +216,7 @@ fn is_dax(device: u64) -> bool {
 }
 
 /// Whether the path leads to this file still; one without a name may be reached through /proc.
-fn is_at(file: &File, path: &Path) -> bool {
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
     file.metadata().map(identity).ok() == std::fs::metadata(path).map(identity).ok()
 }

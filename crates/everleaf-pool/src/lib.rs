@@ -2,8 +2,8 @@
 //!
 //! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header
 //! and the chunk table) · `format` (what the documentation shows of it) · `header` (identity) ·
-//! `file` (opening and locking pool files) · `new_file` (making them) · `boot` (which boot of the
-//! machine left one) · `pool` (create, open, close) · `seal` (what a close leaves for the index) ·
+//! `file` (opening and locking pool files) · `new_file` (making them) · `naming` (giving names to
+//! new files) · `boot` (which boot of the machine left one) · `pool` (create, open, close) · `seal` (what a close leaves for the index) ·
 //! `growth` · `listing` (what is in it) · `chunks` (the chunk table and its DRAM shadow) ·
 //! `classes` (sizes of blocks, kinds of nodes, uses of chunks) · `intent` (a worker's line) ·
 //! `worker` (allocation: the order of persistence) · `doubt` (links that an index takes part in) ·
@@ -32,6 +32,7 @@ mod intent;
 mod layout;
 mod lease;
 mod listing;
+mod naming;
 mod new_file;
 mod pins;
 mod pool;
@@ -61,7 +62,10 @@ pub use header::{Format, KeyType};
 pub use layout::{LOG_STAMP_OFFSET, MAX_ROOTS, POOL_MAGIC};
 pub use lease::{Lease, Workers, slot_of_thread, slots_of_thread};
 pub use listing::TablePart;
-pub use new_file::{create_file, folder_of_new};
+pub use naming::{
+    ParentFolder, create_locked, folder_of_new, remove_abandoned, rename_new, unfinished_name,
+};
+pub use new_file::{check_new_path, create_file};
 pub use pins::{Pinned, Pins};
 pub use pool::{Opened, Pool, Run, Shutdown, SpaceUsage};
 pub use record::{MAX_RECORD_BYTES, Record};

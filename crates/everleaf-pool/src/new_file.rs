@@ -10,13 +10,13 @@
 //! F4  the folder is synced                                     Crash: the pool is there.
 //! ```
 //!
-//! Where the file system has no files without names, the file has a hidden one till F3, and a crash
-//! leaves that.
+//! Where the file system has no files without names, or does not name them later, the file has a
+//! hidden one till F3. A crash leaves that, and the next attempt to make the pool removes it
+//! (`naming`).
 //!
 //! A DAX device is its own name: a pool that is there is never overwritten, and what was cut off
 //! before its magic word was written is not a pool.
 
-use std::ffi::{CString, OsString};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -25,14 +25,20 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use everleaf_pmem::Region;
+use rustix::fs::{AtFlags, CWD, linkat};
 
 use crate::PoolError;
 use crate::file::{first_words, io_error, is_device, lock, open_existing};
 use crate::layout::{CHUNK, MAGIC, MIN_POOL_BYTES};
+use crate::naming::{
+    ParentFolder, create_locked, folder_of_new, hidden_name, is_unsupported, named,
+    remove_abandoned, rename_new,
+};
 
 /// Makes a pool file of `size` bytes that may grow to `max_size`: allocates all of it, locks it,
 /// maps it, has `lay_out` make a pool of it, and gives it its name. It is durable when this
-/// returns, as far as its medium goes; if anything fails, no file is left.
+/// returns, as far as its medium goes; if anything fails, no file is left. What `lay_out` makes is
+/// dropped, and `lay_out` called once more, where the file system does not name such a file.
 ///
 /// # Errors
 /// [`PoolError::Exists`], [`PoolError::NoFolder`], [`PoolError::DeviceInUse`],
@@ -42,7 +48,7 @@ pub fn create_file<T, E: From<PoolError>>(
     path: &Path,
     size: u64,
     max_size: u64,
-    lay_out: impl FnOnce(Region) -> Result<T, E>,
+    mut lay_out: impl FnMut(Region) -> Result<T, E>,
 ) -> Result<T, E> {
     if size < MIN_POOL_BYTES {
         return Err(PoolError::TooSmall { bytes: size, min_bytes: MIN_POOL_BYTES }.into());
@@ -52,7 +58,15 @@ pub fn create_file<T, E: From<PoolError>>(
     if is_device(path) {
         return lay_out(region(vacant_device(path)?)?);
     }
-    let (new, file) = NewFile::make(path)?; // F1
+    check_new_path(path)?;
+    remove_abandoned(path);
+    if let Some((mut new, file)) = NewFile::unnamed(path)? {
+        let made = lay_out(region(file)?)?;
+        if new.publish()? {
+            return Ok(made);
+        }
+    }
+    let (mut new, file) = NewFile::hidden(path)?; // F1
     let made = lay_out(region(file)?)?; // F2
     new.publish()?;
     Ok(made)
@@ -68,77 +82,53 @@ fn vacant_device(path: &Path) -> Result<File, PoolError> {
     Ok(device)
 }
 
-/// The folder that a new file will be in, which must be there.
-///
-/// # Errors
-/// [`PoolError::NoFolder`].
-pub fn folder_of_new(path: &Path) -> Result<&Path, PoolError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    match folder.try_exists() {
-        Ok(false) => Err(PoolError::NoFolder { path: folder.into() }),
-        _ => Ok(folder), // What else is wrong with it the system says when it is used.
-    }
-}
-
 /// A file that has not got its name yet.
 struct NewFile<'a> {
     path: &'a Path,
-    folder: File,
+    parent: ParentFolder,
     file: File,
     /// The name that it has till then; none where the file system can do without.
     hidden: Option<PathBuf>,
 }
 
 impl<'a> NewFile<'a> {
-    /// The file is handed out as well: it stays locked as long as either is open.
-    fn make(path: &'a Path) -> Result<(Self, File), PoolError> {
-        let failed = |source| io_error("creating", path)(source);
-        let Some(name) = path.file_name().filter(|_| !ends_in_slash(path)) else {
-            return Err(PoolError::NotAFile { path: path.into(), what: "a folder" });
-        };
-        if path.symlink_metadata().is_ok() {
-            return Err(PoolError::Exists { path: path.into() });
-        }
-        let folder = folder_of_new(path)?;
-        let opened = File::open(folder).map_err(failed)?;
-        let (file, hidden) = match unnamed_in(folder) {
-            Some(file) => (file, None),
-            None => {
-                let mut hidden = OsString::from(".");
-                hidden.push(name);
-                hidden.push(format!(".{}", uuid::Uuid::new_v4().simple()));
-                let hidden = folder.join(hidden);
-                let mut options = OpenOptions::new();
-                options.read(true).write(true).create_new(true);
-                (options.open(&hidden).map_err(failed)?, Some(hidden))
-            }
-        };
-        let handed_out = file.try_clone();
-        let new = Self { path, folder: opened, file, hidden };
-        lock(&new.file, path, libc::LOCK_EX)?;
-        Ok((new, handed_out.map_err(failed)?))
+    /// A file without a name, where the file system has such files and can name them later. The
+    /// file is handed out as well: it stays locked as long as either is open.
+    fn unnamed(path: &'a Path) -> Result<Option<(Self, File)>, PoolError> {
+        let parent = ParentFolder::of(path)?;
+        let Some(file) = unnamed_in(folder_of_new(path)?) else { return Ok(None) };
+        Self::locked(Self { path, parent, file, hidden: None }).map(Some)
     }
 
-    /// F3 and F4.
-    fn publish(mut self) -> Result<(), PoolError> {
-        let named = match &self.hidden {
-            None => link(&self.file, self.path),
-            Some(hidden) => rename(hidden, self.path),
-        };
-        named.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => PoolError::Exists { path: self.path.into() },
-            _ => io_error("creating", self.path)(error),
-        })?;
-        self.hidden = None;
-        match self.folder.sync_all() {
-            // Some file systems have nothing to be synced there.
-            Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
-                let _ = std::fs::remove_file(self.path); // What was said to have failed is gone.
-                Err(io_error("syncing the folder of", self.path)(error))
-            }
-            _ => Ok(()),
+    /// The same with a hidden name.
+    fn hidden(path: &'a Path) -> Result<(Self, File), PoolError> {
+        let parent = ParentFolder::of(path)?;
+        let hidden = hidden_name(folder_of_new(path)?, path.file_name().unwrap_or_default());
+        let file = create_locked(&hidden)?;
+        Self::locked(Self { path, parent, file, hidden: Some(hidden) })
+    }
+
+    fn locked(self) -> Result<(Self, File), PoolError> {
+        lock(&self.file, self.path, libc::LOCK_EX)?;
+        let handed_out = self.file.try_clone().map_err(io_error("creating", self.path))?;
+        Ok((self, handed_out))
+    }
+
+    /// F3 and F4. False if the file system does not name such files after all.
+    fn publish(&mut self) -> Result<bool, PoolError> {
+        match &self.hidden {
+            None => match link(&self.file, self.path) {
+                Err(error) if is_unsupported(&error) => return Ok(false),
+                linked => linked.map_err(named(self.path))?,
+            },
+            Some(hidden) => rename_new(hidden, self.path)?,
         }
+        self.hidden = None;
+        let synced = self.parent.sync();
+        if synced.is_err() {
+            let _ = std::fs::remove_file(self.path); // What was said to have failed is gone.
+        }
+        synced.map(|()| true)
     }
 }
 
@@ -147,6 +137,20 @@ impl Drop for NewFile<'_> {
         if let Some(hidden) = &self.hidden {
             let _ = std::fs::remove_file(hidden);
         }
+    }
+}
+
+/// Refuses what cannot be the place of a new file.
+///
+/// # Errors
+/// [`PoolError::NotAFile`], [`PoolError::Exists`], [`PoolError::NoFolder`].
+pub fn check_new_path(path: &Path) -> Result<(), PoolError> {
+    if path.file_name().is_none() || ends_in_slash(path) {
+        return Err(PoolError::NotAFile { path: path.into(), what: "a folder" });
+    }
+    match path.symlink_metadata() {
+        Ok(_) => Err(PoolError::Exists { path: path.into() }),
+        Err(_) => folder_of_new(path).map(drop),
     }
 }
 
@@ -164,26 +168,7 @@ fn descriptor_path(file: &File) -> String {
 
 /// Gives an open file a name, unless there is one.
 fn link(file: &File, path: &Path) -> io::Result<()> {
-    let (from, to) = (CString::new(descriptor_path(file))?, c_path(path)?);
-    let (here, flags) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
-    // SAFETY: plain system call on two strings that end in zero.
-    done(unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), flags) })
-}
-
-/// Gives a file another name, unless there is one.
-fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    let (from, to) = (c_path(from)?, c_path(to)?);
-    let (here, flags) = (libc::AT_FDCWD, libc::RENAME_NOREPLACE);
-    // SAFETY: plain system call on two strings that end in zero.
-    done(unsafe { libc::renameat2(here, from.as_ptr(), here, to.as_ptr(), flags) })
-}
-
-fn c_path(path: &Path) -> io::Result<CString> {
-    Ok(CString::new(path.as_os_str().as_bytes())?)
-}
-
-fn done(status: libc::c_int) -> io::Result<()> {
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Ok(linkat(CWD, descriptor_path(file), CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 fn ends_in_slash(path: &Path) -> bool {
@@ -233,19 +218,16 @@ mod tests {
     #[test]
     fn without_unnamed_files_a_hidden_name_serves() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, hidden) = (folder.path().join("p.pool"), folder.path().join(".p.pool.1"));
-        let new = |path| {
-            let file = File::create(&hidden).unwrap();
-            let folder = File::open(folder.path()).unwrap();
-            NewFile { path, folder, file, hidden: Some(hidden.clone()) }
-        };
-        drop(new(&path));
+        let path = folder.path().join("p.pool");
+        drop(NewFile::hidden(&path).unwrap());
         assert_eq!(names_in(folder.path()), 0);
-        match new(&path).publish() {
-            Ok(()) => assert!(path.exists() && !hidden.exists()),
-            Err(error) => panic!("{error}"),
-        }
-        assert!(matches!(new(&path).publish(), Err(PoolError::Exists { .. })));
+        let (mut new, _file) = NewFile::hidden(&path).unwrap();
+        remove_abandoned(&path);
+        assert!(!path.exists() && names_in(folder.path()) == 1, "it is being made");
+        assert!(new.publish().unwrap() && path.exists() && names_in(folder.path()) == 1);
+        let (mut late, _file) = NewFile::hidden(&path).unwrap();
+        assert!(matches!(late.publish(), Err(PoolError::Exists { .. })));
+        drop(late);
         assert_eq!(names_in(folder.path()), 1);
     }
 

@@ -1,6 +1,7 @@
 //! Named trees by their names: the catalog, whose entries say which number a tree has (`keyspace`),
 //! and whether it is being dropped.
 
+use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -11,6 +12,53 @@ use crate::core::life::TreeLiveness;
 use crate::handle::Handle;
 use crate::transfer::Everything;
 use crate::{Error, Key, OrderedKey, Result, Scan, Store, Tree};
+
+/// What a store knows of its named trees.
+#[derive(Default)]
+pub(crate) struct NamedTrees {
+    /// The lives of those that were asked for, by number.
+    lives: HashMap<u16, TreeLiveness>,
+    /// None before a tree is made: the catalog was not read then. None again when entries of it
+    /// were written by other ways than these, or perhaps written.
+    numbers: Option<TreeNumbers>,
+}
+
+impl NamedTrees {
+    fn life(&mut self, number: u16) -> TreeLiveness {
+        self.lives.entry(number).or_insert_with(TreeLiveness::of_tree).clone()
+    }
+
+    /// A number is free when the entry of its tree has left the catalog.
+    fn set_free(&mut self, number: u16) {
+        self.numbers.iter_mut().for_each(|numbers| numbers.set(number, false));
+    }
+}
+
+/// The numbers of the trees in the catalog, those included that are being dropped: a bit for each.
+struct TreeNumbers(Box<[u64]>);
+
+impl TreeNumbers {
+    fn read(catalog: &Tree) -> Result<Self> {
+        let mut numbers = Self(vec![0; (1 << u16::BITS) / u64::BITS as usize].into());
+        for entry in catalog.iter() {
+            numbers.set(read_entry(&entry?.1)?.number, true);
+        }
+        Ok(numbers)
+    }
+
+    fn set(&mut self, number: u16, used: bool) {
+        let word = &mut self.0[usize::from(number) / 64];
+        let bit = 1 << (number % 64);
+        *word = if used { *word | bit } else { *word & !bit };
+    }
+
+    /// The least number that no tree has.
+    fn free(&self) -> Result<u16> {
+        let free = self.0.iter().position(|word| *word != u64::MAX);
+        let number = free.map(|at| at * 64 + self.0[at].trailing_ones() as usize);
+        number.and_then(|number| u16::try_from(number).ok()).ok_or(Error::TooManyTrees)
+    }
+}
 
 impl Store {
     /// The tree of that name, with the kind of keys that it has; if there is none, one with
@@ -90,7 +138,7 @@ impl Store {
     fn tree_of(&self, name: &[u8], wanted: Option<KeyType>) -> Result<Tree> {
         let catalog = self.catalog()?;
         self.backend().ready()?;
-        let mut lives = self.lives().lock();
+        let mut trees = self.named_trees().lock();
         let entry = match catalog.get(name)?.map(|bytes| read_entry(&bytes)).transpose()? {
             Some(entry) if !entry.dropping => entry,
             _ if !self.capabilities().writable => {
@@ -100,18 +148,25 @@ impl Store {
                 if let Some(entry) = cut {
                     // What is put into the new tree must not go with the old one.
                     self.finish_drop(name, entry)?;
+                    trees.set_free(entry.number);
                 }
-                let number = free_number(&catalog)?;
+                let mut numbers = match trees.numbers.take() {
+                    Some(numbers) => numbers,
+                    None => TreeNumbers::read(&catalog)?,
+                };
+                let number = numbers.free()?;
                 let key_type = wanted.unwrap_or(KeyType::Bytes);
                 let entry = CatalogEntry { number, key_type, dropping: false };
                 catalog.put_if_absent(name, entry.to_bytes())?;
+                numbers.set(number, true);
+                trees.numbers = Some(numbers);
                 entry
             }
         };
         if wanted.is_some_and(|wanted| wanted != entry.key_type) {
             return Err(Error::WrongKeyType { expected: entry.key_type });
         }
-        let life = lives.entry(entry.number).or_insert_with(TreeLiveness::of_tree).clone();
+        let life = trees.life(entry.number);
         Ok(Tree::over(Handle::new(Arc::clone(self.backend()), entry.space(), life)))
     }
 
@@ -133,10 +188,10 @@ impl Store {
     pub fn existing_tree(&self, name: impl AsRef<[u8]>) -> Result<Option<Tree>> {
         let Ok(catalog) = self.catalog() else { return Ok(None) };
         self.backend().ready()?;
-        let mut lives = self.lives().lock();
+        let mut trees = self.named_trees().lock();
         let entry = catalog.get(name.as_ref())?.map(|bytes| read_entry(&bytes)).transpose()?;
         let Some(entry) = entry.filter(|entry| !entry.dropping) else { return Ok(None) };
-        let life = lives.entry(entry.number).or_insert_with(TreeLiveness::of_tree).clone();
+        let life = trees.life(entry.number);
         Ok(Some(Tree::over(Handle::new(Arc::clone(self.backend()), entry.space(), life))))
     }
 
@@ -192,15 +247,16 @@ impl Store {
             return if self.capabilities().writable { Ok(false) } else { Err(Error::ReadOnly) };
         };
         self.backend().ready()?;
-        let mut lives = self.lives().lock();
+        let mut trees = self.named_trees().lock();
         let Some(bytes) = catalog.get(name)? else { return Ok(false) };
         let entry = CatalogEntry { dropping: true, ..read_entry(&bytes)? };
         catalog.put(name, entry.to_bytes())?;
-        if let Some(life) = lives.remove(&entry.number) {
+        if let Some(life) = trees.lives.remove(&entry.number) {
             life.end();
             self.backend().wait_for_others()?;
         }
         self.finish_drop(name, entry)?;
+        trees.set_free(entry.number);
         Ok(true)
     }
 
@@ -249,6 +305,11 @@ impl Store {
         Ok(Some(moment))
     }
 
+    /// For who writes entries of the catalog by other ways than by name.
+    pub(crate) fn forget_tree_numbers(&self) {
+        self.named_trees().lock().numbers = None;
+    }
+
     pub(crate) fn catalog(&self) -> Result<Tree> {
         match self.backend().key_type() {
             KeyType::Bytes => {
@@ -264,15 +325,80 @@ fn read_entry(bytes: &[u8]) -> Result<CatalogEntry> {
     CatalogEntry::read(bytes).ok_or(Error::corrupt(0, "an entry of the catalog of trees is none"))
 }
 
-/// The least number that no tree has.
-fn free_number(catalog: &Tree) -> Result<u16> {
-    let mut used = Vec::new();
-    for entry in catalog.iter() {
-        used.push(read_entry(&entry?.1)?.number);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_number_that_is_free_is_given_and_the_last_one_is_given_too() {
+        let mut numbers = TreeNumbers(vec![0; 1024].into());
+        for number in 0..=u16::MAX {
+            assert_eq!(numbers.free().unwrap(), number);
+            numbers.set(number, true);
+        }
+        assert!(matches!(numbers.free(), Err(Error::TooManyTrees)));
+        for number in [65_535, 64, 63, 0] {
+            numbers.set(number, false);
+            assert_eq!(numbers.free().unwrap(), number);
+        }
+        numbers.set(0, true);
+        assert_eq!(numbers.free().unwrap(), 63);
     }
-    used.sort_unstable();
-    let free = (0..=u16::MAX)
-        .zip(used.iter().map(Some).chain(std::iter::repeat(None)))
-        .find(|(n, used)| Some(n) != *used);
-    free.map(|(number, _)| number).ok_or(Error::TooManyTrees)
+    fn store(folder: &tempfile::TempDir, name: &str) -> Store {
+        crate::CreateOptions::new().size_bytes(1 << 20).create(folder.path().join(name)).unwrap()
+    }
+
+    #[test]
+    fn a_tree_is_made_opened_and_dropped_without_a_look_at_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(&folder, "a.pool");
+        store.tree("first").unwrap();
+        // Who reads this one fails.
+        store.catalog().unwrap().put("damaged", "no entry").unwrap();
+        for name in ["second", "third", "first"] {
+            store.tree(name).unwrap().put("key", name).unwrap();
+        }
+        assert!(store.drop_tree("second").unwrap());
+        store.tree("fourth").unwrap().put("key", "fourth").unwrap();
+        assert_eq!(store.tree("third").unwrap().get("key").unwrap().unwrap(), b"third");
+        assert!(store.tree_names().unwrap_err().is_corruption());
+        store.forget_tree_numbers();
+        assert!(store.tree("fifth").unwrap_err().is_corruption());
+    }
+
+    #[test]
+    fn a_number_is_given_again_when_its_tree_has_gone_and_not_while_it_may_have_entries() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(&folder, "a.pool");
+        let number = |name: &str| {
+            store.tree(name).unwrap();
+            let entry = store.catalog().unwrap().get(name).unwrap().unwrap();
+            read_entry(&entry).unwrap().number
+        };
+        assert_eq!([number("a"), number("b"), number("c")], [0, 1, 2]);
+        assert!(store.drop_tree("b").unwrap());
+        assert_eq!([number("d"), number("a"), number("e")], [1, 0, 3]);
+        // A drop that was cut: the number is not free before it is ended.
+        let entry = CatalogEntry { number: 1, key_type: KeyType::Bytes, dropping: true };
+        store.catalog().unwrap().put("d", entry.to_bytes()).unwrap();
+        assert_eq!([number("f"), number("d"), number("g")], [4, 1, 5]);
+    }
+
+    #[test]
+    fn a_tree_that_is_made_after_a_restore_has_no_number_of_a_restored_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (store(&folder, "a.pool"), store(&folder, "b.pool"));
+        for name in ["a", "b"] {
+            from.tree(name).unwrap().put("key", name).unwrap();
+        }
+        let mut dump = Vec::new();
+        from.dump(&mut dump).unwrap();
+        to.tree("made and dropped").unwrap();
+        to.drop_tree("made and dropped").unwrap();
+        to.restore(&dump[..]).unwrap();
+        to.tree("c").unwrap().put("key", "c").unwrap();
+        for name in ["a", "b", "c"] {
+            assert_eq!(to.tree(name).unwrap().get("key").unwrap().unwrap(), name.as_bytes());
+        }
+    }
 }

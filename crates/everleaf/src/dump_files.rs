@@ -1,11 +1,8 @@
 //! Dumps in files: they are there whole or not at all under their name, whatever ends the process.
 
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::BufWriter;
 use std::ops::ControlFlow;
 use std::path::Path;
-
-use everleaf_pool::PoolError;
 
 use crate::core::progress::{Progress, Watch};
 use crate::transfer::Everything;
@@ -17,7 +14,7 @@ impl Store {
     /// and on its medium.
     ///
     /// # Errors
-    /// [`PoolError::Exists`], [`PoolError::Io`] if the file cannot be made; as
+    /// [`PoolError::Exists`](crate::PoolError::Exists), [`PoolError::Io`](crate::PoolError::Io) if the file cannot be made; as
     /// [`dump`](Store::dump). No file is left then.
     ///
     /// # Examples
@@ -73,15 +70,11 @@ impl Store {
         entries: Everything<'_>,
         watch: &mut Watch<'_>,
     ) -> Result<Progress, Error> {
-        let unfinished = Unfinished::of(path)?;
-        let file = File::create_new(unfinished.part()).map_err(failed("creating", path))?;
-        let progress = self.dump_entries(entries, &mut BufWriter::new(&file), watch)?;
+        let mut unfinished = Unfinished::of(path)?;
+        let file = unfinished.create()?;
+        let progress = self.dump_entries(entries, &mut BufWriter::new(file), watch)?;
         file.sync_all().map_err(|source| Error::Stream { action: "writing", source })?;
         unfinished.finish()?;
         Ok(progress)
     }
-}
-
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    move |source| PoolError::Io { action, path: path.into(), source }.into()
 }

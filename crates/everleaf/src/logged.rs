@@ -2,18 +2,24 @@
 //! what is in it: everleaf-log.
 //!
 //! ```text
-//! N1  the folder, and a log in it, all of it synced; then the folder around it is synced, and the
-//!     link to it, where the folder is elsewhere
+//! N1  the folder, locked, with a file that says that it is unfinished, and a log in it, all of it
+//!     synced; then the folder around it is synced, and the link to it, where the folder is
+//!     elsewhere
 //! N2  the pool is laid out, and a checkpoint writes it to its file, which has no name yet
-//! N3  the file gets its name (everleaf-pool, F3)
+//! N3  the file gets its name, and the folder around it is synced (everleaf-pool, F3, F4)
+//! N4  the folder is no longer unfinished, and synced; only now somebody may write to the pool
 //! ```
 //!
-//! A crash before N3 leaves a folder that belongs to no pool; it is named in the error that the
-//! next attempt gives. Nothing takes it over: a log whose pool is not here may be all that is left
-//! of acknowledged writes.
+//! A crash before N3 leaves a folder that is unfinished and that no process has locked. The next
+//! attempt to make the pool removes it; so it does with a link to such a folder. A crash between N3
+//! and N4 leaves a pool, and an opening to write does N4. A log that is not unfinished is never
+//! taken over: if its pool is not here it may be all that is left of acknowledged writes, and it is
+//! named in the error that the next attempt gives.
+//!
+//! If a step fails, the pool loses its name first, and then the log goes.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,10 +51,13 @@ pub(crate) fn folder_of(pool: &Path) -> PathBuf {
     name.into()
 }
 
-/// The same, of a pool that is still being made.
-pub(crate) fn new_folder_of(pool: &Path) -> Result<NewFolder, Error> {
-    let folder = folder_of(pool);
-    NewFolder::of(&folder).map_err(io_failed("opening", &folder))
+/// N4: the log stays, if there is one, since its pool has its name, durably. If it fails both go.
+pub(crate) fn keep_log(new: Option<NewFolder>, pool: &Path) -> Result<(), Error> {
+    let Some(mut new) = new else { return Ok(()) };
+    new.keep().map_err(|source| {
+        let _ = fs::remove_file(pool); // Before its log: it would be refused without.
+        io_failed("syncing", &folder_of(pool))(source)
+    })
 }
 
 /// How the log of a pool of so many bytes is written if this was chosen. What an engine of epochs
@@ -79,8 +88,13 @@ fn io_failed(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| PoolError::Io { action, path: path.into(), source }.into()
 }
 
-/// Makes a store in a file that was allocated and has no name yet, which will be `path`.
-pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Result<Store, Error> {
+/// Makes a store in a file that was allocated and has no name yet, which will be `path`. Its log is
+/// removed unless it is [kept](keep_log).
+pub(crate) fn create(
+    options: &CreateOptions,
+    path: &Path,
+    region: Region,
+) -> Result<(Store, NewFolder), Error> {
     let mode = DurabilityContext::with_log(options.engine).of_new(options.durability)?;
     let file = region.file().map(File::try_clone).transpose();
     let file = file.map_err(io_failed("opening", path))?;
@@ -99,6 +113,7 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
         io::ErrorKind::AlreadyExists => Error::LogInTheWay { path: path.into() },
         _ => io_failed("creating", path)(source),
     };
+    NewFolder::remove_abandoned(&beside);
     let mut new = NewFolder::make(&folder).map_err(|source| made(source, &folder))?;
     if chosen {
         new.link_from(&beside, &folder).map_err(|source| made(source, &beside))?;
@@ -110,8 +125,7 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
     let ground = DurabilityContext::with_log(options.engine);
     let (store, pool) = options.make(media, ground, PoolIdentity::As(base.uuid))?;
     pool.media().checkpoint().map_err(failed(&folder))?; // N2
-    new.keep();
-    Ok(store)
+    Ok((store, new))
 }
 
 /// The file of a pool as its log knows it.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use everleaf_index::{BytesKeys, U64Keys};
+use everleaf_log::NewFolder;
 use everleaf_pmem::{
     Cpu, FlushInstruction, Hardware, Media, Medium, Region, Transactions, planted,
 };
@@ -193,16 +194,40 @@ impl CreateOptions {
     /// [`PoolError::TooSmall`], or what the system says (a full disk above all).
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store, Error> {
         let path = path.as_ref();
-        self.create_at(path, path)
+        let (store, _locked, log) = self.create_at(path, path)?;
+        logged::keep_log(log, path)?;
+        Ok(store)
+    }
+
+    /// As [`create`](Self::create), and closes the store. If that fails, no file is left either.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create) and [`Store::close`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("words.pool");
+    /// everleaf::CreateOptions::new().size_bytes(1 << 20).create_closed(&path)?;
+    /// assert!(everleaf::Store::open(&path)?.is_empty()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_closed(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        let path = path.as_ref();
+        if path.symlink_metadata().is_ok() {
+            return self.create(path)?.close(); // A DAX device, or an error.
+        }
+        let mut unfinished = Unfinished::of(path)?;
+        let (store, unfinished) = (self.create_part(&mut unfinished)?, unfinished);
+        store.close()?;
+        unfinished.finish()
     }
 
     /// As [`create`](Self::create), under the name that a pool has until it is complete. A log has
-    /// the place that it will have.
+    /// the place that it will have. Both are locked until the pool is complete.
     pub(crate) fn create_part(&self, unfinished: &mut Unfinished) -> Result<Store, Error> {
-        let store = self.create_at(unfinished.part(), unfinished.path())?;
-        if store.statistics()?.log {
-            unfinished.owns_folder(logged::new_folder_of(unfinished.path())?);
-        }
+        let (store, file, log) = self.create_at(unfinished.part(), unfinished.path())?;
+        unfinished.owns(file, log);
         Ok(store)
     }
 
@@ -255,21 +280,33 @@ impl CreateOptions {
         }
     }
 
-    /// Not generic, so that the engines are compiled here, once, and not in every crate that makes
-    /// a store.
-    fn create_at(&self, path: &Path, final_path: &Path) -> Result<Store, Error> {
+    /// The store, its file, and its log, which is removed unless it is kept. Not generic, so that
+    /// the engines are compiled here, once, and not in every crate that makes a store.
+    fn create_at(
+        &self,
+        path: &Path,
+        final_path: &Path,
+    ) -> Result<(Store, File, Option<NewFolder>), Error> {
         self.format()?; // Before a file is made.
         let max_bytes = self.max_size_bytes.unwrap_or(DEFAULT_MAX_BYTES);
         create_file(path, self.size_bytes, max_bytes, |region| {
+            let file = region.file().ok_or_else(|| PoolError::Missing { path: path.into() })?;
+            let file = file.try_clone().map_err(|source| PoolError::Io {
+                action: "creating",
+                path: path.into(),
+                source,
+            })?;
             if self.wants_log(region.medium()) {
                 let mode = DurabilityContext::with_log(self.engine).of_new(self.durability)?;
-                return logged::create(&self.clone().durability(mode), final_path, region);
+                let options = self.clone().durability(mode);
+                let (store, log) = logged::create(&options, final_path, region)?;
+                return Ok((store, file, Some(log)));
             }
             if let Some(folder) = &self.log_folder {
                 return Err(Error::NoLog { folder: folder.clone() });
             }
             let media = hardware(region, FlushChoice::Auto)?;
-            Ok(self.create_on(media)?.0)
+            Ok((self.create_on(media)?.0, file, None))
         })
     }
 

@@ -130,6 +130,7 @@ impl Store {
             (filled, can_end)
         };
         let ((filled, can_end), _waits_for_the_sync) = self.unsynced(fill);
+        self.forget_tree_numbers();
         if !can_end {
             return filled; // The mark stays.
         }

@@ -3,20 +3,26 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use everleaf_log::NewFolder;
 use everleaf_pmem::Process;
-use everleaf_pool::{PoolError, folder_of_new};
+use everleaf_pool::{
+    ParentFolder, check_new_path, create_locked, remove_abandoned, rename_new, unfinished_name,
+};
 
 use crate::Error;
+use crate::logged::keep_log;
 
 /// A file that is being made. Dropped before it is [finished](Unfinished::finish) it is removed; a
-/// process that is killed leaves it, under a name that says what it is.
+/// process that is killed leaves it, under a name that says what it is, and the next one that makes
+/// the same file removes it.
 pub(crate) struct Unfinished {
     path: PathBuf,
     part: PathBuf,
+    parent: ParentFolder,
+    /// The file, open and so locked till it has its name.
+    lock: Option<File>,
     /// What was made beside it for it: the log of a pool.
     folder: Option<NewFolder>,
     /// A forked process removes nothing of its parent's.
@@ -26,17 +32,11 @@ pub(crate) struct Unfinished {
 impl Unfinished {
     /// What will be at `path`, where nothing may be.
     pub fn of(path: &Path) -> Result<Self, Error> {
-        if path.symlink_metadata().is_ok() {
-            return Err(PoolError::Exists { path: path.into() }.into());
-        }
-        folder_of_new(path)?;
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".");
-        name.push(thread_number());
-        name.push(".unfinished");
-        let part = path.with_file_name(name);
-        let _ = fs::remove_file(&part); // Of a thread that had this number before.
-        Ok(Self { path: path.into(), part, folder: None, made_by: Process::current() })
+        check_new_path(path)?;
+        let (parent, part) = (ParentFolder::of(path)?, unfinished_name(path, &thread_number()));
+        remove_abandoned(path);
+        let made_by = Process::current();
+        Ok(Self { path: path.into(), part, parent, lock: None, folder: None, made_by })
     }
 
     /// What it will be called.
@@ -44,9 +44,15 @@ impl Unfinished {
         &self.path
     }
 
-    /// A folder goes with it: removed if it is not finished.
-    pub fn owns_folder(&mut self, folder: NewFolder) {
-        self.folder = Some(folder);
+    /// A file that was made as its [part](Unfinished::part), locked as long as it is open, and a
+    /// folder that goes with it: removed if it is not finished.
+    pub fn owns(&mut self, file: File, folder: Option<NewFolder>) {
+        (self.lock, self.folder) = (Some(file), folder);
+    }
+
+    /// Makes it as an ordinary file.
+    pub fn create(&mut self) -> Result<&File, Error> {
+        Ok(self.lock.insert(create_locked(&self.part)?))
     }
 
     /// Where it is made.
@@ -54,40 +60,22 @@ impl Unfinished {
         &self.part
     }
 
-    /// Gives it its name, unless another process took it meanwhile.
+    /// Gives it its name, unless another process took it meanwhile. Durable when this returns;
+    /// neither the file nor the folder is left if it fails.
     pub fn finish(mut self) -> Result<(), Error> {
-        // A second link, because a renaming would replace what is there; not all file systems have
-        // links.
-        let named = match fs::hard_link(&self.part, &self.path) {
-            Err(error)
-                if error.kind() != io::ErrorKind::AlreadyExists
-                    && self.path.symlink_metadata().is_err() =>
-            {
-                fs::rename(&self.part, &self.path)
-            }
-            linked => linked,
-        };
-        named.map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => PoolError::Exists { path: self.path.clone() },
-            _ => PoolError::Io { action: "naming", path: self.path.clone(), source },
+        rename_new(&self.part, &self.path)?;
+        let _locked = self.lock.take();
+        self.parent.sync().inspect_err(|_| {
+            let _ = fs::remove_file(&self.path); // What was said to have failed is gone.
         })?;
-        self.folder.take().into_iter().for_each(NewFolder::keep);
-        self.sync_folder();
-        Ok(())
-    }
-
-    fn sync_folder(&self) {
-        if let Some(Ok(folder)) = self.path.parent().map(File::open) {
-            // What cannot be synced is not kept over a power failure anyway.
-            let _ = folder.sync_all();
-        }
+        keep_log(self.folder.take(), &self.path)
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        if self.made_by.is_current() {
-            let _ = fs::remove_file(&self.part); // It has its other name by now, or is of no use.
+        if self.made_by.is_current() && self.lock.is_some() {
+            let _ = fs::remove_file(&self.part); // It is of no use.
         }
     }
 }
@@ -103,20 +91,28 @@ fn thread_number() -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use everleaf_pool::PoolError;
+
     use super::*;
+
+    fn made(path: &Path, content: &[u8]) -> Unfinished {
+        let mut unfinished = Unfinished::of(path).unwrap();
+        unfinished.create().unwrap().write_all(content).unwrap();
+        unfinished
+    }
 
     #[test]
     fn it_has_its_name_when_it_is_finished_and_not_before() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("whole");
         let names = || fs::read_dir(folder.path()).unwrap().count();
-        let unfinished = Unfinished::of(&path).unwrap();
-        fs::write(unfinished.part(), b"content").unwrap();
+        let unfinished = made(&path, b"content");
         assert!(!path.exists() && names() == 1);
         drop(unfinished);
         assert_eq!(names(), 0);
-        let unfinished = Unfinished::of(&path).unwrap();
-        fs::write(unfinished.part(), b"content").unwrap();
+        let unfinished = made(&path, b"content");
         unfinished.finish().unwrap();
         assert_eq!((fs::read(&path).unwrap(), names()), (b"content".to_vec(), 1));
     }
@@ -125,12 +121,9 @@ mod tests {
     fn two_threads_that_make_the_same_file_do_not_take_each_others_part() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("wanted by two");
-        let unfinished = Unfinished::of(&path).unwrap();
-        fs::write(unfinished.part(), b"whole").unwrap();
-        let other = std::thread::scope(|scope| {
-            scope.spawn(|| Unfinished::of(&path).unwrap()).join().unwrap()
-        });
-        fs::write(other.part(), b"half of it").unwrap();
+        let unfinished = made(&path, b"whole");
+        let other =
+            std::thread::scope(|scope| scope.spawn(|| made(&path, b"half of it")).join().unwrap());
         unfinished.finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"whole");
         assert!(matches!(other.finish(), Err(Error::Pool(PoolError::Exists { .. }))));
@@ -144,8 +137,7 @@ mod tests {
     fn what_has_the_name_already_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("taken");
-        let unfinished = Unfinished::of(&path).unwrap();
-        fs::write(unfinished.part(), b"new").unwrap();
+        let unfinished = made(&path, b"new");
         fs::write(&path, b"old").unwrap();
         assert!(matches!(unfinished.finish(), Err(Error::Pool(PoolError::Exists { .. }))));
         assert_eq!(fs::read(&path).unwrap(), b"old");

@@ -85,6 +85,5 @@ pub fn run(args: Args) -> Outcome {
         .parameters(parameters);
     (options.max_size_bytes, options.durability) = (args.max_size, args.durability);
     options.log_folder = args.log;
-    options.create(&args.pool)?.close()?;
-    Ok(())
+    Ok(options.create_closed(&args.pool)?)
 }

@@ -12,6 +12,7 @@ mod options;
 mod scan;
 mod serve;
 mod signals;
+mod system_calls;
 mod terminal;
 mod tour;
 mod trees;

@@ -6,7 +6,6 @@
 mod read;
 mod write;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -14,6 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::catalog::NamedTrees;
 use crate::core::backend::{Backend, Swept};
 use crate::core::behind::{self, Unsynced};
 use crate::core::keyspace::Space;
@@ -42,8 +42,8 @@ pub struct Store {
 /// What the clones of a store share.
 struct Shared {
     tree: Tree,
-    /// Held while the names of the trees change: the lives of those that were asked for, by number.
-    lives: Mutex<HashMap<u16, TreeLiveness>>,
+    /// Held while the names of the trees change.
+    named_trees: Mutex<NamedTrees>,
     sweeper: Mutex<Option<Sweeper>>,
 }
 
@@ -139,7 +139,7 @@ impl Store {
     pub(crate) fn over(backend: Arc<dyn Backend>) -> Self {
         let space = Space::of_store(backend.key_type());
         let tree = Tree::over(Handle::new(backend, space, TreeLiveness::OF_STORE));
-        let shared = Shared { tree, lives: Mutex::default(), sweeper: Mutex::default() };
+        let shared = Shared { tree, named_trees: Mutex::default(), sweeper: Mutex::default() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -151,8 +151,8 @@ impl Store {
         self.shared.tree.handle()
     }
 
-    pub(crate) fn lives(&self) -> &Mutex<HashMap<u16, TreeLiveness>> {
-        &self.shared.lives
+    pub(crate) fn named_trees(&self) -> &Mutex<NamedTrees> {
+        &self.shared.named_trees
     }
 
     /// The store's own tree, which has no name: what `get`, `put` and the others of a store read
