@@ -5,7 +5,7 @@ use std::io::Write;
 use tracing::warn;
 
 use super::VERSION;
-use super::parse::{expiry, signed, unsigned};
+use super::parse::{expiry, seconds, unsigned};
 use super::session::{Request, Session, Taken, failed};
 use crate::data::{Header, Work};
 use crate::net::is_http;
@@ -49,42 +49,23 @@ fn verbosity(mut request: Request<'_>, out: &mut Vec<u8>) -> Taken {
     let words = [(); 3].map(|()| request.words.next());
     match words {
         [None, ..] | [_, _, Some(_)] => request.reply(b"ERROR\r\n", out),
-        [Some(b"noreply"), None, _] => request.done(),
-        [Some(level), second, _] if unsigned(level).is_some() => {
-            unless_quiet(&request, second == Some(b"noreply"), OK, out)
-        }
+        [Some(level), ..] if unsigned(level).is_some() => request.reply(OK, out),
         _ => request.reply(BAD_LINE, out),
     }
 }
 
-fn unless_quiet(request: &Request<'_>, quiet: bool, reply: &[u8], out: &mut Vec<u8>) -> Taken {
-    let quiet = quiet || request.words.last() == Some(b"noreply");
-    request.reply(if quiet { b"" } else { reply }, out)
-}
-
 fn flush_all<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
     let due_ms = match request.words.next() {
-        None => None,
-        Some(b"noreply") => return flush(session, &request, None, true, out),
-        Some(delay) => match signed(delay) {
+        None | Some(b"noreply") => None,
+        Some(delay) => match seconds(delay) {
             None => return request.reply(b"CLIENT_ERROR invalid exptime argument\r\n", out),
             Some(..=0) => None,
             Some(delay) => expiry(delay, request.now_ms),
         },
     };
-    flush(session, &request, due_ms, request.words.last() == Some(b"noreply"), out)
-}
-
-fn flush(
-    session: &Session,
-    request: &Request<'_>,
-    due_ms: Option<u64>,
-    quiet: bool,
-    out: &mut Vec<u8>,
-) -> Taken {
     session.shared.counters.flushes.add(1);
     match session.shared.data.flush_all(due_ms) {
-        Ok(()) => unless_quiet(request, quiet, OK, out),
+        Ok(()) => request.reply(OK, out),
         Err(error) => {
             failed(&error, out);
             request.done()
@@ -97,8 +78,7 @@ fn flush(
 fn memory_limit<'i>(session: &Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
     let data = &session.shared.data;
     let reply: &[u8] = match (request.words.next().map(unsigned), data.evicts_beyond()) {
-        (None, _) => b"ERROR\r\n",
-        (Some(None), _) => BAD_LINE,
+        (None | Some(None), _) => b"ERROR\r\n",
         (Some(Some(..8)), _) => b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n",
         (Some(Some(mebibytes)), Some(_)) => {
             data.evict_beyond(mebibytes.saturating_mul(1 << 20));

@@ -1,22 +1,20 @@
 //! get, set, incr, delete, touch and their like.
 
 use super::items::{self, Counted, Counting, Mode, Stored, Storing};
-use super::parse::{MAX_KEY_BYTES, Words, expiry, length as length_of, signed, unsigned};
+use super::parse::{MAX_KEY_BYTES, Words, expiry, length as length_of, seconds, unsigned};
 use super::session::{Block, Request, Session, Taken, failed};
 use crate::data::Header;
 
 const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
 const BAD_TIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 
-/// A reply that `noreply` at the end of the line suppresses. Mistakes are told nevertheless.
-fn answer(quiet: bool, reply: &[u8], out: &mut Vec<u8>) {
-    if !quiet {
-        out.extend_from_slice(reply);
+/// The words that a request needs, behind which one more may stand: `noreply`.
+fn needed<const N: usize>(mut words: Words<'_>) -> Option<[&[u8]; N]> {
+    let mut needed = [&b""[..]; N];
+    for word in &mut needed {
+        *word = words.next()?;
     }
-}
-
-fn is_quiet(word: Option<&[u8]>) -> bool {
-    word == Some(b"noreply")
+    words.nth(1).is_none().then_some(needed)
 }
 
 // ---- retrieval
@@ -33,7 +31,7 @@ pub fn retrieve<'i>(
     let mut touched = None;
     if command.starts_with(b"gat") {
         let Some(time) = request.words.next() else { return request.reply(b"ERROR\r\n", out) };
-        let Some(time) = signed(time) else { return request.reply(BAD_TIME, out) };
+        let Some(time) = seconds(time) else { return request.reply(BAD_TIME, out) };
         touched = Some(expiry(time, request.now_ms));
     }
     let all = request.words.rest();
@@ -112,32 +110,35 @@ fn show_item(key: &[u8], header: &Header, body: &[u8], with_cas: bool, out: &mut
 pub fn store<'i>(
     session: &mut Session,
     command: &[u8],
-    mut request: Request<'i>,
+    request: Request<'i>,
     out: &mut Vec<u8>,
 ) -> Taken {
-    let words = [(); 4].map(|()| request.words.next());
-    let [Some(key), Some(flags), Some(time), Some(length)] = words else {
+    let words = match command {
+        b"cas" => needed(request.words),
+        _ => {
+            needed(request.words).map(|[key, flags, time, length]| [key, flags, time, length, b"0"])
+        }
+    };
+    let Some([key, flags, time, length, compare]) = words else {
         return request.reply(b"ERROR\r\n", out);
     };
-    let compare = (command == b"cas").then(|| request.words.next());
-    if compare == Some(None) {
-        return request.reply(b"ERROR\r\n", out);
-    }
-    let quiet = is_quiet(request.words.next());
-    let numbers = (unsigned(flags).and_then(|f| u32::try_from(f).ok()), signed(time));
-    let compare = compare.flatten().map(unsigned);
-    let (Some(flags), Some(time), Some(length)) = (numbers.0, numbers.1, length_of(length)) else {
+    let numbers = (unsigned(flags).and_then(|f| u32::try_from(f).ok()), seconds(time));
+    let length = length_of(length);
+    let compare = unsigned(compare);
+    let (Some(flags), Some(time), Some(length), Some(compare), ..=MAX_KEY_BYTES) =
+        (numbers.0, numbers.1, length, compare, key.len())
+    else {
+        if let (true, Some(length)) = (request.quiet, length) {
+            session.skip = length + 2; // The value is no request, which would be answered.
+        }
         return request.reply(BAD_LINE, out);
     };
-    if key.len() > MAX_KEY_BYTES || compare == Some(None) {
-        return request.reply(BAD_LINE, out);
-    }
     let row = items::row_of(key);
     let (body, taken) = match session.block(&request, length, out) {
         Block::Body(body, taken) => (body, taken),
         Block::Refused(taken) => {
-            if session.skip > 0 {
-                forget_refused(session, command, &row, request.now_ms);
+            if session.skip > 0 && command == b"set" {
+                items::forget_refused(&session.shared.data, key, request.now_ms);
             }
             return taken;
         }
@@ -145,22 +146,14 @@ pub fn store<'i>(
     let storing = Storing {
         flags,
         expires_ms: expiry(time, request.now_ms),
-        compare: compare.flatten(),
+        compare: (command == b"cas").then_some(compare),
         ..Storing::new(mode_of(command), body)
     };
     match session.store(&row, request.now_ms, &storing) {
-        Ok(stored) => answer(quiet, reply_of(stored), out),
+        Ok(stored) => out.extend_from_slice(reply_of(stored)),
         Err(error) => failed(&error, out),
     }
     taken
-}
-
-/// A value that was too long for `set` must not leave the old one to be read as if it were new.
-fn forget_refused(session: &Session, command: &[u8], row: &[u8], now_ms: u64) {
-    if command == b"set" {
-        // The client is told of a failure already.
-        let _ = items::delete(&session.shared.data, row, now_ms, None);
-    }
 }
 
 fn mode_of(command: &[u8]) -> Mode {
@@ -190,13 +183,12 @@ const fn reply_of(stored: Stored) -> &'static [u8] {
 pub fn count<'i>(
     session: &mut Session,
     up: bool,
-    mut request: Request<'i>,
+    request: Request<'i>,
     out: &mut Vec<u8>,
 ) -> Taken {
-    let (Some(key), Some(delta)) = (request.words.next(), request.words.next()) else {
+    let Some([key, delta]) = needed(request.words) else {
         return request.reply(b"ERROR\r\n", out);
     };
-    let quiet = is_quiet(request.words.next());
     if key.len() > MAX_KEY_BYTES {
         return request.reply(BAD_LINE, out);
     }
@@ -208,11 +200,11 @@ pub fn count<'i>(
         items::count(&session.shared.data, &items::row_of(key), request.now_ms, &counting);
     session.shared.counters.counted(up, matches!(counted, Ok(Counted::Done(..))));
     match counted {
-        Ok(Counted::Done(_, number) | Counted::Made(_, number)) => {
-            answer(quiet, format!("{number}\r\n").as_bytes(), out)
+        Ok(Counted::Done(_, _, number) | Counted::Made(_, number)) => {
+            out.extend_from_slice(format!("{number}\r\n").as_bytes())
         }
-        Ok(Counted::NotFound) => answer(quiet, b"NOT_FOUND\r\n", out),
-        Ok(Counted::Exists) => answer(quiet, b"EXISTS\r\n", out),
+        Ok(Counted::NotFound) => out.extend_from_slice(b"NOT_FOUND\r\n"),
+        Ok(Counted::Exists) => out.extend_from_slice(b"EXISTS\r\n"),
         Ok(Counted::NotNumeric) => out
             .extend_from_slice(b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n"),
         Err(error) => failed(&error, out),
@@ -225,13 +217,11 @@ pub fn delete<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec
     const USAGE: &[u8] =
         b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
     let Some(key) = request.words.next() else { return request.reply(b"ERROR\r\n", out) };
-    let quiet = match [(); 3].map(|()| request.words.next()) {
-        [None, ..] | [Some(b"0"), None, _] => false,
-        [Some(b"noreply"), None, _] | [Some(b"0"), Some(b"noreply"), None] => true,
+    match [(); 3].map(|()| request.words.next()) {
+        [None | Some(b"0" | b"noreply"), None, _] | [Some(b"0"), Some(b"noreply"), None] => {}
         [_, _, Some(_)] => return request.reply(b"ERROR\r\n", out),
-        [_, Some(b"noreply"), _] => return request.done(), // What is wrong is not told either.
         _ => return request.reply(USAGE, out),
-    };
+    }
     if key.len() > MAX_KEY_BYTES {
         return request.reply(BAD_LINE, out);
     }
@@ -239,11 +229,11 @@ pub fn delete<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec
     match items::delete(&session.shared.data, &items::row_of(key), request.now_ms, None) {
         Ok(Stored::Done(_)) => {
             counters.delete_hits.add(1);
-            answer(quiet, b"DELETED\r\n", out);
+            out.extend_from_slice(b"DELETED\r\n");
         }
         Ok(_) => {
             counters.delete_misses.add(1);
-            answer(quiet, b"NOT_FOUND\r\n", out);
+            out.extend_from_slice(b"NOT_FOUND\r\n");
         }
         Err(error) => failed(&error, out),
     }
@@ -251,15 +241,14 @@ pub fn delete<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec
 }
 
 /// touch.
-pub fn touch<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
-    let (Some(key), Some(time)) = (request.words.next(), request.words.next()) else {
+pub fn touch<'i>(session: &mut Session, request: Request<'i>, out: &mut Vec<u8>) -> Taken {
+    let Some([key, time]) = needed(request.words) else {
         return request.reply(b"ERROR\r\n", out);
     };
-    let quiet = is_quiet(request.words.next());
     if key.len() > MAX_KEY_BYTES {
         return request.reply(BAD_LINE, out);
     }
-    let Some(time) = signed(time) else { return request.reply(BAD_TIME, out) };
+    let Some(time) = seconds(time) else { return request.reply(BAD_TIME, out) };
     let expires_ms = expiry(time, request.now_ms);
     let row = items::row_of(key);
     let touched = items::change(&session.shared.data, &row, request.now_ms, |header, _| {
@@ -270,11 +259,11 @@ pub fn touch<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec<
     match touched {
         Ok(Some(())) => {
             counters.touch_hits.add(1);
-            answer(quiet, b"TOUCHED\r\n", out);
+            out.extend_from_slice(b"TOUCHED\r\n");
         }
         Ok(None) => {
             counters.touch_misses.add(1);
-            answer(quiet, b"NOT_FOUND\r\n", out);
+            out.extend_from_slice(b"NOT_FOUND\r\n");
         }
         Err(error) => failed(&error, out),
     }

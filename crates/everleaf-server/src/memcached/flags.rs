@@ -1,10 +1,16 @@
 //! What follows the key of a meta command: flags of one letter, each with a token or without.
 
-use super::parse::{MAX_KEY_BYTES, Words, base64, signed, unsigned};
+use super::parse::{Words, base64, seconds, unsigned};
 
-const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad token in command line format\r\n";
+/// The most words of a line, with the command and the key.
+const MAX_WORDS: usize = 19;
+/// The longest opaque token, with its letter.
+const MAX_OPAQUE_BYTES: usize = 32;
+/// The reply to a longer one.
+pub const OPAQUE_TOO_LONG: &[u8] = b"CLIENT_ERROR opaque token too long\r\n";
 
-/// The flags of a request, which were looked at once to see that they are all allowed.
+/// The flags of a request. Every command takes all of them, and does not look at those that mean
+/// nothing to it; their tokens were checked once.
 #[derive(Clone, Copy)]
 pub struct Flags<'i> {
     words: Words<'i>,
@@ -27,23 +33,27 @@ impl MetaKey<'_> {
 }
 
 impl<'i> Flags<'i> {
-    /// The flags in `words`, all of which must be in `allowed`.
+    /// The flags in `words`.
     ///
     /// # Errors
-    /// The reply.
-    pub fn read(words: Words<'i>, allowed: &[u8]) -> Result<Self, &'static [u8]> {
-        let mut seen = 0u128;
+    /// The reply: for the first flag that is unknown or repeated, else for the last wrong token.
+    pub fn read(words: Words<'i>) -> Result<Self, &'static [u8]> {
+        let (mut seen, mut read) = (0u128, Ok(()));
         for word in words {
-            let Some(letter) = word.first().filter(|letter| allowed.contains(letter)) else {
-                return Err(b"CLIENT_ERROR invalid flag\r\n");
-            };
+            let (letter, token) = (word[0], &word[1..]);
             let bit = 1u128 << (letter & 0x7f);
-            if seen & bit != 0 {
+            if !letter.is_ascii() || seen & bit != 0 {
                 return Err(b"CLIENT_ERROR duplicate flag\r\n");
             }
             seen |= bit;
+            read = check(letter, token)?.and(read);
         }
-        Ok(Self { words, seen })
+        read.map(|()| Self { words, seen })
+    }
+
+    /// Whether the line has more words than a request may have; `before` come before the flags.
+    pub fn are_too_many(words: Words<'_>, before: usize) -> bool {
+        before + words.count() > MAX_WORDS
     }
 
     /// Whether a flag is there.
@@ -62,20 +72,14 @@ impl<'i> Flags<'i> {
         self.has(letter).then(token).flatten()
     }
 
-    /// The token as a number without a sign.
-    ///
-    /// # Errors
-    /// The reply.
-    pub fn unsigned(&self, letter: u8) -> Result<Option<u64>, &'static [u8]> {
-        self.token(letter).map(|token| unsigned(token).ok_or(BAD_TOKEN)).transpose()
+    /// The token as a number, if the flag is there.
+    pub fn number(&self, letter: u8) -> Option<u64> {
+        self.token(letter).and_then(unsigned)
     }
 
-    /// The token as a number.
-    ///
-    /// # Errors
-    /// The reply.
-    pub fn signed(&self, letter: u8) -> Result<Option<i64>, &'static [u8]> {
-        self.token(letter).map(|token| signed(token).ok_or(BAD_TOKEN)).transpose()
+    /// The token as a number of seconds, if the flag is there.
+    pub fn seconds(&self, letter: u8) -> Option<i32> {
+        self.token(letter).and_then(seconds)
     }
 
     /// The key, decoded where flag b says so.
@@ -83,9 +87,6 @@ impl<'i> Flags<'i> {
     /// # Errors
     /// The reply.
     pub fn key(&self, sent: &'i [u8]) -> Result<MetaKey<'i>, &'static [u8]> {
-        if sent.is_empty() || sent.len() > MAX_KEY_BYTES {
-            return Err(b"CLIENT_ERROR bad command line format\r\n");
-        }
         let decoded = match self.has(b'b') {
             true => match base64(sent) {
                 Some(key) if !key.is_empty() => Some(key),
@@ -117,17 +118,42 @@ impl<'i> Flags<'i> {
     }
 }
 
+/// Checks a flag: the outer error ends the line.
+fn check(letter: u8, token: &[u8]) -> Result<Result<(), &'static [u8]>, &'static [u8]> {
+    let (right, wrong): (bool, &[u8]) = match letter {
+        b'N' | b'T' | b'R' => {
+            (seconds(token).is_some(), b"CLIENT_ERROR bad token in command line format\r\n")
+        }
+        b'C' | b'E' => {
+            (unsigned(token).is_some(), b"CLIENT_ERROR bad token in command line format\r\n")
+        }
+        b'F' => (
+            unsigned(token).is_some_and(|flags| u32::try_from(flags).is_ok()),
+            b"CLIENT_ERROR bad command line format\r\n",
+        ),
+        b'J' => (unsigned(token).is_some(), b"CLIENT_ERROR invalid numeric initial value\r\n"),
+        b'D' => (unsigned(token).is_some(), b"CLIENT_ERROR invalid numeric delta value\r\n"),
+        b'M' => (token.len() == 1, b"CLIENT_ERROR incorrect length for M token\r\n"),
+        b'O' => (token.len() < MAX_OPAQUE_BYTES, OPAQUE_TOO_LONG),
+        b'b' | b'c' | b'f' | b'h' | b'I' | b'k' | b'L' | b'l' | b'P' | b'q' | b's' | b't'
+        | b'u' | b'v' | b'x' => (true, b""),
+        _ => return Err(b"CLIENT_ERROR invalid flag\r\n"),
+    };
+    Ok(if right { Ok(()) } else { Err(wrong) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn flags_are_checked_once() {
-        let flags = Flags::read(Words::of(b"v T30 Oabc"), b"vTO").unwrap();
+        let flags = Flags::read(Words::of(b"v T30 Oabc")).unwrap();
         assert!(flags.has(b'v') && !flags.has(b'q'));
-        assert_eq!((flags.signed(b'T'), flags.token(b'O')), (Ok(Some(30)), Some(&b"abc"[..])));
-        assert!(flags.unsigned(b'O').is_err());
-        assert!(Flags::read(Words::of(b"v v"), b"v").is_err());
-        assert!(Flags::read(Words::of(b"\xff"), b"v").is_err());
+        assert_eq!((flags.seconds(b'T'), flags.token(b'O')), (Some(30), Some(&b"abc"[..])));
+        assert_eq!((flags.number(b'O'), flags.number(b'D')), (None, None));
+        for no in [&b"v v"[..], b"\xff", b"\x7f", b"Tx v v", b"z", b"T", b"MM", b"F4294967296"] {
+            assert!(Flags::read(Words::of(no)).is_err(), "{}", no.escape_ascii());
+        }
     }
 }

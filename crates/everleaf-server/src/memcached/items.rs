@@ -4,7 +4,7 @@
 
 use everleaf::Error;
 
-use super::parse::counter;
+use super::parse::unsigned;
 use crate::data::{Database, HEADER_BYTES, Header, Kind, Work, key_row};
 
 /// The database that memcached's keys are in.
@@ -80,8 +80,8 @@ pub enum Stored {
 /// What became of counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// The new number.
-    Done(Header, u64),
+    /// It was there: when it would have expired, and the new number.
+    Done(Header, Option<u64>, u64),
     /// It was not there and was made; this is its number.
     Made(Header, u64),
     /// Nothing is there.
@@ -209,6 +209,12 @@ pub fn store(
     Ok(Stored::Done(header))
 }
 
+/// A value that was too long to be set must not leave the old one to be read as if it were new.
+pub fn forget_refused(data: &Database, key: &[u8], now_ms: u64) {
+    // The client is told of a failure already.
+    let _ = delete(data, &row_of(key), now_ms, None);
+}
+
 /// Removes an item.
 ///
 /// # Errors
@@ -284,7 +290,7 @@ pub fn count(
     if counting.compare.is_some_and(|compare| compare != old.cas) {
         return Ok(Counted::Exists);
     }
-    let number = value.get(HEADER_BYTES..).filter(|_| old.kind == Kind::String).and_then(counter);
+    let number = value.get(HEADER_BYTES..).filter(|_| old.kind == Kind::String).and_then(unsigned);
     let Some(number) = number else { return Ok(Counted::NotNumeric) };
     let number = if counting.up {
         number.wrapping_add(counting.delta)
@@ -295,5 +301,5 @@ pub fn count(
     let header = Header { flags: old.flags, ..new_header(data.next_number()?, expires_ms) };
     work.put(row.to_vec(), header.with(number.to_string().as_bytes()));
     work.commit()?;
-    Ok(Counted::Done(header, number))
+    Ok(Counted::Done(header, old.expires_ms, number))
 }

@@ -4,9 +4,9 @@ use std::io::Write;
 
 use everleaf::Error;
 
-use super::flags::{Flags, MetaKey};
+use super::flags::{Flags, MetaKey, OPAQUE_TOO_LONG};
 use super::items::{self, Counted, Counting, Mode, Stored, Storing};
-use super::parse::{expiry, length};
+use super::parse::{MAX_KEY_BYTES, Words, expiry, length};
 use super::session::{Block, Request, Session, Taken, failed};
 use crate::data::{Database, HEADER_BYTES, Header, Kind, Work};
 
@@ -14,6 +14,7 @@ use crate::data::{Database, HEADER_BYTES, Header, Kind, Work};
 type Refused = &'static [u8];
 
 const BAD_LINE: Refused = b"CLIENT_ERROR bad command line format\r\n";
+const TOO_MANY_FLAGS: Refused = b"CLIENT_ERROR options flags too long\r\n";
 
 /// Answers a meta command.
 pub fn serve<'i>(
@@ -29,26 +30,27 @@ pub fn serve<'i>(
         let refused = if command == b"me" { BAD_LINE } else { b"ERROR\r\n" };
         return request.reply(refused, out);
     };
+    if sent.len() > MAX_KEY_BYTES {
+        return request.reply(BAD_LINE, out);
+    }
     if command == b"ms" {
         return set(session, sent, request, out);
     }
-    let allowed: &[u8] = match command {
-        // Flag u asks that the time of use stays as it is: none is told.
-        b"mg" => b"bcfhklOqstuvENRT",
-        b"md" => b"bCEIkOqTx",
-        b"ma" => b"bCDEJMNOTqtcvk",
-        _ => b"b",
-    };
+    if command == b"me" {
+        // Of flags it knows this one only, if it comes first.
+        let is_encoded = request.words.next() == Some(b"b");
+        request.words = Words::of(if is_encoded { b"b" } else { b"" });
+    }
     let start = out.len();
-    let answered = Flags::read(request.words, allowed).and_then(|flags| {
-        let (key, now_ms) = (flags.key(sent)?, request.now_ms);
-        let asked = Asked { session, key, flags, now_ms, stores: false };
+    let answered = read(command, sent, &request).and_then(|(flags, key)| {
+        let asked = Asked { session, key, flags, now_ms: request.now_ms, shown: shown(command) };
         match command {
             b"mg" => asked.get(out),
             b"md" => asked.delete(out),
-            b"ma" => asked.count(out),
+            b"ma" => asked.count(out)?,
             _ => asked.debug(out),
         }
+        Ok(())
     });
     if let Err(refused) = answered {
         out.truncate(start);
@@ -57,14 +59,67 @@ pub fn serve<'i>(
     request.done()
 }
 
+/// The flags whose values a reply of this command repeats. `ms` has `s` of later versions.
+const fn shown(command: &[u8]) -> &'static [u8] {
+    match command {
+        b"mg" => b"cfhklOst",
+        b"ma" => b"ckOt",
+        b"ms" => b"ckOs",
+        _ => b"kO",
+    }
+}
+
+/// The flags and the key.
+fn read<'i>(
+    command: &[u8],
+    sent: &'i [u8],
+    request: &Request<'i>,
+) -> Result<(Flags<'i>, MetaKey<'i>), Refused> {
+    if Flags::are_too_many(request.words, 2) {
+        return Err(match command {
+            b"mg" => b"CLIENT_ERROR options flags are too long\r\n",
+            _ => TOO_MANY_FLAGS,
+        });
+    }
+    let read = Flags::read(request.words).and_then(|flags| Ok((flags, flags.key(sent)?)));
+    read.map_err(|refused| match command {
+        b"md" | b"ma" if refused != OPAQUE_TOO_LONG => {
+            b"CLIENT_ERROR invalid or duplicate flag\r\n"
+        }
+        _ => refused,
+    })
+}
+
 /// A request about a key.
 struct Asked<'a, 'i> {
     session: &'a Session,
     key: MetaKey<'i>,
     flags: Flags<'i>,
     now_ms: u64,
-    /// Whether it is `ms`.
-    stores: bool,
+    /// The flags whose values are repeated.
+    shown: &'static [u8],
+}
+
+/// What a reply tells of an item.
+struct Item<'h> {
+    header: &'h Header,
+    bytes: usize,
+    /// When it would have expired before this request.
+    expired_ms: Option<u64>,
+    /// Whether this request made it.
+    is_new: bool,
+}
+
+impl<'h> Item<'h> {
+    /// One that was there, and whose time stays.
+    const fn there(header: &'h Header, bytes: usize) -> Self {
+        Self { header, bytes, expired_ms: header.expires_ms, is_new: false }
+    }
+
+    /// One that was made.
+    const fn made(header: &'h Header, bytes: usize) -> Self {
+        Self { header, bytes, expired_ms: None, is_new: true }
+    }
 }
 
 /// Ends a line.
@@ -73,8 +128,8 @@ fn end_line(out: &mut Vec<u8>) {
 }
 
 /// Seconds that are left; -1 for ever.
-fn seconds_left(header: &Header, now_ms: u64) -> i64 {
-    header.expires_ms.map_or(-1, |at| (at.saturating_sub(now_ms).div_ceil(1000)) as i64)
+fn seconds_left(expires_ms: Option<u64>, now_ms: u64) -> i64 {
+    expires_ms.map_or(-1, |at| (at.saturating_sub(now_ms).div_ceil(1000)) as i64)
 }
 
 impl Asked<'_, '_> {
@@ -87,59 +142,74 @@ impl Asked<'_, '_> {
     }
 
     /// When it expires by the token of a flag, if the flag is there.
-    fn expiry(&self, letter: u8) -> Result<Option<Option<u64>>, Refused> {
-        Ok(self.flags.signed(letter)?.map(|seconds| expiry(seconds, self.now_ms)))
+    fn expiry(&self, letter: u8) -> Option<Option<u64>> {
+        self.flags.seconds(letter).map(|seconds| expiry(seconds, self.now_ms))
     }
 
-    /// A line: its code, and what the flags ask for of the header.
-    fn line(&self, code: &[u8], header: Option<(&Header, usize)>, out: &mut Vec<u8>) {
+    /// When an item expires, behind a flag.
+    fn expiry_behind(&self, letter: u8, before: Option<u64>, is_new: bool) -> Option<u64> {
+        match letter {
+            b'N' if !is_new => before,
+            b'N' | b'T' => self.expiry(letter).unwrap_or(before),
+            _ => before,
+        }
+    }
+
+    /// When an item expires that the request makes.
+    fn expiry_of_new(&self) -> Option<u64> {
+        self.flags.each().fold(None, |at, (letter, _)| self.expiry_behind(letter, at, true))
+    }
+
+    /// A line: its code, and what the flags ask for. Flags T and N take effect where they stand, so
+    /// that flag t tells the time before them or behind them.
+    fn line(&self, code: &[u8], item: Option<&Item<'_>>, out: &mut Vec<u8>) {
         out.extend_from_slice(code);
+        let mut expires_ms = item.and_then(|item| item.expired_ms);
+        let is_new = item.is_some_and(|item| item.is_new);
         for (letter, token) in self.flags.each() {
-            if Flags::repeat(&self.key, letter, token, out) {
+            expires_ms = self.expiry_behind(letter, expires_ms, is_new);
+            if !self.shown.contains(&letter) || Flags::repeat(&self.key, letter, token, out) {
                 continue;
             }
-            let Some((header, bytes)) = header else {
-                if self.stores && letter == b'c' {
-                    out.extend_from_slice(b" c0"); // Nothing was stored.
-                }
-                continue;
-            };
             // Writing to a vector does not fail.
-            let _ = match letter {
-                b'c' => write!(out, " c{}", header.cas),
-                b'f' => write!(out, " f{}", header.flags),
-                b's' => write!(out, " s{bytes}"),
-                b't' => write!(out, " t{}", seconds_left(header, self.now_ms)),
-                b'h' => write!(out, " h0"),
-                b'l' => write!(out, " l0"),
+            let _ = match (letter, item) {
+                (b'c', Some(item)) => write!(out, " c{}", item.header.cas),
+                (b'c', None) if self.shown == shown(b"ms") => write!(out, " c0"),
+                (b'f', Some(item)) => write!(out, " f{}", item.header.flags),
+                (b's', Some(item)) => write!(out, " s{}", item.bytes),
+                (b't', Some(_)) => write!(out, " t{}", seconds_left(expires_ms, self.now_ms)),
+                (b'h' | b'l', Some(_)) => write!(out, " {}0", letter as char),
                 _ => Ok(()),
             };
         }
     }
 
-    /// A line that flag q suppresses.
+    /// A line that flag q suppresses: what the client expects.
     fn nominal(&self, code: &[u8], out: &mut Vec<u8>) {
         if !self.flags.has(b'q') {
-            self.line(code, None, out);
-            end_line(out);
+            self.refusal(code, out);
         }
+    }
+
+    /// A line that flag q does not suppress.
+    fn refusal(&self, code: &[u8], out: &mut Vec<u8>) {
+        self.line(code, None, out);
+        end_line(out);
     }
 
     // ---- mg
     // ---------------------------------------------------------------------------------------------
 
-    fn get(&self, out: &mut Vec<u8>) -> Result<(), Refused> {
+    fn get(&self, out: &mut Vec<u8>) {
         let counters = &self.session.shared.counters;
         counters.gets.add(1);
-        let (ttl, vivify) = (self.expiry(b'T')?, self.expiry(b'N')?);
-        let recache = self.flags.signed(b'R')?;
-        self.flags.unsigned(b'E')?;
         let row = self.row();
         let start = out.len();
-        let plain = ttl.is_none() && vivify.is_none() && recache.is_none();
+        let plain = !b"TNR".iter().any(|letter| self.flags.has(*letter));
         let found = if plain {
             items::show(self.data(), &row, self.now_ms, |header, body| {
-                self.show(header, body, false, out);
+                let item = Item::there(header, body.len());
+                self.show(&item, body, header.won, false, out);
                 // Somebody must be told to make a stale one anew, which is written down.
                 header.stale && !header.won
             })
@@ -149,66 +219,66 @@ impl Asked<'_, '_> {
         let found = match found {
             Ok(Some(true)) => {
                 out.truncate(start);
-                self.get_and_change(&row, ttl, vivify, recache, out)
+                self.get_and_change(&row, out)
             }
             found => found.map(|found| found.is_some()),
         };
         match found {
             Ok(true) => counters.get_hits.add(1),
-            Ok(false) if !self.flags.has(b'q') => out.extend_from_slice(b"EN\r\n"),
-            Ok(false) => {}
+            Ok(false) => self.nominal(b"EN", out),
             Err(error) => failed(&error, out),
         }
-        Ok(())
     }
 
-    fn get_and_change(
-        &self,
-        row: &[u8],
-        ttl: Option<Option<u64>>,
-        vivify: Option<Option<u64>>,
-        recache: Option<i64>,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, Error> {
+    fn get_and_change(&self, row: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
         let data = self.data();
         let _held = data.lock(row);
         let mut work = Work::new(data, self.now_ms);
         let Some((before, value)) = work.value(row)? else {
-            let Some(expires_ms) = vivify else { return Ok(false) };
+            if !self.flags.has(b'N') {
+                return Ok(false);
+            }
+            let expires_ms = self.expiry_of_new();
             let sequence = data.next_number()?;
-            let cas = self.flags.unsigned(b'E').ok().flatten().unwrap_or(sequence);
+            let cas = self.flags.number(b'E').unwrap_or(sequence);
             let header =
                 Header { expires_ms, won: true, cas, ..Header::new(Kind::String, sequence) };
             work.put_string(row, &header, b"")?;
             work.commit()?;
-            self.show(&Header { won: false, ..header }, b"", true, out);
+            self.show(&Item::made(&header, 0), b"", false, true, out);
             return Ok(true);
         };
         if before.kind != Kind::String {
             return Ok(false);
         }
-        let due = recache.is_some_and(|seconds| {
-            before.expires_ms.is_some() && seconds_left(&before, self.now_ms) < seconds
-        });
-        let wins = !before.won && (before.stale || due);
-        let mut after = before;
-        after.expires_ms = ttl.unwrap_or(before.expires_ms);
-        after.won |= wins;
+        let wins = !before.won && (before.stale || self.is_due(&before));
+        let expires_ms = self.expiry(b'T').unwrap_or(before.expires_ms);
+        let after = Header { expires_ms, won: before.won || wins, ..before };
         let body = value.get(HEADER_BYTES..).unwrap_or_default();
         if after != before {
             work.put(row.to_vec(), after.with(body));
             work.commit()?;
         }
-        self.show(&Header { won: before.won, ..after }, body, wins, out);
+        let item = Item { expired_ms: before.expires_ms, ..Item::there(&after, body.len()) };
+        self.show(&item, body, before.won, wins, out);
         Ok(true)
     }
 
-    /// `header.won`: a client was told before this request.
-    fn show(&self, header: &Header, body: &[u8], wins: bool, out: &mut Vec<u8>) {
+    /// Whether a value lives for less time than flag R says.
+    fn is_due(&self, header: &Header) -> bool {
+        let (Some(expires_ms), Some(due_ms)) = (header.expires_ms, self.expiry(b'R').flatten())
+        else {
+            return false;
+        };
+        seconds_left(Some(expires_ms), self.now_ms) < seconds_left(Some(due_ms), self.now_ms)
+    }
+
+    /// `won`: a client was told before this request; `wins`: this one is.
+    fn show(&self, item: &Item<'_>, body: &[u8], won: bool, wins: bool, out: &mut Vec<u8>) {
         let with_value = self.flags.has(b'v');
         let code = if with_value { format!("VA {}", body.len()) } else { "HD".to_owned() };
-        self.line(code.as_bytes(), Some((header, body.len())), out);
-        for (mark, told) in [(b'Z', header.won), (b'X', header.stale), (b'W', wins)] {
+        self.line(code.as_bytes(), Some(item), out);
+        for (mark, told) in [(b'Z', won), (b'X', item.header.stale), (b'W', wins)] {
             if told {
                 out.extend_from_slice(&[b' ', mark]);
             }
@@ -223,12 +293,10 @@ impl Asked<'_, '_> {
     // ---- md
     // ---------------------------------------------------------------------------------------------
 
-    fn delete(&self, out: &mut Vec<u8>) -> Result<(), Refused> {
-        let compare = self.flags.unsigned(b'C')?;
-        let cas = self.flags.unsigned(b'E')?;
-        let ttl = self.expiry(b'T')?;
+    fn delete(&self, out: &mut Vec<u8>) {
+        let compare = self.flags.number(b'C');
         let deleted = if self.flags.has(b'I') || self.flags.has(b'x') {
-            self.make_stale(compare, cas, ttl)
+            self.make_stale(compare)
         } else {
             items::delete(self.data(), &self.row(), self.now_ms, compare)
         };
@@ -238,26 +306,17 @@ impl Asked<'_, '_> {
                 counters.delete_hits.add(1);
                 self.nominal(b"HD", out);
             }
-            Ok(Stored::Exists) => {
-                self.line(b"EX", None, out);
-                end_line(out);
-            }
+            Ok(Stored::Exists) => self.refusal(b"EX", out),
             Ok(_) => {
                 counters.delete_misses.add(1);
-                self.nominal(b"NF", out);
+                self.refusal(b"NF", out);
             }
             Err(error) => failed(&error, out),
         }
-        Ok(())
     }
 
     /// Flag I marks it stale, flag x removes its bytes and its client's flags.
-    fn make_stale(
-        &self,
-        compare: Option<u64>,
-        cas: Option<u64>,
-        ttl: Option<Option<u64>>,
-    ) -> Result<Stored, Error> {
+    fn make_stale(&self, compare: Option<u64>) -> Result<Stored, Error> {
         let (data, row) = (self.data(), self.row());
         let changed = items::change(data, &row, self.now_ms, |header, body| {
             if compare.is_some_and(|compare| compare != header.cas) {
@@ -268,10 +327,10 @@ impl Asked<'_, '_> {
             }
             if self.flags.has(b'I') {
                 (header.stale, header.won) = (true, false);
-                header.expires_ms = ttl.unwrap_or(header.expires_ms);
+                header.expires_ms = self.expiry(b'T').unwrap_or(header.expires_ms);
             }
             header.sequence = data.next_number()?;
-            header.cas = cas.unwrap_or(header.sequence);
+            header.cas = self.flags.number(b'E').unwrap_or(header.sequence);
             Ok(Stored::Done(*header))
         })?;
         Ok(changed.unwrap_or(Stored::NotFound))
@@ -282,30 +341,34 @@ impl Asked<'_, '_> {
 
     fn count(&self, out: &mut Vec<u8>) -> Result<(), Refused> {
         let up = match self.flags.token(b'M') {
-            None | Some(b"I" | b"i" | b"+" | b"INCR" | b"incr") => true,
-            Some(b"D" | b"d" | b"-" | b"DECR" | b"decr") => false,
+            None | Some(b"I" | b"+") => true,
+            Some(b"D" | b"-") => false,
             Some(_) => return Err(b"CLIENT_ERROR invalid mode for ma M token\r\n"),
         };
-        let first = self.flags.unsigned(b'J')?.unwrap_or(0);
+        let first = self.flags.number(b'J').unwrap_or(0);
         let counting = Counting {
             up,
-            delta: self.flags.unsigned(b'D')?.unwrap_or(1),
-            compare: self.flags.unsigned(b'C')?,
-            cas: self.flags.unsigned(b'E')?,
-            expires_ms: self.expiry(b'T')?,
-            vivify: self.expiry(b'N')?.map(|expires_ms| (first, expires_ms)),
+            delta: self.flags.number(b'D').unwrap_or(1),
+            compare: self.flags.number(b'C'),
+            cas: self.flags.number(b'E'),
+            expires_ms: self.expiry(b'T'),
+            vivify: self.flags.has(b'N').then(|| (first, self.expiry_of_new())),
         };
         let counted = items::count(self.data(), &self.row(), self.now_ms, &counting);
         self.session.shared.counters.counted(up, matches!(counted, Ok(Counted::Done(..))));
         match counted {
-            Ok(Counted::Done(header, number) | Counted::Made(header, number)) => {
-                self.show_number(&header, number, out)
+            Ok(Counted::Done(..) | Counted::Made(..)) if self.flags.has(b'q') => {}
+            Ok(Counted::Done(header, expired_ms, number)) => {
+                let body = number.to_string();
+                let item = Item { expired_ms, ..Item::there(&header, body.len()) };
+                self.show(&item, body.as_bytes(), false, false, out);
             }
-            Ok(Counted::NotFound) => self.nominal(b"NF", out),
-            Ok(Counted::Exists) => {
-                self.line(b"EX", None, out);
-                end_line(out);
+            Ok(Counted::Made(header, number)) => {
+                let body = number.to_string();
+                self.show(&Item::made(&header, body.len()), body.as_bytes(), false, false, out);
             }
+            Ok(Counted::NotFound) => self.refusal(b"NF", out),
+            Ok(Counted::Exists) => self.refusal(b"EX", out),
             Ok(Counted::NotNumeric) => {
                 return Err(b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
             }
@@ -314,29 +377,15 @@ impl Asked<'_, '_> {
         Ok(())
     }
 
-    fn show_number(&self, header: &Header, number: u64, out: &mut Vec<u8>) {
-        let number = number.to_string();
-        if self.flags.has(b'v') {
-            let code = format!("VA {}", number.len());
-            self.line(code.as_bytes(), Some((header, number.len())), out);
-            end_line(out);
-            out.extend_from_slice(number.as_bytes());
-            end_line(out);
-        } else if !self.flags.has(b'q') {
-            self.line(b"HD", Some((header, number.len())), out);
-            end_line(out);
-        }
-    }
-
     // ---- me
     // ---------------------------------------------------------------------------------------------
 
-    fn debug(&self, out: &mut Vec<u8>) -> Result<(), Refused> {
+    fn debug(&self, out: &mut Vec<u8>) {
         let row = self.row();
         let shown = items::show(self.data(), &row, self.now_ms, |header, body| {
             out.extend_from_slice(b"ME ");
             out.extend_from_slice(self.key.sent);
-            let exp = seconds_left(header, self.now_ms);
+            let exp = seconds_left(header.expires_ms, self.now_ms);
             let size = row.len() + HEADER_BYTES + body.len();
             // Writing to a vector does not fail.
             let _ = write!(out, " exp={exp} la=0 cas={} fetch=no cls=1 size={size}", header.cas);
@@ -350,7 +399,6 @@ impl Asked<'_, '_> {
             Ok(None) => out.extend_from_slice(b"EN\r\n"),
             Err(error) => failed(&error, out),
         }
-        Ok(())
     }
 }
 
@@ -364,13 +412,14 @@ fn set<'i>(
     out: &mut Vec<u8>,
 ) -> Taken {
     let length = request.words.next().and_then(length);
+    if length.is_some() && Flags::are_too_many(request.words, 3) {
+        return request.reply(TOO_MANY_FLAGS, out);
+    }
     let Some(length) = length else {
         return request.reply(BAD_LINE, out);
     };
-    let asked = Flags::read(request.words, b"bcCEFIkOqsTMN").and_then(|flags| {
-        let key = flags.key(sent)?;
-        Ok((flags, key, storing(&flags, request.now_ms)?))
-    });
+    let asked = Flags::read(request.words)
+        .and_then(|flags| Ok((flags, flags.key(sent)?, storing(&flags, request.now_ms)?)));
     let (flags, key, storing) = match asked {
         Ok(asked) => asked,
         Err(refused) => {
@@ -381,14 +430,19 @@ fn set<'i>(
     };
     let (body, taken) = match session.block(&request, length, out) {
         Block::Body(body, taken) => (body, taken),
-        Block::Refused(taken) => return taken,
+        Block::Refused(taken) => {
+            if session.skip > 0 && storing.mode == Mode::Set {
+                items::forget_refused(&session.shared.data, key.bytes(), request.now_ms);
+            }
+            return taken;
+        }
     };
     let stored =
         session.store(&items::row_of(key.bytes()), request.now_ms, &Storing { body, ..storing });
-    let asked = Asked { session, key, flags, now_ms: request.now_ms, stores: true };
+    let asked = Asked { session, key, flags, now_ms: request.now_ms, shown: shown(b"ms") };
     match stored {
         Ok(Stored::Done(header)) if !flags.has(b'q') => {
-            asked.line(b"HD", Some((&header, body.len())), out);
+            asked.line(b"HD", Some(&Item::there(&header, body.len())), out);
             end_line(out);
         }
         Ok(Stored::Done(_)) => {}
@@ -401,8 +455,7 @@ fn set<'i>(
                 Stored::NotFound => b"NF",
                 _ => b"NS",
             };
-            asked.line(code, None, out);
-            end_line(out);
+            asked.refusal(code, out);
         }
         Err(error) => failed(&error, out),
     }
@@ -411,21 +464,20 @@ fn set<'i>(
 
 fn storing(flags: &Flags<'_>, now_ms: u64) -> Result<Storing<'static>, Refused> {
     let mode = match flags.token(b'M') {
-        None | Some(b"S" | b"s" | b"SET" | b"set") => Mode::Set,
-        Some(b"E" | b"e" | b"ADD" | b"add") => Mode::Add,
-        Some(b"A" | b"a" | b"APPEND" | b"append") => Mode::Append,
-        Some(b"P" | b"p" | b"PREPEND" | b"prepend") => Mode::Prepend,
-        Some(b"R" | b"r" | b"REPLACE" | b"replace") => Mode::Replace,
+        None | Some(b"S") => Mode::Set,
+        Some(b"E") => Mode::Add,
+        Some(b"A") => Mode::Append,
+        Some(b"P") => Mode::Prepend,
+        Some(b"R") => Mode::Replace,
         Some(_) => return Err(b"CLIENT_ERROR invalid mode for ms M token\r\n"),
     };
-    let client_flags = flags.unsigned(b'F')?.unwrap_or(0);
     Ok(Storing {
-        flags: u32::try_from(client_flags).map_err(|_| BAD_LINE)?,
-        expires_ms: flags.signed(b'T')?.and_then(|seconds| expiry(seconds, now_ms)),
-        compare: flags.unsigned(b'C')?,
-        cas: flags.unsigned(b'E')?,
+        flags: flags.number(b'F').unwrap_or(0) as u32, // It was checked.
+        expires_ms: flags.seconds(b'T').and_then(|seconds| expiry(seconds, now_ms)),
+        compare: flags.number(b'C'),
+        cas: flags.number(b'E'),
         invalidate: flags.has(b'I'),
-        vivify: flags.signed(b'N')?.map(|seconds| expiry(seconds, now_ms)),
+        vivify: flags.seconds(b'N').map(|seconds| expiry(seconds, now_ms)),
         ..Storing::new(mode, b"")
     })
 }

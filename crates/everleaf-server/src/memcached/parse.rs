@@ -9,7 +9,7 @@ pub const MAX_LINE_BYTES: usize = 2048;
 /// The longest line of a retrieval.
 pub const MAX_KEYS_LINE_BYTES: usize = 1 << 20;
 /// Seconds up to which a time is one from now; a greater one is one since 1970.
-const RELATIVE_SECONDS: i64 = 60 * 60 * 24 * 30;
+const RELATIVE_SECONDS: i32 = 60 * 60 * 24 * 30;
 
 /// What stands at the front of the bytes that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,12 +105,17 @@ impl<'i> Iterator for Words<'i> {
 
 impl FusedIterator for Words<'_> {}
 
-/// A number without a sign.
+/// A number that is not negative. A plus and white space around it are taken, as memcached does.
 pub fn unsigned(word: &[u8]) -> Option<u64> {
-    if word.is_empty() || word.len() > 20 {
+    let word = word.trim_ascii();
+    digits(word.strip_prefix(b"+").unwrap_or(word))
+}
+
+fn digits(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
         return None;
     }
-    word.iter().try_fold(0u64, |number, byte| match byte {
+    digits.iter().try_fold(0u64, |number, byte| match byte {
         b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(byte - b'0')),
         _ => None,
     })
@@ -122,27 +127,25 @@ pub fn length(word: &[u8]) -> Option<u64> {
     unsigned(word).filter(|length| *length <= LONGEST)
 }
 
-/// A number with or without a sign.
-pub fn signed(word: &[u8]) -> Option<i64> {
-    match word {
-        [b'-', digits @ ..] => 0i64.checked_sub_unsigned(unsigned(digits)?),
-        [b'+', digits @ ..] => unsigned(digits)?.try_into().ok(),
-        digits => unsigned(digits)?.try_into().ok(),
-    }
-}
-
-/// A number that a value holds, which blanks may follow.
-pub fn counter(value: &[u8]) -> Option<u64> {
-    unsigned(value.trim_ascii_end())
+/// A number of seconds. memcached keeps the lower 32 bits of a greater one: some clients send -1 as
+/// 4294967295.
+pub fn seconds(word: &[u8]) -> Option<i32> {
+    let word = word.trim_ascii();
+    let number = match word.strip_prefix(b"-") {
+        Some(digits) => 0i64.checked_sub_unsigned(self::digits(digits)?)?,
+        None => i64::try_from(unsigned(word)?).ok()?,
+    };
+    Some(number as i32)
 }
 
 /// When a value expires: milliseconds since 1970, none for never. A time before now has expired.
-pub fn expiry(seconds: i64, now_ms: u64) -> Option<u64> {
+pub fn expiry(seconds: i32, now_ms: u64) -> Option<u64> {
+    let ms = u64::from(seconds.unsigned_abs()) * 1000;
     match seconds {
         0 => None,
         ..0 => Some(1),
-        1..=RELATIVE_SECONDS => Some(now_ms.saturating_add(seconds.unsigned_abs() * 1000)),
-        _ => Some(seconds.unsigned_abs().saturating_mul(1000)),
+        1..=RELATIVE_SECONDS => Some(now_ms.saturating_add(ms)),
+        _ => Some(ms),
     }
 }
 
@@ -226,14 +229,31 @@ mod tests {
     #[test]
     fn numbers_have_limits() {
         assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
-        for no in [&b"18446744073709551616"[..], b"", b"-1", b"+1", b"1a", b"000000000000000000001"]
-        {
+        for no in [&b"18446744073709551616"[..], b"", b"-1", b"+", b"++1", b"+-1", b"1a", b"1 2"] {
             assert_eq!(unsigned(no), None, "{no:?}");
         }
-        assert_eq!(signed(b"-9223372036854775808"), Some(i64::MIN));
-        assert_eq!(signed(b"9223372036854775808"), None);
-        assert_eq!(signed(b"-"), None);
-        assert_eq!(counter(b"12  "), Some(12));
+        for one in [&b"+1"[..], b"1  ", b"\t1", b"000000000000000000001"] {
+            assert_eq!(unsigned(one), Some(1), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn seconds_have_32_bits() {
+        for (word, number) in [
+            (&b"4294967295"[..], -1),
+            (b"4294967296", 0),
+            (b"4294967396", 100),
+            (b"2147483648", i32::MIN),
+            (b"-9223372036854775808", 0),
+            (b"9223372036854775807", -1),
+            (b"+5", 5),
+            (b"-1", -1),
+        ] {
+            assert_eq!(seconds(word), Some(number), "{}", word.escape_ascii());
+        }
+        for no in [&b"9223372036854775808"[..], b"-9223372036854775809", b"-", b"", b"--1", b"x"] {
+            assert_eq!(seconds(no), None, "{}", no.escape_ascii());
+        }
     }
 
     #[test]
@@ -242,7 +262,8 @@ mod tests {
         assert_eq!(expiry(-1, 5), Some(1));
         assert_eq!(expiry(2_592_000, 5), Some(2_592_000_005));
         assert_eq!(expiry(2_592_001, 5), Some(2_592_001_000));
-        assert_eq!(expiry(i64::MAX, 5), Some(u64::MAX));
+        assert_eq!(expiry(i32::MIN, 5), Some(1));
+        assert_eq!(expiry(i32::MAX, 5), Some(2_147_483_647_000));
     }
 
     #[test]

@@ -136,7 +136,18 @@ impl Session {
         let command = words.next().unwrap_or_default();
         let named = COMMANDS.iter().position(|name| name.as_bytes() == command);
         self.command = named.unwrap_or(COMMANDS.len() - 1);
-        let request = Request { words, now_ms, line_bytes: bytes, behind: &input[bytes..] };
+        let quiet = wants_no_reply(command, words);
+        let request = Request { words, now_ms, line_bytes: bytes, behind: &input[bytes..], quiet };
+        let start = out.len();
+        let taken = self.answer(command, request, out);
+        if quiet {
+            // Of mistakes neither: the client would take them for the reply to its next request.
+            out.truncate(start);
+        }
+        taken
+    }
+
+    fn answer(&mut self, command: &[u8], request: Request<'_>, out: &mut Vec<u8>) -> Taken {
         match command {
             b"get" | b"gets" | b"gat" | b"gats" => classic::retrieve(self, command, request, out),
             b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => {
@@ -252,6 +263,18 @@ impl Session {
     }
 }
 
+/// Whether a line ends in `noreply`, and its command is one of those that take it. The key of such a
+/// command is never that word.
+fn wants_no_reply(command: &[u8], words: Words<'_>) -> bool {
+    let skipped = match command {
+        b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" | b"incr" | b"decr"
+        | b"delete" | b"touch" => 1,
+        b"flush_all" | b"verbosity" | b"cache_memlimit" | b"slabs" | b"lru" | b"watch" => 0,
+        _ => return false,
+    };
+    words.skip(skipped).last() == Some(b"noreply")
+}
+
 /// A request whose first word is known.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'i> {
@@ -263,6 +286,8 @@ pub(super) struct Request<'i> {
     pub(super) line_bytes: usize,
     /// What came behind the line.
     pub(super) behind: &'i [u8],
+    /// Whether nothing of the reply is sent, mistakes included.
+    pub(super) quiet: bool,
 }
 
 /// A value behind a line.

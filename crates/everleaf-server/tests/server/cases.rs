@@ -3,8 +3,8 @@
 //!
 //! A line `> request` is sent with a line's end behind it, a line `< reply` is expected likewise,
 //! `#` begins a case on a connection of its own. `{name}` in a reply takes a number, which `{name}`
-//! stands for afterwards. `\r`, `\n`, `\xHH` and `\\` are escapes. A case whose name begins with
-//! `!` is ours alone.
+//! stands for afterwards; `{long}` is a value of 1,048,577 bytes. `\r`, `\n`, `\xHH` and `\\` are
+//! escapes. A case whose name begins with `!` is ours alone.
 
 use std::collections::HashMap;
 
@@ -69,7 +69,8 @@ fn matches(expected: &str, line: &str, names: &mut HashMap<String, String>) -> b
 }
 
 fn run(case: &Case<'_>, mut client: Client) {
-    let mut names = HashMap::new();
+    let long = ("long".to_owned(), "x".repeat((1 << 20) + 1));
+    let mut names = HashMap::from([long]);
     for line in &case.lines {
         if let Some(request) = line.strip_prefix("> ") {
             client.send([&unescaped(&filled(request, &names))[..], b"\r\n"].concat());

@@ -142,6 +142,24 @@ fn a_full_pool_is_said_and_loses_nothing() {
 }
 
 #[test]
+fn nothing_is_told_of_requests_without_a_reply_that_a_full_pool_refuses() {
+    let served = Served::sized(options(), Clock::system(), 1 << 20, 1 << 20);
+    let mut client = served.memcached();
+    client.ask("set there 0 0 1\r\n1\r\n", "STORED\r\n");
+    let value = "v".repeat(10_000);
+    for i in 0..200 {
+        client.send(format!("set key{i} 0 0 10000 noreply\r\n{value}\r\n"));
+        client.send(format!("append there 0 0 10000 noreply\r\n{value}\r\n"));
+        client.send("mn\r\n");
+        assert_eq!(client.line(), "MN", "behind value {i}");
+    }
+    client.send(format!("set key 0 0 10000\r\n{value}\r\n"));
+    assert_eq!(client.line(), "SERVER_ERROR out of memory storing object");
+    client.send(format!("ms key 10000 q\r\n{value}\r\n"));
+    assert_eq!(client.line(), "SERVER_ERROR out of memory storing object");
+}
+
+#[test]
 fn all_items_are_dumped() {
     let served = Served::new();
     let mut client = served.memcached();
