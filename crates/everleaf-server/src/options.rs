@@ -75,6 +75,14 @@ pub struct Limits {
     pub connections: usize,
     /// Bytes of replies of a connection at which they are sent before more is answered.
     pub reply_bytes: usize,
+    /// Bytes of replies whose clients have not taken them, and of the requests that wait behind
+    /// them, of all connections together. A connection always has [`reply_bytes`] of both.
+    ///
+    /// [`reply_bytes`]: Limits::reply_bytes
+    pub unsent_bytes: u64,
+    /// How long a client may take nothing of its replies when these bytes are used up and it has
+    /// more than [`reply_bytes`](Limits::reply_bytes): then its connection is closed.
+    pub unsent_patience: Duration,
     /// Bytes of requests that have not come to their end, of all connections together.
     pub buffered_bytes: u64,
     /// Bytes of replies that are made whole before they are sent, as those of a transaction are, of
@@ -96,6 +104,8 @@ impl Default for Limits {
             value_bytes: 1 << 20,
             connections: 16_384,
             reply_bytes: 256 << 10,
+            unsent_bytes: 256 << 20,
+            unsent_patience: Duration::from_secs(60),
             buffered_bytes: 1 << 30,
             whole_bytes: 256 << 20,
         }

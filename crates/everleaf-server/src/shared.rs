@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use everleaf::Error;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::data::{Database, Work};
 use crate::metrics::Metrics;
@@ -127,12 +129,42 @@ impl Counters {
 pub struct Room {
     limit: u64,
     taken: AtomicU64,
+    /// Tells who waits that there is room again: below the limit, and below half of it.
+    freed: Notify,
 }
 
 impl Room {
     /// Nothing of it is taken.
     pub fn of(limit: u64) -> Arc<Self> {
-        Arc::new(Self { limit, taken: AtomicU64::new(0) })
+        Arc::new(Self { limit, taken: AtomicU64::new(0), freed: Notify::new() })
+    }
+
+    /// Bytes that are taken.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Whether no more than the limit is taken.
+    pub(crate) fn has_room(&self) -> bool {
+        self.taken() <= self.limit
+    }
+
+    /// Whether no more than half of the limit is taken.
+    pub(crate) fn has_half(&self) -> bool {
+        self.taken() <= self.limit / 2
+    }
+
+    /// Returns when one of these has become true that was not when this was called.
+    pub(crate) fn freed(&self) -> Notified<'_> {
+        self.freed.notified()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        let before = self.taken.fetch_sub(bytes, Ordering::Relaxed);
+        let is_crossed = |limit| before > limit && before - bytes <= limit;
+        if is_crossed(self.limit) || is_crossed(self.limit / 2) {
+            self.freed.notify_waiters();
+        }
     }
 
     /// Bytes that are not taken.
@@ -158,8 +190,11 @@ impl Part {
     #[must_use]
     pub fn set(&mut self, bytes: u64) -> bool {
         let before = std::mem::replace(&mut self.bytes, bytes);
-        if bytes <= before {
-            self.room.taken.fetch_sub(before - bytes, Ordering::Relaxed);
+        if bytes == before {
+            return true;
+        }
+        if bytes < before {
+            self.room.give_back(before - bytes);
             return true;
         }
         let grown = bytes - before;
@@ -170,7 +205,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        self.room.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.room.give_back(self.bytes);
     }
 }
 
@@ -233,6 +268,8 @@ pub struct Shared {
     pub open_connections: AtomicU64,
     /// Memory of requests that have not come to their end.
     pub requests: Arc<Room>,
+    /// Memory of replies that were not sent yet, and of the requests behind them.
+    pub unsent: Arc<Room>,
     /// Memory of replies that are made whole.
     pub replies: Arc<Room>,
     /// Memory of what changed since a reply was begun that is sent in parts.
@@ -254,6 +291,7 @@ impl Shared {
         let limits = &options.limits;
         Arc::new(Self {
             requests: Room::of(limits.buffered_bytes),
+            unsent: Room::of(limits.unsent_bytes),
             replies: Room::of(limits.whole_bytes),
             images: Room::of(limits.whole_bytes),
             data,

@@ -1,16 +1,17 @@
 //! One connection: read, answer all that came, send the replies at once.
 //!
-//! While replies are sent nothing is read, so a client that does not read its replies stops being
-//! read itself. What a connection holds is bounded by its limit of replies, by one request, and,
-//! for all connections together, by the limit of requests that have not come to their end. A
-//! connection that is idle holds no buffer. Replies are held until what they tell is durable.
+//! What a client does not take waits (`unsent.rs`), and requests are read meanwhile. What a
+//! connection holds is bounded by a part of replies and as many bytes of requests, by one request,
+//! and, for all connections together, by the limits of what is unsent and of requests that have
+//! not come to their end. A connection that is idle holds no buffer. Replies are held until what
+//! they tell is durable.
 
 use std::cell::RefCell;
 use std::future::{pending, poll_fn};
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use everleaf::Unsynced;
@@ -18,11 +19,12 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::{Notify, watch};
 use tracing::warn;
 
+use super::unsent::Unsent;
 use super::{Served, Session, Then, syncer};
-use crate::shared::Shared;
+use crate::shared::{Part, Shared};
 
 /// Bytes that one read takes.
-const READ_BYTES: usize = 64 << 10;
+pub(super) const READ_BYTES: usize = 64 << 10;
 /// Buffers up to this size stay with an idle connection.
 const KEPT_BYTES: usize = 4 << 10;
 /// How long a connection that ends waits for its client to see the last reply.
@@ -38,124 +40,262 @@ pub(super) async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     input: &mut Vec<u8>,
 ) -> io::Result<usize> {
-    poll_fn(|context| {
-        SCRATCH.with_borrow_mut(|scratch| {
-            let mut buffer = ReadBuf::new(scratch);
-            match Pin::new(&mut *stream).poll_read(context, &mut buffer) {
-                Poll::Ready(Ok(())) => {
-                    input.extend_from_slice(buffer.filled());
-                    Poll::Ready(Ok(buffer.filled().len()))
-                }
-                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                Poll::Pending => Poll::Pending,
-            }
-        })
-    })
-    .await
+    poll_fn(|context| poll_read(stream, context, input)).await
 }
 
-/// The same within a time, if there is a limit; none after it. Every byte begins it anew, and what
-/// is waited for here is the client's turn: one that is slow in reading is not idle.
-async fn read_within(
+fn poll_read(
     stream: &mut (impl AsyncRead + Unpin),
+    context: &mut Context<'_>,
     input: &mut Vec<u8>,
-    limit: Option<Duration>,
-) -> io::Result<Option<usize>> {
-    let Some(limit) = limit else { return read(stream, input).await.map(Some) };
-    match tokio::time::timeout(limit, read(stream, input)).await {
-        Ok(came) => came.map(Some),
-        Err(_) => Ok(None),
+) -> Poll<io::Result<usize>> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let mut buffer = ReadBuf::new(scratch);
+        ready!(Pin::new(stream).poll_read(context, &mut buffer))?;
+        input.extend_from_slice(buffer.filled());
+        Poll::Ready(Ok(buffer.filled().len()))
+    })
+}
+
+/// What has come that is not answered.
+#[derive(Default)]
+struct Input {
+    bytes: Vec<u8>,
+    /// Bytes at the front that are answered.
+    start: usize,
+}
+
+impl Input {
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.start..]
     }
+
+    fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// Forgets what is answered. The rest moves to the front where it is the lesser part, and
+    /// memory that it does not need is given back.
+    fn consume(&mut self, bytes: usize) {
+        self.start += bytes;
+        if self.start > self.len() {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        let (held, kept) = (self.bytes.len(), self.bytes.capacity());
+        if held == 0 && kept > KEPT_BYTES {
+            self.bytes = Vec::new();
+        } else if kept / 4 > held.max(READ_BYTES) {
+            self.bytes.shrink_to(2 * held);
+        }
+    }
+}
+
+/// What a connection does next.
+enum Next {
+    /// There may be something to answer.
+    Serve,
+    /// Nothing is answered any more; what is unsent is sent.
+    Finish,
+    /// It ends at once.
+    End,
+}
+
+/// A connection, but for what speaks its protocol.
+struct Connection<S> {
+    stream: S,
+    input: Input,
+    unsent: Unsent,
+    /// Memory of a request that has not come to its end.
+    requests: Part,
+    shared: Arc<Shared>,
+    stop: watch::Receiver<bool>,
 }
 
 /// Speaks with a client until one of the two ends it, or `stop` says that the server stops.
 pub async fn run(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
     mut session: impl Session,
     shared: Arc<Shared>,
-    mut stop: watch::Receiver<bool>,
+    stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let (mut input, mut out) = (Vec::new(), Vec::new());
-    let mut room = shared.requests.part();
+    let unsent = Unsent::new(&shared.unsent, shared.options.limits.reply_bytes);
+    let requests = shared.requests.part();
+    let mut connection =
+        Connection { stream, input: Input::default(), unsent, requests, shared, stop };
     let notify = session.notify();
-    let (mut start, mut is_long) = (0, false);
+    let (mut out, mut is_long) = (Vec::new(), false);
     loop {
-        let store = shared.data.store();
-        let (served, unsynced) = if std::mem::take(&mut is_long) {
+        let Connection { stream, input, unsent, shared, .. } = &mut connection;
+        let (served, unsynced) = if is_long {
             let served;
-            (session, input, out, served) =
-                elsewhere(session, (input, start), out, &shared).await?;
+            (session, *input, out, served) =
+                elsewhere(session, std::mem::take(input), out, shared, (stream, unsent)).await?;
             served
         } else {
-            store.unsynced(|| session.serve(&input[start..], &mut out))
+            shared.data.store().unsynced(|| session.serve(input.rest(), &mut out))
         };
         let Served { consumed, then } = served;
+        input.consume(consumed);
+        unsent.count(out.capacity() + if then.has_more() { input.len() } else { 0 });
         if !syncer::durable(unsynced).await {
             return Ok(()); // No reply is sent that may not be true after a power failure.
         }
-        start += consumed;
         shared.counters.bytes_read.add(consumed as u64);
-        if !send(&mut stream, &out, &session, notify.as_deref()).await? {
-            warn!("closed a connection: messages for it take too much room");
-            return Ok(());
-        }
         shared.counters.bytes_written.add(out.len() as u64);
+        poll_fn(|context| Poll::Ready(unsent.send(stream, context, &mut out))).await?;
         clear(&mut out);
-        match then {
-            Then::Close => return linger(stream).await,
-            Then::Write | Then::Long => {
-                is_long = then == Then::Long;
-                tokio::task::yield_now().await;
-                continue;
-            }
-            Then::Read | Then::Wait(_) => {}
+        is_long = then == Then::Long;
+        match connection.wait(then, &session, notify.as_deref()).await? {
+            Next::Serve => {}
+            Next::Finish => break,
+            Next::End => return Ok(()),
         }
-        keep_rest(&mut input, &mut start);
-        // What one read may bring is not counted, so that only what waits for more is.
-        let held = input.len() + session.held_bytes();
-        if !room.set(if held > READ_BYTES { held as u64 } else { 0 }) {
-            warn!("closed a connection: unfinished requests take too much room");
+    }
+    drop(session); // From here on it waits for nothing and gets no messages.
+    while !connection.unsent.is_sent() {
+        connection.unsent.count(0);
+        let Connection { stream, unsent, shared, .. } = &mut connection;
+        if exchange(stream, None, unsent, (None, shared)).await?.is_none() {
             return Ok(());
         }
-        if *stop.borrow() {
-            return linger(stream).await;
-        }
-        let (deadline, idle) = match then {
-            Then::Wait(deadline) => (deadline, None), // Who waits is not idle.
-            _ => (None, shared.settings.idle()),
+    }
+    linger(connection.stream).await
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Returns when there is something to do, after what `then` says.
+    async fn wait(
+        &mut self,
+        then: Then,
+        session: &impl Session,
+        notify: Option<&Notify>,
+    ) -> io::Result<Next> {
+        let Self { stream, input, unsent, requests, shared, stop } = self;
+        let (mut deadline, is_waiting) = match then {
+            Then::Wait(deadline) => (deadline, true), // Who waits is not idle.
+            Then::Close if !session.is_lost() => return Ok(Next::Finish),
+            _ => (None, false),
         };
-        tokio::select! {
-            biased; // A client that is gone is not served.
-            came = read_within(&mut stream, &mut input, idle) => match came? {
-                None => {
-                    shared.counters.idle_connections.add(1);
-                    return Ok(());
-                }
-                Some(0) => return Ok(()),
-                Some(_) => {}
-            },
-            () = notified(notify.as_deref()) => {}
-            () = at(deadline) => {}
-            _ = stop.changed() => {}
+        if then.has_more() {
+            tokio::task::yield_now().await;
+        }
+        let (mut has_more, mut is_ended) = (then.has_more(), false);
+        loop {
+            if session.is_lost() {
+                warn!("closed a connection: messages for it take too much room");
+                return Ok(Next::End);
+            }
+            let freed = shared.unsent.freed(); // Before it is looked whether there is room.
+            if has_more && unsent.lets_answer(input.len()) {
+                return Ok(Next::Serve);
+            }
+            let is_stopping = *stop.borrow();
+            if !has_more && (is_ended || is_stopping) {
+                return Ok(Next::Finish);
+            }
+            unsent.count(if has_more { input.len() } else { 0 });
+            // What one read may bring is not counted, so that only what waits for more is.
+            let held = session.held_bytes() + if has_more { 0 } else { input.len() };
+            if !requests.set(if held > READ_BYTES { held as u64 } else { 0 }) {
+                warn!("closed a connection: unfinished requests take too much room");
+                return Ok(Next::End);
+            }
+            let is_read = !is_ended && !is_stopping && (!has_more || unsent.lets_read(input.len()));
+            let idle = if is_waiting { None } else { shared.settings.idle() };
+            let reads = is_read.then_some(&mut input.bytes);
+            tokio::select! {
+                biased; // A client that is gone is not served.
+                came = exchange(stream, reads, unsent, (idle, shared)) => match came? {
+                    Some(Came::Bytes(0)) => is_ended = true,
+                    Some(Came::Bytes(_)) => has_more = true,
+                    Some(Came::Sent) => {}
+                    None => return Ok(Next::End),
+                },
+                () = notified(notify) => has_more = true,
+                () = at(deadline) => (deadline, has_more) = (None, true),
+                () = freed, if has_more => {}
+                _ = stop.changed(), if !is_stopping => {}
+            }
         }
     }
 }
 
-/// Serves on a thread that no other connection waits for.
+/// What has happened between a client and its connection.
+enum Came {
+    /// So many bytes came; 0: nothing comes any more.
+    Bytes(usize),
+    /// The client took replies.
+    Sent,
+}
+
+/// Sends what is unsent, and appends what comes to `input`, if it may. None: the connection is to
+/// be closed, because its client sends nothing for as long as it may be idle, or takes nothing.
+/// Every byte begins that time anew, and who is slow in reading is not idle.
+async fn exchange(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    mut input: Option<&mut Vec<u8>>,
+    unsent: &mut Unsent,
+    (idle, shared): (Option<Duration>, &Shared),
+) -> io::Result<Option<Came>> {
+    let is_sent = unsent.is_sent();
+    let patience = shared.options.limits.unsent_patience;
+    let end = match is_sent {
+        true => idle.and_then(|idle| Instant::now().checked_add(idle)),
+        false => unsent.taken_at().checked_add(patience),
+    };
+    let before = unsent.taken_at();
+    let come = poll_fn(|context| {
+        if !unsent.is_sent() {
+            let sent = unsent.poll_send(stream, context)?;
+            if sent.is_ready() || unsent.taken_at() > before {
+                return Poll::Ready(Ok(Came::Sent));
+            }
+        }
+        match &mut input {
+            Some(input) => poll_read(stream, context, input).map_ok(Came::Bytes),
+            None => Poll::Pending,
+        }
+    });
+    tokio::select! {
+        biased;
+        came = come => return came.map(Some),
+        () = at(end) => {}
+    }
+    if is_sent {
+        shared.counters.idle_connections.add(1);
+    } else if unsent.is_in_the_way() {
+        warn!("closed a connection: its client takes no replies, and these take too much room");
+    } else {
+        return Ok(Some(Came::Sent));
+    }
+    Ok(None)
+}
+
+/// Serves on a thread that no other connection waits for; the client can take replies meanwhile.
 async fn elsewhere<S: Session>(
     mut session: S,
-    (input, start): (Vec<u8>, usize),
+    input: Input,
     mut out: Vec<u8>,
     shared: &Arc<Shared>,
-) -> io::Result<(S, Vec<u8>, Vec<u8>, (Served, Unsynced))> {
+    (stream, unsent): (&mut (impl AsyncWrite + Unpin), &mut Unsent),
+) -> io::Result<(S, Input, Vec<u8>, (Served, Unsynced))> {
     let shared = Arc::clone(shared);
     let serve = move || {
         let store = shared.data.store();
-        let served = store.unsynced(|| session.serve_long(&input[start..], &mut out));
+        let served = store.unsynced(|| session.serve_long(input.rest(), &mut out));
         (session, input, out, served)
     };
-    // A panic there ends the connection, as one here does.
-    tokio::task::spawn_blocking(serve).await.map_err(io::Error::other)
+    let mut served = tokio::task::spawn_blocking(serve);
+    loop {
+        tokio::select! {
+            biased;
+            // A panic there ends the connection, as one here does.
+            served = &mut served => return served.map_err(io::Error::other),
+            sent = poll_fn(|context| unsent.poll_send(stream, context)), if !unsent.is_sent() => {
+                sent?;
+            }
+        }
+    }
 }
 
 async fn notified(notify: Option<&Notify>) {
@@ -169,52 +309,6 @@ async fn at(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
         None => pending().await,
-    }
-}
-
-/// Moves what is not answered to the front.
-fn keep_rest(input: &mut Vec<u8>, start: &mut usize) {
-    input.drain(..*start);
-    *start = 0;
-    if input.is_empty() && input.capacity() > KEPT_BYTES {
-        *input = Vec::new();
-    }
-}
-
-/// Sends all, unless what waits for the client meanwhile becomes too much: whether it did.
-pub(super) async fn send(
-    stream: &mut (impl AsyncWrite + Unpin),
-    out: &[u8],
-    session: &impl Session,
-    notify: Option<&Notify>,
-) -> io::Result<bool> {
-    if out.is_empty() {
-        return Ok(true);
-    }
-    let mut write = pin!(async {
-        stream.write_all(out).await?;
-        stream.flush().await // TLS may hold some of it back.
-    });
-    // Mostly the socket takes all at once.
-    if let Poll::Ready(sent) = poll_fn(|context| Poll::Ready(write.as_mut().poll(context))).await {
-        return sent.map(|()| true);
-    }
-    let mut is_notified = false;
-    loop {
-        tokio::select! {
-            biased;
-            sent = &mut write => {
-                // What it was told meanwhile is looked at afterwards.
-                notify.filter(|_| is_notified).into_iter().for_each(Notify::notify_one);
-                return sent.map(|()| true);
-            }
-            () = notified(notify) => {
-                is_notified = true;
-                if session.is_lost() {
-                    return Ok(false);
-                }
-            }
-        }
     }
 }
 

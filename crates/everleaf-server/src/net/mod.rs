@@ -1,8 +1,8 @@
 //! Sockets: who is listened to, and how bytes become requests and replies.
 //!
-//! Map of the files: `server` (listeners and threads) · `connection` (one connection) · `syncer`
-//! (replies wait for the disk) · `listener` (addresses) · `tls` · `monitor` (who operates the
-//! server).
+//! Map of the files: `server` (listeners and threads) · `connection` (one connection) · `unsent`
+//! (replies wait for their client) · `syncer` (replies wait for the disk) · `listener` (addresses)
+//! · `tls` · `monitor` (who operates the server).
 
 mod connection;
 mod listener;
@@ -10,6 +10,7 @@ mod monitor;
 mod server;
 mod syncer;
 mod tls;
+mod unsent;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -35,12 +36,19 @@ pub enum Then {
     Read,
     /// Something has to happen elsewhere, until this moment at most.
     Wait(Option<Instant>),
-    /// There is more to be answered once the replies were sent.
+    /// There is more to be answered, once replies were sent or while they wait.
     Write,
     /// The next request takes long: it is to be served by a thread that others do not wait for.
     Long,
     /// The connection ends.
     Close,
+}
+
+impl Then {
+    /// Whether requests that have come are to be answered.
+    fn has_more(self) -> bool {
+        matches!(self, Self::Write | Self::Long)
+    }
 }
 
 /// What speaks a protocol on a connection.

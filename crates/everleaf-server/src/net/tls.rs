@@ -74,24 +74,16 @@ impl Tls {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::task::Context;
+
     use tokio::io::AsyncReadExt;
     use tokio_rustls::TlsConnector;
     use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-    use super::super::{Served, Session, connection};
+    use super::super::unsent::Unsent;
     use super::*;
-
-    struct Silent;
-
-    impl Session for Silent {
-        fn serve(&mut self, _: &[u8], _: &mut Vec<u8>) -> Served {
-            unreachable!("nothing is asked")
-        }
-
-        fn held_bytes(&self) -> usize {
-            0
-        }
-    }
+    use crate::shared::Room;
 
     /// TLS takes more than it can send: what it holds back goes only if it is asked to.
     #[test]
@@ -115,7 +107,11 @@ mod tests {
         let serve = async {
             let (_running, mut stop) = watch::channel(false);
             let mut stream = tls.begin(ours, &mut stop).await.unwrap();
-            assert!(connection::send(&mut stream, &REPLY, &Silent, None).await.unwrap());
+            let mut unsent = Unsent::new(&Room::of(0), 0);
+            let mut out = REPLY.to_vec();
+            let send = |context: &mut Context<'_>| unsent.send(&mut stream, context, &mut out);
+            poll_fn(|context| Poll::Ready(send(context))).await.unwrap();
+            poll_fn(|context| unsent.poll_send(&mut stream, context)).await.unwrap();
             std::future::pending::<()>().await;
         };
         let read = async {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everleaf::{Clock, CreateOptions, OpenOptions};
+use everleaf::{Clock, CreateOptions, DurabilityMode, OpenOptions};
 use everleaf_server::{Address, Database, ServeOptions, Server};
 use tempfile::TempDir;
 
@@ -43,9 +43,19 @@ impl Served {
     }
 
     pub fn sized(options: ServeOptions, clock: Clock, bytes: u64, max_bytes: u64) -> Self {
+        let create = CreateOptions::new().size_bytes(bytes).max_size_bytes(max_bytes);
+        Self::created(create, options, clock)
+    }
+
+    /// A pool of which nothing needs to be durable, so that no reply waits for the disk.
+    pub fn without_syncs(options: ServeOptions) -> Self {
+        let create = CreateOptions::new().size_bytes(16 << 20).max_size_bytes(1 << 30);
+        Self::created(create.durability(DurabilityMode::Process), options, Clock::system())
+    }
+
+    fn created(create: CreateOptions, options: ServeOptions, clock: Clock) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("served.pool");
-        let create = CreateOptions::new().size_bytes(bytes).max_size_bytes(max_bytes);
         create.create(&path).unwrap().close().unwrap();
         let server = Server::start(open(&path, &clock), options.clone()).unwrap();
         Self { server, folder, clock, options }

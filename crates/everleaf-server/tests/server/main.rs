@@ -19,3 +19,4 @@ mod restart;
 mod ring;
 mod stock;
 mod tls;
+mod unread;

@@ -20,12 +20,12 @@ use tokio_rustls::rustls::{
 use crate::common::{Client, Served, options, tcp};
 
 /// A certificate of this machine and its key.
-struct Pair {
+pub struct Pair {
     folder: TempDir,
 }
 
 impl Pair {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let pair = Self { folder: tempfile::tempdir().unwrap() };
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).unwrap();
@@ -47,7 +47,7 @@ impl Pair {
     }
 
     /// A server that speaks both protocols by TLS alone.
-    fn serve(&self, limits: Limits) -> Served {
+    pub fn serve(&self, limits: Limits) -> Served {
         let any: Vec<Address> = vec!["127.0.0.1:0".parse().unwrap()];
         let options = ServeOptions {
             memcached: Vec::new(),
@@ -61,7 +61,7 @@ impl Pair {
     }
 
     /// A client that knows the certificate.
-    fn connect(
+    pub fn connect(
         &self,
         address: SocketAddr,
         version: &'static SupportedProtocolVersion,
