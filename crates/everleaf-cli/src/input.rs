@@ -37,11 +37,14 @@ const PACKED: [(&[u8], &str, &str); 5] = [
 /// What programs of other systems put before a text.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// What compressed a file, and what unpacks it.
+type Packed = (&'static str, &'static str);
+/// What was read of an input, and the rest.
+type Begun<R> = io::Chain<io::Cursor<Vec<u8>>, R>;
+
 /// The first bytes of `input`, as many as tell what compressed it, if anything did: the name of
 /// that, and of what unpacks it. They are read again with the rest.
-pub fn begin<R: Read>(
-    mut input: R,
-) -> io::Result<(io::Chain<io::Cursor<Vec<u8>>, R>, Option<(&'static str, &'static str)>)> {
+pub fn begin<R: Read>(mut input: R) -> io::Result<(Begun<R>, Option<Packed>)> {
     let agree = |magic: &[u8], beginning: &[u8]| {
         magic.iter().zip(beginning).all(|(byte, found)| *byte == b'?' || byte == found)
     };

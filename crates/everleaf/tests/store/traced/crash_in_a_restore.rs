@@ -10,6 +10,8 @@ use everleaf_crash::{Event, Traced};
 
 const POOL_BYTES: u64 = 256 << 10;
 const KEYS: u64 = 6;
+/// Events in which the mark comes, or goes.
+const NEAR: usize = 20;
 
 fn options(engine: Engine, key_type: KeyType) -> CreateOptions {
     let tiny = tiny(key_type).size_bytes(POOL_BYTES);
@@ -74,8 +76,8 @@ impl Left {
     }
 }
 
-/// Restores into what an image holds, and judges what crashes leave, each `step`-th of the states;
-/// an image of the middle.
+/// Restores into what an image holds, and judges what crashes leave: all states where the mark
+/// comes and goes, each `step`-th of the others. An image of the middle.
 fn explore(image: &[u64], dump: &[u8], whole: &Content, step: usize) -> (Left, Vec<u64>) {
     let media = Traced::from_image(image, 4 * POOL_BYTES, GARBAGE_SEED).unwrap();
     let (store, pool) = open_to_restore_on(media).unwrap();
@@ -85,10 +87,12 @@ fn explore(image: &[u64], dump: &[u8], whole: &Content, step: usize) -> (Left, V
     let events = pool.media().take_events();
     let fences = events.iter().filter(|event| matches!(event, Event::Fence { .. })).count();
     let (mut middle, mut fence, mut states) = (Vec::new(), 0, 0);
-    for event in events {
+    let last = events.len();
+    for (at, event) in events.into_iter().enumerate() {
         let images = durable.images_before(&event);
+        let near_an_end = at < NEAR || at + NEAR > last;
         for image in &images {
-            if states % step == 0 {
+            if near_an_end || states % step == 0 {
                 left.judge(image, dump, whole);
             }
             states += 1;
