@@ -75,8 +75,12 @@ fn vacant_device(path: &Path) -> Result<File, PoolError> {
 pub fn folder_of_new(path: &Path) -> Result<&Path, PoolError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    match folder.try_exists() {
-        Ok(false) => Err(PoolError::NoFolder { path: folder.into() }),
+    match folder.metadata() {
+        // A pipe there would be waited for.
+        Ok(found) if !found.is_dir() => Err(PoolError::NoFolder { path: folder.into() }),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Err(PoolError::NoFolder { path: folder.into() })
+        }
         _ => Ok(folder), // What else is wrong with it the system says when it is used.
     }
 }
