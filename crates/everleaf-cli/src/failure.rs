@@ -111,9 +111,12 @@ fn commands_for(error: &everleaf::Error) -> Option<&'static str> {
         Error::Pool(pool) | Error::Index(IndexError::Pool(pool)) => pool,
         Error::Index(IndexError::Corrupt { .. }) => return Some(SALVAGE),
         Error::Log { source, .. } => {
-            use everleaf::LogError::{Damaged, Missing, OtherTime};
-            let readable = matches!(**source, Missing | Damaged { .. } | OtherTime);
-            return readable.then_some(SALVAGE);
+            use everleaf::LogError::{Copied, Damaged, Missing, NotAFolder, OtherTime};
+            return match **source {
+                Missing | Damaged { .. } | NotAFolder | OtherTime => Some(SALVAGE),
+                Copied { .. } => Some("`everleaf copy POOL NEW`"),
+                _ => None,
+            };
         }
         _ => return None,
     };
