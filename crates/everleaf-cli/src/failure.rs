@@ -114,9 +114,12 @@ fn commands_for(error: &everleaf::Error) -> Option<&'static str> {
         Error::Index(IndexError::Corrupt { .. }) => return Some(SALVAGE),
         Error::BeingRestored => return Some(RESTORE),
         Error::Log { source, .. } => {
-            use everleaf::LogError::{Damaged, Missing, OtherTime};
-            let readable = matches!(**source, Missing | Damaged { .. } | OtherTime);
-            return readable.then_some(SALVAGE);
+            use everleaf::LogError::{Copied, Damaged, Missing, NotAFolder, OtherTime};
+            return match **source {
+                Missing | Damaged { .. } | NotAFolder | OtherTime => Some(SALVAGE),
+                Copied { .. } => Some("`everleaf copy POOL NEW`"),
+                _ => None,
+            };
         }
         _ => return None,
     };

@@ -1,6 +1,7 @@
 //! Why a log could not be opened or written.
 
 use std::io;
+use std::path::PathBuf;
 
 use everleaf_pmem::{MapError, MediaError};
 
@@ -22,6 +23,22 @@ pub enum LogError {
     /// The log is another pool's.
     #[error("the log beside the pool belongs to another pool: put the pool's own in its place")]
     Foreign,
+    /// The log serves another file of the same pool, of which this one is a copy.
+    #[error(
+        "this pool is a copy of {pool}, and leads to its log: remove the link to the log here, and \
+        copy file and log together while the pool is closed",
+        pool = .pool.display()
+    )]
+    Copied {
+        /// The file that it serves.
+        pool: PathBuf,
+    },
+    /// Something else is in the place of the folder.
+    #[error(
+        "in the place of the pool's log is no folder; bring the log's folder back to its place, \
+        restore the pool from a backup, or salvage what can be read without the log"
+    )]
+    NotAFolder,
     /// The pool's file holds what this log does not know of, or lacks what it takes for given.
     #[error(
         "the log does not match the pool; restore both from the same copy, or salvage what can be \

@@ -2,6 +2,10 @@
 //!
 //! Once it is open it is reached by its descriptor only, and so is the folder around a new one: a
 //! path may lead to another folder by then, of another pool.
+//!
+//! What is in it is input, as the file of a pool is. Only files are opened, and no link is followed;
+//! opening never waits, as it would for a pipe. A new file replaces what has its name, and is not
+//! written into that.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -13,10 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everleaf_pmem::Process;
-use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::disk::{Disk, DiskFile, PIECE};
+use crate::ownership::Ownership;
 
 /// Times that the lock is tried, and the pause between two. A process that is being started has
 /// copies of this one's descriptors until it runs its program, so a folder that was closed here may
@@ -33,6 +38,8 @@ const UNFINISHED: &str = "unfinished";
 pub struct Folder {
     folder: File,
     writable: bool,
+    /// What new files get; none: what the system gives to those of this process.
+    ownership: Option<Ownership>,
 }
 
 impl Folder {
@@ -40,13 +47,23 @@ impl Folder {
     /// locked against others who write, and if `writable` against others who read.
     ///
     /// # Errors
-    /// As the system reports; [`io::ErrorKind::WouldBlock`] if it is locked.
+    /// As the system reports; [`io::ErrorKind::WouldBlock`] if it is locked,
+    /// [`io::ErrorKind::NotADirectory`] if it is something else.
     pub fn open(path: &Path, writable: bool) -> io::Result<Self> {
-        let folder = Self::locked(File::open(path)?, writable)?;
+        let folder = Self::locked(open_folder(path)?, writable)?;
         if writable {
             folder.unmark()?; // Its pool has a name, or it would not have been asked for.
         }
         Ok(folder)
+    }
+
+    /// The same; new files get owner, group and permission bits of the pool's file, as far as this
+    /// process may give them.
+    ///
+    /// # Errors
+    /// As the system reports.
+    pub fn belonging_to(self, pool: &File) -> io::Result<Self> {
+        Ok(Self { ownership: Some(Ownership::of(&pool.metadata()?)), ..self })
     }
 
     /// Whether it is [`UNFINISHED`], or not even that.
@@ -71,18 +88,51 @@ impl Folder {
         match lock(&folder, operation) {
             // Some file systems lock no folder. The lock of the pool's file stands before this.
             Ok(()) | Err(Errno::BADF | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOLCK) => {
-                Ok(Self { folder, writable })
+                Ok(Self { folder, writable, ownership: None })
             }
             Err(error) => Err(error.into()),
         }
     }
 
     /// Opens a file in it.
-    fn file(&self, name: &str, flags: OFlags) -> io::Result<Arc<dyn DiskFile>> {
-        let mode = Mode::from_raw_mode(0o666); // Less the mask of the process.
-        let file = rustix::fs::openat(&self.folder, name, flags | OFlags::CLOEXEC, mode)?;
-        Ok(Arc::new(File::from(file)))
+    fn file(&self, name: &str, flags: OFlags, mode: u32) -> io::Result<File> {
+        let flags = flags | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.folder, name, flags, Mode::from_raw_mode(mode)) {
+            Ok(file) => {
+                let file = File::from(file);
+                let kind = FileType::from_raw_mode(file.metadata()?.mode());
+                if kind == FileType::RegularFile { Ok(file) } else { Err(no_file(name, kind)) }
+            }
+            Err(error) => Err(self.refused(name, error)),
+        }
     }
+
+    /// What the system has refused: no file, in these words.
+    fn refused(&self, name: &str, error: Errno) -> io::Error {
+        let found = rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        match found.map(|found| FileType::from_raw_mode(found.st_mode)) {
+            Ok(kind) if kind != FileType::RegularFile => no_file(name, kind),
+            _ => error.into(),
+        }
+    }
+
+    /// Whether something is this folder.
+    pub(crate) fn is(&self, found: &fs::Metadata) -> io::Result<bool> {
+        Ok(identity(&self.folder.metadata()?) == identity(found))
+    }
+}
+
+/// That what has this name is no file.
+fn no_file(name: &str, kind: FileType) -> io::Error {
+    let what = match kind {
+        FileType::Directory => "a folder",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        _ => "a device",
+    };
+    let advice = "remove it, restore the pool from a backup, or salvage what can be read";
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{name} is {what}, not a file; {advice}"))
 }
 
 impl Disk for Folder {
@@ -90,18 +140,34 @@ impl Disk for Folder {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.folder)? {
             let entry = entry?;
-            let name = entry.file_name().to_str().ok().filter(|name| !matches!(*name, "." | ".."));
-            names.extend(name.map(str::to_owned));
+            // A name of other bytes is none of ours.
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let is_file = matches!(entry.file_type(), FileType::RegularFile | FileType::Unknown);
+            if self.writable && name.starts_with("segment") && !is_file {
+                return Err(no_file(name, entry.file_type())); // It is in the way.
+            }
+            if !matches!(name, "." | "..") {
+                names.push(name.to_owned());
+            }
         }
         Ok(names)
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.file(name, if self.writable { OFlags::RDWR } else { OFlags::RDONLY })
+        let flags = if self.writable { OFlags::RDWR } else { OFlags::RDONLY };
+        Ok(Arc::new(self.file(name, flags, 0)?))
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.file(name, OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC)
+        match self.remove(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // Until it has those of the pool, nobody else has rights.
+        let mode = if self.ownership.is_some() { 0o600 } else { 0o666 };
+        let file = self.file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode)?;
+        self.ownership.map_or(Ok(()), |ownership| ownership.give_to(&file))?;
+        Ok(Arc::new(file))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -109,7 +175,8 @@ impl Disk for Folder {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())?)
+        let removed = rustix::fs::unlinkat(&self.folder, name, AtFlags::empty());
+        removed.map_err(|error| self.refused(name, error))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -192,13 +259,30 @@ impl NewFolder {
         found.kept = !abandoned;
     }
 
-    /// Makes a symbolic link to it at `path`. Where it is, `make` was told as `place`.
+    /// The same; it and what is made in it get owner, group and permission bits of the pool's file,
+    /// as far as this process may give them.
+    ///
+    /// # Errors
+    /// As the system reports.
+    pub fn belonging_to(mut self, pool: &File) -> io::Result<Self> {
+        let ownership = Ownership::of(&pool.metadata()?);
+        ownership.give_to(&self.folder.folder)?;
+        let folder = self.folder.folder.try_clone()?;
+        self.folder = Arc::new(Folder { folder, writable: true, ownership: Some(ownership) });
+        Ok(self)
+    }
+
+    /// Makes a symbolic link to it at `path`. Where it is, `make` was told as `place`. Beside the
+    /// link, or below, it is a relative one: it leads to the copy if both are copied.
     ///
     /// # Errors
     /// As the system reports; [`io::ErrorKind::AlreadyExists`].
     pub fn link_from(&mut self, path: &Path, place: &Path) -> io::Result<()> {
         let (around, name) = place_of(path)?;
-        rustix::fs::symlinkat(&place.canonicalize()?, &around, name)?;
+        let place = place.canonicalize()?;
+        let beside = around_of(path).canonicalize()?;
+        let target = place.strip_prefix(beside).unwrap_or(&place);
+        rustix::fs::symlinkat(target, &around, name)?;
         self.link = Some((around, name.into()));
         Ok(())
     }
@@ -209,7 +293,8 @@ impl NewFolder {
         let (around, name) = place_of(&place)?;
         let link = if path.is_symlink() { Some(place_of(path)?) } else { None };
         let link = link.map(|(around, name)| (around, name.into()));
-        let folder = Arc::new(Folder { folder: open_in(&around, name)?, writable: true });
+        let folder = open_in(&around, name)?;
+        let folder = Arc::new(Folder { folder, writable: true, ownership: None });
         let (made_by, name) = (Process::current(), name.into());
         Ok(Self { folder, made_by, around, name, link, kept: false })
     }
@@ -251,8 +336,7 @@ impl NewFolder {
         }
         let _ = self.folder.remove(UNFINISHED); // It may be gone already.
         let (found, made) = (open_in(&self.around, &self.name)?, &self.folder.folder);
-        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-        if identity(found.metadata()?) == identity(made.metadata()?) {
+        if identity(&found.metadata()?) == identity(&made.metadata()?) {
             rustix::fs::unlinkat(&self.around, &self.name, AtFlags::REMOVEDIR)?;
         }
         Ok(())
@@ -270,8 +354,24 @@ impl Drop for NewFolder {
 /// The folder around `path`, and the name that `path` has in it.
 fn place_of(path: &Path) -> io::Result<(File, &OsStr)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+    Ok((open_folder(around_of(path))?, name))
+}
+
+/// The folder that `path` is in.
+fn around_of(path: &Path) -> &Path {
     let around = path.parent().filter(|around| !around.as_os_str().is_empty());
-    Ok((File::open(around.unwrap_or(Path::new(".")))?, name))
+    around.unwrap_or(Path::new("."))
+}
+
+/// Opens a folder, or where a link leads; what is no folder is refused, and not waited for.
+fn open_folder(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+/// What tells a file from all others that are there.
+fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 /// Opens a folder in a folder; a link is none.

@@ -217,8 +217,9 @@ impl<'d> Reader<'d> {
         let later = numbers.into_iter().rev().take_while(|number| *number > self.end.segment);
         let here = std::iter::once((self.end.segment, self.end.offset));
         for (number, at) in here.chain(later.map(|number| (number, FIRST))) {
-            let Some(segment) = self.open(number)? else { continue };
-            let Some(header) = header_at(&segment, at)? else { continue };
+            // One that cannot be read does not hide another.
+            let Ok(Some(segment)) = self.open(number) else { continue };
+            let Ok(Some(header)) = header_at(&segment, at) else { continue };
             let follows = header.uuid == self.uuid
                 && header.segment == number
                 && header.previous_session == self.session

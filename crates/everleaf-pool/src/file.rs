@@ -135,6 +135,15 @@ pub fn lock_damaged_file(path: &Path) -> Result<File, PoolError> {
     Ok(file)
 }
 
+/// The identity of the pool at `path`, which may be open in any process.
+///
+/// # Errors
+/// As [`open_file`], but that no lock is waited for.
+pub fn uuid_of(path: &Path) -> Result<u128, PoolError> {
+    let words = first_words(&open_existing(path, false)?, path)?;
+    Ok(identity_in(&words, path)?.uuid)
+}
+
 /// The words of the first chunk.
 pub(crate) fn first_words(file: &File, path: &Path) -> Result<Vec<u64>, PoolError> {
     let mut bytes = vec![0; CHUNK as usize];

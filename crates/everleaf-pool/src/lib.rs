@@ -53,7 +53,7 @@ pub use epoch::EpochWorker;
 pub use error::{Corruption, PoolError};
 pub use file::{
     DEFAULT_MAX_BYTES, LockedFile, OpenMode, lock_damaged_file, lock_file, open_damaged_file,
-    open_file,
+    open_file, uuid_of,
 };
 pub use format::layouts;
 pub use front::EntryHead;

@@ -70,8 +70,12 @@ impl ParentFolder {
 /// [`PoolError::NoFolder`].
 pub fn folder_of_new(path: &Path) -> Result<&Path, PoolError> {
     let folder = parent_of(path);
-    match folder.try_exists() {
-        Ok(false) => Err(PoolError::NoFolder { path: folder.into() }),
+    match folder.metadata() {
+        // A pipe there would be waited for.
+        Ok(found) if !found.is_dir() => Err(PoolError::NoFolder { path: folder.into() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(PoolError::NoFolder { path: folder.into() })
+        }
         _ => Ok(folder), // What else is wrong with it the system says when it is used.
     }
 }

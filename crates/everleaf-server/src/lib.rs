@@ -87,6 +87,7 @@ mod net;
 mod options;
 mod random;
 pub mod redis;
+mod setting_file;
 mod shared;
 
 pub use data::Database;
@@ -94,4 +95,5 @@ pub use error::ServeError;
 pub use memcached::Users;
 pub use net::{Served, Server, Then, Tls, wait_for_signal};
 pub use options::{Address, Limits, ServeOptions};
+pub use setting_file::read_setting_file;
 pub use shared::{Counter, Counters, Settings, Shared};

@@ -27,12 +27,12 @@ use std::time::{Duration, Instant};
 
 use everleaf_index::Contract;
 use everleaf_log::{
-    Base, Folder, LogError, LogOptions, Logged, NewFolder, new_uuid, read_damaged, read_only,
-    read_unidentified,
+    Base, Folder, LogError, LogOptions, Logged, NewFolder, ServedPool, new_uuid, read_damaged,
+    read_only, read_unidentified,
 };
 use everleaf_pmem::{Cpu, Hardware, Region};
 use everleaf_pool::{
-    Format, LOG_STAMP_OFFSET, LockedFile, PoolError, folder_of_new, lock_damaged_file,
+    Format, LOG_STAMP_OFFSET, LockedFile, PoolError, folder_of_new, lock_damaged_file, uuid_of,
 };
 
 use crate::core::attached::Terms;
@@ -114,13 +114,16 @@ pub(crate) fn create(
         _ => io_failed("creating", path)(source),
     };
     NewFolder::remove_abandoned(&beside);
-    let mut new = NewFolder::make(&folder).map_err(|source| made(source, &folder))?;
+    let new = NewFolder::make(&folder).and_then(|new| new.belonging_to(&file));
+    let mut new = new.map_err(|source| made(source, &folder))?;
     if chosen {
         new.link_from(&beside, &folder).map_err(|source| made(source, &beside))?;
     }
+    let pool = served_pool(path, &file)?;
     let base = base_of(new_uuid(), max_bytes, file, false);
     let how = log_options(bytes, options.engine, mode, None);
     let media = Logged::create(&base, new.folder(), bytes, how).map_err(failed(&folder))?;
+    new.folder().note_pool(&pool).map_err(io_failed("noting the pool in", &folder))?;
     new.sync_name().map_err(io_failed("syncing", &folder))?; // N1
     let ground = DurabilityContext::with_log(options.engine);
     let (store, pool) = options.make(media, ground, PoolIdentity::As(base.uuid))?;
@@ -134,15 +137,39 @@ fn base_of(uuid: u128, max_bytes: u64, file: File, read_whole: bool) -> Base {
     Base { file, uuid, max_bytes, stamp_offset: LOG_STAMP_OFFSET, read_whole }
 }
 
-fn open_folder(path: &Path, writable: bool) -> Result<(PathBuf, Folder), Error> {
-    // It stands beside the pool, not beside a link to the pool.
-    let folder = folder_of(&path.canonicalize().unwrap_or_else(|_| path.into()));
+/// The file of a pool that is, or will be, at `path`, as its log notes it.
+fn served_pool(path: &Path, file: &File) -> Result<ServedPool, Error> {
+    let whole = path.canonicalize().or_else(|_| {
+        let folder = folder_of_new(path).map_err(io::Error::other)?.canonicalize()?;
+        Ok(folder.join(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?))
+    });
+    let served = whole.and_then(|path| ServedPool::new(&path, file));
+    served.map_err(io_failed("finding", path))
+}
+
+/// The log of an open pool: where it is, its folder, and what it is to note.
+fn open_folder(
+    path: &Path,
+    (file, uuid): (&File, Option<u128>),
+    writable: bool,
+) -> Result<(PathBuf, Folder, ServedPool), Error> {
+    let pool = served_pool(path, file)?;
+    let folder = folder_of(pool.path()); // Not beside a link to the pool.
     let disk = Folder::open(&folder, writable).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => failed(&folder)(LogError::Missing),
         io::ErrorKind::WouldBlock => failed(&folder)(LogError::Locked),
+        io::ErrorKind::NotADirectory => failed(&folder)(LogError::NotAFolder),
         _ => io_failed("opening", &folder)(source),
     })?;
-    Ok((folder, disk))
+    let disk = disk.belonging_to(file).map_err(io_failed("reading", path))?;
+    // A file that is damaged or not to be read does not say.
+    let is_same =
+        |other: &Path| uuid_of(other).ok().map(|found| uuid.is_none_or(|uuid| uuid == found));
+    let other = disk.serves_another(&pool, folder_of, is_same);
+    match other.map_err(io_failed("reading", &folder))? {
+        Some(pool) => Err(failed(&folder)(LogError::Copied { pool })),
+        None => Ok((folder, disk, pool)),
+    }
 }
 
 /// Opens the store in a locked file that has a log beside it.
@@ -155,9 +182,9 @@ pub(crate) fn open(
     let engine = registry::check_format(locked.format())?;
     let terms = terms(options, engine, locked.format())?;
     locked.check_length()?;
-    let (folder, disk) = open_folder(path, !options.read_only)?;
     let (uuid, max_bytes) = (locked.uuid(), locked.max_bytes());
     let file = locked.into_file();
+    let (folder, disk, pool) = open_folder(path, (&file, Some(uuid)), !options.read_only)?;
     if options.read_only {
         let lock = file.try_clone().map_err(io_failed("opening", path))?;
         let base = base_of(uuid, max_bytes, file, options.prefault);
@@ -168,7 +195,9 @@ pub(crate) fn open(
     let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
     let base = base_of(uuid, max_bytes, file, options.prefault);
     let how = log_options(bytes, engine, terms.mode, options.memory_bytes);
-    let media = Logged::open(&base, Arc::new(disk), how).map_err(failed(&folder))?;
+    let disk = Arc::new(disk);
+    let media = Logged::open(&base, disk.clone(), how).map_err(failed(&folder))?;
+    disk.note_pool(&pool).map_err(io_failed("noting the pool in", &folder))?;
     options.open_as(media, start, |_, _| Ok(terms), None).map(|(store, _)| store)
 }
 
@@ -186,9 +215,10 @@ pub(crate) fn open_damaged(
     path: &Path,
     locked: LockedFile,
 ) -> Result<(Region, Option<Error>), Error> {
-    let (folder, disk) = open_folder(path, false)?;
     let (uuid, max_bytes) = (locked.uuid(), locked.max_bytes());
-    let base = base_of(uuid, max_bytes, locked.into_file(), false);
+    let file = locked.into_file();
+    let (folder, disk, _) = open_folder(path, (&file, Some(uuid)), false)?;
+    let base = base_of(uuid, max_bytes, file, false);
     let (region, why) = read_damaged(&base, &disk).map_err(failed(&folder))?;
     Ok((region, why.map(failed(&folder))))
 }
@@ -196,6 +226,6 @@ pub(crate) fn open_damaged(
 /// The same of a file whose first page is lost.
 pub(crate) fn open_unidentified(path: &Path) -> Result<Region, Error> {
     let file = lock_damaged_file(path)?;
-    let (folder, disk) = open_folder(path, false)?;
+    let (folder, disk, _) = open_folder(path, (&file, None), false)?;
     read_unidentified(&base_of(0, 0, file, false), &disk).map_err(failed(&folder))
 }

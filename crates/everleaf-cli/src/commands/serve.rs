@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use everleaf::{DurabilityMode, OpenOptions};
-use everleaf_server::{Address, Database, Limits, ServeError, ServeOptions, Server, Tls, Users};
+use everleaf_server::{
+    Address, Database, Limits, ServeError, ServeOptions, Server, Tls, Users, read_setting_file,
+};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::signal_name;
@@ -175,7 +177,7 @@ impl From<ServeError> for Failure {
 
 /// The first line of a file.
 fn password(path: &Path) -> Result<Vec<u8>, Failure> {
-    let text = std::fs::read(path)
+    let text = read_setting_file(path)
         .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
     let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end();
     match line {

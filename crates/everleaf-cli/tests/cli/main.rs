@@ -8,6 +8,7 @@ mod inspect;
 mod kill;
 mod laboratory;
 mod load;
+mod log_folders;
 mod options;
 mod scan;
 mod serve;

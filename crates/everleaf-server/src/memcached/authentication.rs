@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::setting_file::read_setting_file;
+
 /// Who may use the server.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
@@ -14,7 +16,7 @@ impl Users {
     /// # Errors
     /// What the system says, or a sentence about the file's form.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read(path)
+        let text = read_setting_file(path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let users = Self::parse(&text);
         if users.entries.is_empty() {

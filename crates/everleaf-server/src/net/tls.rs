@@ -15,6 +15,8 @@ use tokio_rustls::rustls::pki_types::pem::{Error, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 
+use crate::setting_file::read_setting_file;
+
 /// How long a client may take until both have agreed on keys.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -40,12 +42,13 @@ impl Tls {
             Error::NoItemsFound => format!("{} holds no {what} in PEM's form", path.display()),
             error => format!("{} holds no valid {what}: {error:?}", path.display()),
         };
-        let chain = CertificateDer::pem_file_iter(certificate)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        let text = |path| read_setting_file(path).map_err(Error::Io);
+        let chain = text(certificate)
+            .and_then(|text| CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>())
             .and_then(|all| if all.is_empty() { Err(Error::NoItemsFound) } else { Ok(all) })
             .map_err(|error| wrong(certificate, "certificate", error))?;
-        let own =
-            PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, "private key", error))?;
+        let own = text(key).and_then(|text| PrivateKeyDer::from_pem_slice(&text));
+        let own = own.map_err(|error| wrong(key, "private key", error))?;
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .and_then(|config| config.with_no_client_auth().with_single_cert(chain, own));
