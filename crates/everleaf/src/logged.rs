@@ -25,9 +25,7 @@ use everleaf_log::{
     read_unidentified,
 };
 use everleaf_pmem::{Cpu, Hardware, Region};
-use everleaf_pool::{
-    Format, LOG_STAMP_OFFSET, LockedFile, PoolError, folder_of_new, lock_damaged_file,
-};
+use everleaf_pool::{DamagedFile, Format, LOG_STAMP_OFFSET, LockedFile, PoolError, folder_of_new};
 
 use crate::core::attached::Terms;
 use crate::durability::{DurabilityContext, choice_of};
@@ -122,7 +120,12 @@ fn base_of(uuid: u128, max_bytes: u64, file: File, read_whole: bool) -> Base {
 
 fn open_folder(path: &Path, writable: bool) -> Result<(PathBuf, Folder), Error> {
     // It stands beside the pool, not beside a link to the pool.
-    let folder = folder_of(&path.canonicalize().unwrap_or_else(|_| path.into()));
+    let place = match path.canonicalize() {
+        // A file without a name, which was reached through /proc.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => path.into(),
+        place => place.map_err(io_failed("finding", path))?,
+    };
+    let folder = folder_of(&place);
     let disk = Folder::open(&folder, writable).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => failed(&folder)(LogError::Missing),
         io::ErrorKind::WouldBlock => failed(&folder)(LogError::Locked),
@@ -166,22 +169,35 @@ fn terms(options: &OpenOptions, engine: Engine, format: &Format) -> Result<Terms
     Ok(options.terms(ground, ground.weakened(mode, options.relaxed_durability)))
 }
 
-/// What file and log of a damaged pool hold together, in memory, and why the log is refused, if it
-/// is: of such a one, what stands before the damage.
+/// What file and log of a damaged pool hold together, in memory, and what is missing of the log, if
+/// anything is: of a damaged one what stands before the damage is taken. The file alone counts
+/// where the log cannot be reached.
 pub(crate) fn open_damaged(
     path: &Path,
-    locked: LockedFile,
-) -> Result<(Region, Option<Error>), Error> {
-    let (folder, disk) = open_folder(path, false)?;
-    let (uuid, max_bytes) = (locked.uuid(), locked.max_bytes());
-    let base = base_of(uuid, max_bytes, locked.into_file(), false);
-    let (region, why) = read_damaged(&base, &disk).map_err(failed(&folder))?;
-    Ok((region, why.map(failed(&folder))))
-}
-
-/// The same of a file whose first page is lost.
-pub(crate) fn open_unidentified(path: &Path) -> Result<Region, Error> {
-    let file = lock_damaged_file(path)?;
-    let (folder, disk) = open_folder(path, false)?;
-    read_unidentified(&base_of(0, 0, file, false), &disk).map_err(failed(&folder))
+    file: &DamagedFile,
+) -> Result<(Region, Option<String>), Error> {
+    let is_lost = file.format().is_none();
+    let (folder, disk) = match open_folder(path, false) {
+        Ok(opened) => opened,
+        Err(Error::Log { path, source }) if matches!(*source, LogError::Locked) => {
+            return Err(Error::Log { path, source });
+        }
+        // Nothing says that there was one.
+        Err(Error::Log { source, .. }) if is_lost && matches!(*source, LogError::Missing) => {
+            return Ok((file.map(path)?, None));
+        }
+        Err(why) => return Ok((file.map(path)?, Some(why.to_string()))),
+    };
+    let base = base_of(file.uuid(), file.max_bytes(), file.file(path)?, false);
+    let read = if is_lost { read_unidentified } else { read_damaged };
+    let (region, why) = read(&base, &disk).map_err(failed(&folder))?;
+    let told = |why| match why {
+        LogError::OtherTime if is_lost => format!(
+            "{}: nothing that is left of the first page shows that this log is the pool's own, and \
+             all that it holds was taken: if it is another pool's, values are wrong",
+            folder.display()
+        ),
+        why => failed(&folder)(why).to_string(),
+    };
+    Ok((region, why.map(told)))
 }

@@ -64,10 +64,7 @@ impl Unfinished {
         // A second link, because a renaming would replace what is there; not all file systems have
         // links.
         let named = match fs::hard_link(&self.part, &self.path) {
-            Err(error)
-                if error.kind() != io::ErrorKind::AlreadyExists
-                    && self.path.symlink_metadata().is_err() =>
-            {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists && is_absent(&self.path) => {
                 fs::rename(&self.part, &self.path)
             }
             linked => linked,
@@ -103,6 +100,11 @@ impl Drop for Unfinished {
             let _ = fs::remove_file(&self.part); // It has its other name by now, or is of no use.
         }
     }
+}
+
+/// Whether it is certain that nothing has this name.
+fn is_absent(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// The number that the system gives this thread, which no other one has, of whatever process; the
