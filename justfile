@@ -31,6 +31,11 @@ kills *WORDS:
     cargo build --release
     tests/kills/run {{WORDS}}
 
+# Failing system calls for the commands that make pools or rescue them
+faults *WORDS:
+    cargo build --release
+    tests/faults/run {{WORDS}}
+
 # The wheel for Python, and its tests
 python:
     bindings/python/run-tests.sh

@@ -36,9 +36,18 @@ pub fn entries_bar() -> ProgressBar {
     steps_bar(0)
 }
 
-/// Moves it.
+/// Moves it. Where nobody knows how many entries there are, as in a damaged pool, it is a number
+/// that grows, and something that moves while none are found.
 pub fn show_entries(bar: &ProgressBar, progress: &everleaf::Progress) {
-    bar.set_length(progress.of_entries.unwrap_or(progress.entries));
+    match progress.of_entries {
+        Some(entries) => bar.set_length(entries),
+        None if bar.length().is_some() => {
+            bar.unset_length();
+            let style = ProgressStyle::with_template("{spinner} {pos}, {elapsed}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        }
+        None => {}
+    }
     bar.set_position(progress.entries);
 }
 

@@ -230,10 +230,10 @@ impl Control {
         newest.filter(|_| whole).ok_or(LogError::damaged(Damage::Control, 0))
     }
 
-    /// The newest that can be read of a damaged control file.
-    pub(crate) fn newest_of_damaged(disk: &dyn Disk) -> Option<Self> {
-        let slots = Self::slots(disk).ok()?;
-        slots.into_iter().flatten().max_by_key(|control| control.number)
+    /// The newest that can be read of a damaged control file; none if there is none.
+    pub(crate) fn newest_of_damaged(disk: &dyn Disk) -> Result<Option<Self>, LogError> {
+        let slots = Self::slots(disk)?;
+        Ok(slots.into_iter().flatten().max_by_key(|control| control.number))
     }
 }
 

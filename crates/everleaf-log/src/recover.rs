@@ -264,7 +264,19 @@ fn write_stamp(base: &Base, stamp: Stamp, synced: bool) -> Result<(), LogError> 
 
 /// The file of the pool as an image, and the stamp in it.
 pub(crate) fn image(base: &Base, weak: Weakness) -> Result<(Hardware, Stamp), LogError> {
-    let bytes = base.file.length().map_err(LogError::io("reading the pool"))? / BLOCK * BLOCK;
+    image_of(base, length(base)? / BLOCK * BLOCK, weak)
+}
+
+/// The same of a damaged file, which may end within a block: zeros are behind.
+pub(crate) fn image_of_damaged(base: &Base) -> Result<(Hardware, Stamp), LogError> {
+    image_of(base, length(base)?.next_multiple_of(BLOCK), Weakness::default())
+}
+
+fn length(base: &Base) -> Result<u64, LogError> {
+    base.file.length().map_err(LogError::io("reading the pool"))
+}
+
+fn image_of(base: &Base, bytes: u64, weak: Weakness) -> Result<(Hardware, Stamp), LogError> {
     let max_bytes = base.max_bytes.max(bytes);
     let hardware = match mapped(base, bytes, max_bytes)? {
         Some(hardware) => hardware,
@@ -289,10 +301,9 @@ fn read(base: &Base, bytes: u64, max_bytes: u64) -> Result<Hardware, LogError> {
     let hardware = memory(bytes, max_bytes)?;
     let mut piece = vec![0; PIECE];
     for offset in (0..bytes).step_by(PIECE) {
-        let length = (bytes - offset).min(PIECE as u64) as usize;
-        let piece = &mut piece[..length];
-        base.file.read(offset, piece).map_err(LogError::io("reading the pool"))?;
-        let cells = hardware.region().cells(offset, length / 8).unwrap_or_default();
+        let piece = &mut piece[..(bytes - offset).min(PIECE as u64) as usize];
+        read_there(base, offset, piece)?;
+        let cells = hardware.region().cells(offset, piece.len() / 8).unwrap_or_default();
         for (cell, word) in cells.iter().zip(piece.as_chunks::<8>().0) {
             if *word != [0; 8] {
                 hardware.store(cell, u64::from_le_bytes(*word)); // Fresh memory is zero.
@@ -302,13 +313,21 @@ fn read(base: &Base, bytes: u64, max_bytes: u64) -> Result<Hardware, LogError> {
     Ok(hardware)
 }
 
+/// Fills `bytes` with what the file has from `offset` on, and with zeros behind its end.
+fn read_there(base: &Base, offset: u64, bytes: &mut [u8]) -> Result<(), LogError> {
+    let there = length(base)?.saturating_sub(offset).min(bytes.len() as u64) as usize;
+    let (there, behind) = bytes.split_at_mut(there);
+    behind.fill(0);
+    base.file.read(offset, there).map_err(LogError::io("reading the pool"))
+}
+
 /// The stamp of the file, for which the image has zeros from now on.
 fn take_stamp(base: &Base, hardware: &Hardware, weak: Weakness) -> Result<Stamp, LogError> {
     let Some(cells) = hardware.region().cells(base.stamp_offset, 3) else {
         return Ok(Stamp::default());
     };
     let mut page = [0; BLOCK as usize];
-    base.file.read(0, &mut page).map_err(LogError::io("reading the pool"))?;
+    read_there(base, 0, &mut page)?;
     if !weak.is(Weak::FirstPageUntouched) {
         cells.iter().for_each(|cell| hardware.store(cell, 0));
     }

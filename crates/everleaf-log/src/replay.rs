@@ -9,7 +9,7 @@ use crate::group::{Capture, WORDS};
 use crate::lines::PAGE_LINES;
 use crate::payload::decode_payload;
 use crate::reader::Reader;
-use crate::recover::{Base, image};
+use crate::recover::{Base, image, image_of_damaged};
 use crate::weak::{Weak, Weakness};
 use crate::{Damage, LogError};
 
@@ -30,7 +30,8 @@ pub(crate) struct Found {
 
 /// R1. Nothing is stored into the image, and nothing is written.
 pub(crate) fn find(base: &Base, disk: &dyn Disk, weak: Weakness) -> Result<Found, LogError> {
-    through(base, disk, weak, |hardware, capture| words_of(hardware, capture).is_some())
+    let show = |hardware: &Hardware, capture: &Capture| words_of(hardware, capture).is_some();
+    through(base, disk, weak, image, show)
 }
 
 /// The pool as the log leaves it, in memory that no other process sees. Nothing is written.
@@ -38,7 +39,15 @@ pub(crate) fn find(base: &Base, disk: &dyn Disk, weak: Weakness) -> Result<Found
 /// # Errors
 /// [`LogError`].
 pub fn read_only(base: &Base, disk: &dyn Disk) -> Result<Region, LogError> {
-    through(base, disk, Weakness::default(), set).map(|found| found.hardware.into_region())
+    let found = through(base, disk, Weakness::default(), image, set)?;
+    Ok(found.hardware.into_region())
+}
+
+/// The same of a file that may end within a block.
+pub(crate) fn read_only_damaged(base: &Base, disk: &dyn Disk) -> Result<Region, LogError> {
+    let image = |base: &Base, _| image_of_damaged(base);
+    let found = through(base, disk, Weakness::default(), image, set)?;
+    Ok(found.hardware.into_region())
 }
 
 /// Shows each capture; false where it leads outside the pool.
@@ -46,6 +55,7 @@ fn through(
     base: &Base,
     disk: &dyn Disk,
     weak: Weakness,
+    image: impl FnOnce(&Base, Weakness) -> Result<(Hardware, Stamp), LogError>,
     show: impl Fn(&Hardware, &Capture) -> bool,
 ) -> Result<Found, LogError> {
     let control = Control::read(disk, weak)?;

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use everleaf_pmem::{MapError, Mapping, Region, WORD, Word, length_of, read_start};
 
-use crate::chunks::Extent;
-use crate::header::IdentityImage;
-use crate::layout::{CHUNK, FIRST_EXTENT_CHUNK, Header, MAX_EXTENTS};
+use crate::chunks::{Extent, is_chunk_line};
+use crate::header::{IdentityImage, uuid_in};
+use crate::layout::{CHUNK, ChunkLine, FIRST_EXTENT_CHUNK, Header, MAX_EXTENTS};
 use crate::word::Sealed;
 use crate::{Corruption, Format, PoolError};
 
@@ -43,17 +43,21 @@ pub fn open_file(path: &Path, mode: OpenMode) -> Result<Region, PoolError> {
 /// # Errors
 /// As [`open_file`].
 pub fn lock_file(path: &Path, mode: OpenMode) -> Result<LockedFile, PoolError> {
+    let file = open_locked(path, mode)?;
+    let words = first_words(&file, path)?;
+    let identity = identity_in(&words, &file, path)?;
+    Ok(LockedFile { file, mode, words, identity })
+}
+
+fn open_locked(path: &Path, mode: OpenMode) -> Result<File, PoolError> {
     let writable = mode == OpenMode::ReadWrite;
-    let file = loop {
+    loop {
         let file = open_existing(path, writable)?;
         lock(&file, path, if writable { libc::LOCK_EX } else { libc::LOCK_SH })?;
-        if is_at(&file, path) {
-            break file;
+        if is_at(&file, path)? {
+            return Ok(file);
         } // Another file has taken its place between opening and locking.
-    };
-    let words = first_words(&file, path)?;
-    let identity = identity_in(&words, path)?;
-    Ok(LockedFile { file, mode, words, identity })
+    }
 }
 
 /// A pool file that is open and locked, and what its header says.
@@ -87,6 +91,7 @@ impl LockedFile {
     pub fn map(self) -> Result<Region, PoolError> {
         let shared = self.mode == OpenMode::ReadWrite;
         let mapping = if shared { Mapping::Shared } else { Mapping::Private };
+        self.check_length()?;
         let bytes = pool_bytes(&self.words)?;
         Ok(Region::open(self.file, bytes, self.identity.max_bytes, mapping)?)
     }
@@ -112,27 +117,75 @@ impl LockedFile {
     }
 }
 
-/// Maps as much of a damaged pool file as there is, to be read; the file is not written.
+/// Locks a damaged pool file, to be read, whatever its header says.
 ///
 /// # Errors
-/// As [`open_file`], but for what is damaged.
-pub fn open_damaged_file(path: &Path) -> Result<Region, PoolError> {
-    let file = lock_damaged_file(path)?;
+/// As [`open_file`], but for what is damaged: an error of the system is never taken for damage.
+pub fn lock_damaged_file(path: &Path) -> Result<DamagedFile, PoolError> {
+    let file = open_locked(path, OpenMode::ReadOnly)?;
     let words = first_words(&file, path)?;
-    let there = length_of(&file)? / CHUNK * CHUNK;
-    let length = pool_bytes(&words).unwrap_or(there).min(there);
-    let max_bytes = IdentityImage::read(&words).map_or(length, |identity| identity.max_bytes);
-    Ok(Region::open(file, length, max_bytes.max(length), Mapping::Private)?)
+    let identity = match identity_in(&words, &file, path) {
+        Err(why @ (PoolError::NotAPool { .. } | PoolError::Corrupt { .. })) => Err(why),
+        identity => Ok(identity?),
+    };
+    let found_bytes = length_of(&file)?;
+    Ok(DamagedFile { file, words, identity, found_bytes })
 }
 
-/// Locks a damaged pool file, to be read, whatever it says.
-///
-/// # Errors
-/// As [`open_file`], but for what is damaged.
-pub fn lock_damaged_file(path: &Path) -> Result<File, PoolError> {
-    let file = open_existing(path, false)?;
-    lock(&file, path, libc::LOCK_SH)?;
-    Ok(file)
+/// A damaged pool file that is open and locked, and what can be read of its header.
+pub struct DamagedFile {
+    file: File,
+    words: Vec<u64>,
+    /// Why every other opening refuses it, if the header cannot be read.
+    identity: Result<IdentityImage, PoolError>,
+    found_bytes: u64,
+}
+
+impl DamagedFile {
+    /// What was decided when the pool was created; none if that is lost.
+    pub fn format(&self) -> Option<&Format> {
+        self.identity.as_ref().ok().map(|identity| &identity.format)
+    }
+
+    /// What stands where the pool's identity is, which may be damaged.
+    pub fn uuid(&self) -> u128 {
+        uuid_in(&self.words)
+    }
+
+    /// Bytes that the pool may grow to; 0 if that is lost.
+    pub fn max_bytes(&self) -> u64 {
+        self.identity.as_ref().map_or(0, |identity| identity.max_bytes)
+    }
+
+    /// Bytes that the file has.
+    pub fn found_bytes(&self) -> u64 {
+        self.found_bytes
+    }
+
+    /// The file, which is locked as long as one of these is open.
+    ///
+    /// # Errors
+    /// As the system reports.
+    pub fn file(&self, path: &Path) -> Result<File, PoolError> {
+        self.file.try_clone().map_err(io_error("opening", path))
+    }
+
+    /// Maps as much of it as there is, the last chunk even if only a part of it is there; the file
+    /// is not written.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn map(&self, path: &Path) -> Result<Region, PoolError> {
+        let there = self.found_bytes.next_multiple_of(CHUNK);
+        let length = pool_bytes(&self.words).unwrap_or(there).min(there);
+        let max_bytes = self.max_bytes().max(length);
+        Ok(Region::open(self.file(path)?, length, max_bytes, Mapping::Private)?)
+    }
+
+    /// Why every other opening refuses the file, if its header cannot be read.
+    pub fn into_refusal(self) -> Option<PoolError> {
+        self.identity.err()
+    }
 }
 
 /// The identity of the pool at `path`, which may be open in any process.
@@ -140,8 +193,9 @@ pub fn lock_damaged_file(path: &Path) -> Result<File, PoolError> {
 /// # Errors
 /// As [`open_file`], but that no lock is waited for.
 pub fn uuid_of(path: &Path) -> Result<u128, PoolError> {
-    let words = first_words(&open_existing(path, false)?, path)?;
-    Ok(identity_in(&words, path)?.uuid)
+    let file = open_existing(path, false)?;
+    let words = first_words(&file, path)?;
+    Ok(identity_in(&words, &file, path)?.uuid)
 }
 
 /// The words of the first chunk.
@@ -155,9 +209,24 @@ pub(crate) fn first_words(file: &File, path: &Path) -> Result<Vec<u64>, PoolErro
     Ok(bytes.chunks_exact(8).map(word).collect())
 }
 
-fn identity_in(words: &[u64], path: &Path) -> Result<IdentityImage, PoolError> {
-    IdentityImage::read(words)
-        .map_err(|error| error.unwrap_or_else(|| PoolError::NotAPool { path: path.into() }))
+fn identity_in(words: &[u64], file: &File, path: &Path) -> Result<IdentityImage, PoolError> {
+    match IdentityImage::read(words) {
+        Err(None) if has_table(file)? => Err(PoolError::corrupt(0, Corruption::Header)),
+        Err(None) => Err(PoolError::NotAPool { path: path.into() }),
+        identity => identity.map_err(|error| error.expect("none was handled")),
+    }
+}
+
+/// Whether the first extent begins where it must, with a line of its table: a pool that has lost
+/// its first page is a damaged one.
+fn has_table(file: &File) -> Result<bool, PoolError> {
+    let mut bytes = vec![0; (FIRST_EXTENT_CHUNK * CHUNK) as usize + size_of::<ChunkLine>()];
+    match read_start(file, &mut bytes) {
+        Err(MapError::Truncated { .. }) => return Ok(false),
+        read => read?,
+    }
+    let line = bytes[(FIRST_EXTENT_CHUNK * CHUNK) as usize..].as_chunks::<WORD>().0;
+    Ok(is_chunk_line(line.iter().map(|word| Sealed::from_word(u64::from_le_bytes(*word)))))
 }
 
 /// The length that the header's extents add up to.
@@ -225,9 +294,13 @@ fn is_dax(device: u64) -> bool {
 }
 
 /// Whether the path leads to this file still; one without a name may be reached through /proc.
-pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+pub(crate) fn is_at(file: &File, path: &Path) -> Result<bool, PoolError> {
     let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
-    file.metadata().map(identity).ok() == std::fs::metadata(path).map(identity).ok()
+    let opened = file.metadata().map_err(io_error("reading", path))?;
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        found => Ok(identity(opened) == identity(found.map_err(io_error("reading", path))?)),
+    }
 }
 
 pub(crate) fn is_device(path: &Path) -> bool {
@@ -267,6 +340,7 @@ fn lock_once(file: &File, path: &Path, kind: libc::c_int) -> Result<(), PoolErro
     }
     let error = io::Error::last_os_error();
     match error.kind() {
+        io::ErrorKind::Interrupted => lock_once(file, path, kind),
         io::ErrorKind::WouldBlock => {
             Err(PoolError::Locked { path: path.into(), here: is_locked_here(file) })
         }

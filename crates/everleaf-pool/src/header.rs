@@ -66,8 +66,8 @@ impl IdentityImage {
             return Err(Some(corrupt));
         };
         let parameters = std::array::from_fn(|i| words[8 + i]);
-        let uuid = u128::from(words[2]) | u128::from(words[3]) << 64;
-        Ok(Self { format: Format { engine, key_type, parameters }, uuid, max_bytes: words[16] })
+        let (uuid, max_bytes) = (uuid_in(words), words[16]);
+        Ok(Self { format: Format { engine, key_type, parameters }, uuid, max_bytes })
     }
 
     /// Of a pool whose own is lost: no engine has an empty name, and the kind of keys is unknown.
@@ -112,6 +112,11 @@ impl IdentityImage {
             media.store(cell, *word);
         }
     }
+}
+
+/// The identity that the words of a header state.
+pub(crate) fn uuid_in(words: &[u64]) -> u128 {
+    u128::from(words[2]) | u128::from(words[3]) << 64
 }
 
 fn key_type_of(word: u64) -> Option<KeyType> {

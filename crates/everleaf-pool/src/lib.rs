@@ -42,6 +42,7 @@ mod recover;
 mod reserve;
 mod roots;
 mod seal;
+mod search;
 mod word;
 mod worker;
 
@@ -52,8 +53,8 @@ pub use doubt::Doubt;
 pub use epoch::EpochWorker;
 pub use error::{Corruption, PoolError};
 pub use file::{
-    DEFAULT_MAX_BYTES, LockedFile, OpenMode, lock_damaged_file, lock_file, open_damaged_file,
-    open_file, uuid_of,
+    DEFAULT_MAX_BYTES, DamagedFile, LockedFile, OpenMode, lock_damaged_file, lock_file, open_file,
+    uuid_of,
 };
 pub use format::layouts;
 pub use front::EntryHead;
@@ -73,4 +74,5 @@ pub use recover::PendingLink;
 pub use reserve::{Place, Reserve};
 pub use roots::RootName;
 pub use seal::Seal;
+pub use search::Found;
 pub use worker::Worker;

@@ -1,14 +1,13 @@
-//! What is in a pool, by its chunk table: runs, nodes, records, space.
+//! What is in a pool, by its chunk table: runs, nodes, space. Records: `search`.
 
 use std::ops::Range;
 
-use everleaf_pmem::{Media, WORD};
+use everleaf_pmem::Media;
 
 use crate::chunks::Chunks;
-use crate::classes::{Class, Usage};
+use crate::classes::Usage;
 use crate::layout::CHUNK;
 use crate::pool::{Pool, Run, SpaceUsage};
-use crate::record::Owner;
 use crate::{NodeKind, PoolError};
 
 /// Chunks that are looked at to find each place of some nodes.
@@ -180,53 +179,5 @@ impl<M: Media> Pool<M> {
             reserve_bytes: (self.chunks().reserve() * CHUNK).min(in_chunks),
             max_bytes: self.media().region().max_len(),
         })
-    }
-
-    /// Copies of all allocated records that no cell owns, as the chunk table alone has them; or why
-    /// one, or a chunk, cannot be read. Of a chunk whose line is damaged every record that matches
-    /// its checksum is shown, last of all, whether it was in use or not.
-    pub fn for_each_record(&self, mut visit: impl FnMut(Result<Vec<u8>, PoolError>)) {
-        let mut visit = |found: Result<(Owner, Vec<u8>), PoolError>| match found {
-            Ok((Owner::Cell, _)) => {}
-            Ok((Owner::Entry, content)) => visit(Ok(content)),
-            Err(error) => visit(Err(error)),
-        };
-        let mut damaged = Vec::new();
-        self.chunks().for_each_usage(self.media(), |chunk, line, usage| match usage {
-            Ok(Usage::RecordRun(chunks)) => visit(self.copy_within(chunk * CHUNK, chunks * CHUNK)),
-            Ok(Usage::RecordBlocks(class)) => {
-                let whole = Chunks::for_each_block(self.media(), chunk, line, class, |offset| {
-                    visit(self.copy_within(offset, class.block_bytes()));
-                });
-                if let Err(error) = whole {
-                    damaged.push(chunk);
-                    visit(Err(error));
-                }
-            }
-            Ok(_) => {}
-            Err(error) => {
-                damaged.push(chunk);
-                visit(Err(error));
-            }
-        });
-        damaged.iter().for_each(|chunk| self.find_records(*chunk, &mut visit));
-    }
-
-    /// Copies of the records that begin in a chunk: blocks of any size, or a run.
-    fn find_records(
-        &self,
-        chunk: u64,
-        visit: &mut impl FnMut(Result<(Owner, Vec<u8>), PoolError>),
-    ) {
-        let (start, end) = (chunk * CHUNK, self.chunks().end() * CHUNK);
-        let step = Class::sizes()[0]; // Of which all sizes are multiples.
-        let mut offset = start;
-        while offset < start + CHUNK {
-            let room = if offset == start { end } else { start + CHUNK } - offset;
-            let found = self.copy_within(offset, room).ok();
-            let bytes = found.as_ref().map_or(0, |(_, content)| (WORD + content.len()) as u64);
-            found.into_iter().for_each(|found| visit(Ok(found)));
-            offset += bytes.next_multiple_of(step).max(step);
-        }
     }
 }

@@ -155,7 +155,7 @@ pub fn create_locked(path: &Path) -> Result<File, PoolError> {
             Err(PoolError::Io { source, .. }) if knows_no_locks(&source) => return Ok(file),
             locked => locked?,
         }
-        if is_at(&file, path) {
+        if is_at(&file, path)? {
             return Ok(file);
         } // It was taken for abandoned before it was locked.
     }
@@ -186,7 +186,7 @@ fn remove_unlocked(path: &Path) -> io::Result<()> {
     if file.metadata()?.is_file() {
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         // It may have got its name between opening and locking, and another file this one.
-        if is_at(&file, path) {
+        if is_at(&file, path).unwrap_or(false) {
             fs::remove_file(path)?;
         }
     }

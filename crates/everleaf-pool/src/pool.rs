@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::batch::PendingBatch;
 use crate::boot::{UNKNOWN_BOOT, boot_id, is_other_boot, is_this_boot};
-use crate::chunks::{Chunks, Extent};
+use crate::chunks::{Chunks, Extent, is_chunk_line};
 use crate::doubt::Doubt;
 use crate::header::{Format, IdentityImage};
 use crate::layout::{
@@ -244,11 +244,15 @@ impl<M: Media> Pool<M> {
     /// Opens what can be opened of a damaged pool, in memory that no other process sees: whatever
     /// its state, whichever boot of the machine left it, and however much of its tables can be
     /// read. What could not be opened is returned. If the identity is damaged, [`Format::is_lost`].
+    /// `found_bytes` are there; a file may end within its last chunk, which shows zeros behind.
     ///
     /// # Errors
     /// As [`open`](Pool::open) if there is neither an identity nor a table of chunks, or the
     /// version is another one.
-    pub fn open_damaged(media: M) -> Result<(Arc<Self>, Opened, Vec<PoolError>), PoolError> {
+    pub fn open_damaged(
+        media: M,
+        found_bytes: u64,
+    ) -> Result<(Arc<Self>, Opened, Vec<PoolError>), PoolError> {
         let (identity, lost) = match Self::identity_on(&media) {
             Err(lost @ PoolError::Corrupt { .. }) => {
                 (IdentityImage::lost(media.region().max_len()), Some(lost))
@@ -256,14 +260,19 @@ impl<M: Media> Pool<M> {
             identity => (identity?, None),
         };
         let pool = Self::over(media, &identity)?;
-        let mut complaints: Vec<PoolError> = pool.add_extents_there().err().into_iter().collect();
+        let mut complaints: Vec<PoolError> = Vec::new();
+        complaints.extend(pool.add_extents_there(found_bytes).err());
         if let Some(lost) = lost {
             if pool.chunks.extent_count() == 0 {
                 return Err(lost);
             }
             complaints.insert(0, lost);
         }
-        let mut doubts = pool.keep_doubts().unwrap_or_else(|error| {
+        // As after a clean shutdown: an index that is damaged would say of a record that is in
+        // use that it is not.
+        let closed = pool.media.load(&pool.header()?.state).open() == Some(STATE_CLEAN);
+        let doubts = if closed { Ok(Vec::new()) } else { pool.keep_doubts() };
+        let mut doubts = doubts.unwrap_or_else(|error| {
             complaints.push(error);
             Vec::new()
         });
@@ -295,7 +304,7 @@ impl<M: Media> Pool<M> {
     /// As [`add_extents`](Pool::add_extents), of a file that may have lost its end: an extent
     /// begins with its table, so what is left of it can be read. Those that the header does not
     /// tell of any more are found by their tables.
-    fn add_extents_there(&self) -> Result<(), PoolError> {
+    fn add_extents_there(&self, found_bytes: u64) -> Result<(), PoolError> {
         let words = self.header()?.extents.iter().map(|cell| self.media.load(cell));
         let (there, mut end) = (self.media.region().len() / CHUNK, 0);
         for extent in Extent::listed(words) {
@@ -305,10 +314,10 @@ impl<M: Media> Pool<M> {
                 self.chunks.add_extent(extent.cut_off_at(there));
             }
         }
-        if end <= there {
+        let expected_bytes = end * CHUNK;
+        if expected_bytes <= found_bytes {
             return Ok(());
         }
-        let (found_bytes, expected_bytes) = (there * CHUNK, end * CHUNK);
         Err(MapError::Truncated { found_bytes, expected_bytes }.into())
     }
 
@@ -327,12 +336,12 @@ impl<M: Media> Pool<M> {
         }
     }
 
-    /// Whether there is a line of a table: half of its words may be damaged.
+    /// Whether there is a line of a table.
     fn is_chunk_line(&self, line: PPtr<ChunkLine>) -> bool {
         let line: Option<&ChunkLine> = self.media.region().get(line);
         line.is_some_and(|line| {
             let words = line.bitmap.iter().chain([&line.descriptor]);
-            words.filter(|word| self.media.load(word).open().is_some()).count() >= 4
+            is_chunk_line(words.map(|word| self.media.load(word)))
         })
     }
 

@@ -54,8 +54,18 @@ impl Owner {
 
 /// The length in a header.
 #[inline(always)]
-const fn length_in(header: u64) -> u64 {
+pub(crate) const fn length_in(header: u64) -> u64 {
     (header as u32 & !Owner::BIT) as u64
+}
+
+/// The checksum in a header.
+pub(crate) const fn checksum_in(header: u64) -> u32 {
+    (header >> 32) as u32
+}
+
+/// The checksum of a record before its content.
+pub(crate) fn sum_of_low_half(header: u64) -> u32 {
+    Checksum::of_low_half(header as u32).0
 }
 
 const _: () = assert!(MAX_RECORD_BYTES < Owner::BIT as u64);
@@ -84,7 +94,7 @@ impl Checksum {
 /// Whether content fits its header.
 #[inline]
 fn is_intact(header: u64, content: &[u8]) -> bool {
-    Checksum::of_low_half(header as u32).and(content).0 == (header >> 32) as u32
+    Checksum::of_low_half(header as u32).and(content).0 == checksum_in(header)
 }
 
 /// Bytes of the concatenated parts, if a record may have so many.
@@ -254,7 +264,7 @@ impl<M: Media> Pool<M> {
             checksum = checksum.and(&line[..here]);
             left -= here;
         }
-        if checksum.0 == (header >> 32) as u32 {
+        if checksum.0 == checksum_in(header) {
             Ok(())
         } else {
             Err(PoolError::corrupt(pointer.offset(), Corruption::Record))

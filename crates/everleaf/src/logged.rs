@@ -32,7 +32,7 @@ use everleaf_log::{
 };
 use everleaf_pmem::{Cpu, Hardware, Region};
 use everleaf_pool::{
-    Format, LOG_STAMP_OFFSET, LockedFile, PoolError, folder_of_new, lock_damaged_file, uuid_of,
+    DamagedFile, Format, LOG_STAMP_OFFSET, LockedFile, PoolError, folder_of_new, uuid_of,
 };
 
 use crate::core::attached::Terms;
@@ -139,7 +139,11 @@ fn base_of(uuid: u128, max_bytes: u64, file: File, read_whole: bool) -> Base {
 
 /// The file of a pool that is, or will be, at `path`, as its log notes it.
 fn served_pool(path: &Path, file: &File) -> Result<ServedPool, Error> {
-    let whole = path.canonicalize().or_else(|_| {
+    let whole = path.canonicalize().or_else(|error| {
+        if error.kind() != io::ErrorKind::NotFound {
+            return Err(error);
+        }
+        // It has no name yet, or none any more.
         let folder = folder_of_new(path).map_err(io::Error::other)?.canonicalize()?;
         Ok(folder.join(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?))
     });
@@ -209,23 +213,37 @@ fn terms(options: &OpenOptions, engine: Engine, format: &Format) -> Result<Terms
     Ok(options.terms(ground, ground.weakened(mode, options.relaxed_durability)))
 }
 
-/// What file and log of a damaged pool hold together, in memory, and why the log is refused, if it
-/// is: of such a one, what stands before the damage.
+/// What file and log of a damaged pool hold together, in memory, and what is missing of the log, if
+/// anything is: of a damaged one what stands before the damage is taken. The file alone counts
+/// where the log cannot be reached.
 pub(crate) fn open_damaged(
     path: &Path,
-    locked: LockedFile,
-) -> Result<(Region, Option<Error>), Error> {
-    let (uuid, max_bytes) = (locked.uuid(), locked.max_bytes());
-    let file = locked.into_file();
-    let (folder, disk, _) = open_folder(path, (&file, Some(uuid)), false)?;
-    let base = base_of(uuid, max_bytes, file, false);
-    let (region, why) = read_damaged(&base, &disk).map_err(failed(&folder))?;
-    Ok((region, why.map(failed(&folder))))
-}
-
-/// The same of a file whose first page is lost.
-pub(crate) fn open_unidentified(path: &Path) -> Result<Region, Error> {
-    let file = lock_damaged_file(path)?;
-    let (folder, disk, _) = open_folder(path, (&file, None), false)?;
-    read_unidentified(&base_of(0, 0, file, false), &disk).map_err(failed(&folder))
+    file: &DamagedFile,
+) -> Result<(Region, Option<String>), Error> {
+    let is_lost = file.format().is_none();
+    let own = file.file(path)?;
+    let uuid = (!is_lost).then(|| file.uuid());
+    let (folder, disk) = match open_folder(path, (&own, uuid), false) {
+        Ok((folder, disk, _)) => (folder, disk),
+        Err(Error::Log { path, source }) if matches!(*source, LogError::Locked) => {
+            return Err(Error::Log { path, source });
+        }
+        // Nothing says that there was one.
+        Err(Error::Log { source, .. }) if is_lost && matches!(*source, LogError::Missing) => {
+            return Ok((file.map(path)?, None));
+        }
+        Err(why) => return Ok((file.map(path)?, Some(why.to_string()))),
+    };
+    let base = base_of(file.uuid(), file.max_bytes(), own, false);
+    let read = if is_lost { read_unidentified } else { read_damaged };
+    let (region, why) = read(&base, &disk).map_err(failed(&folder))?;
+    let told = |why| match why {
+        LogError::OtherTime if is_lost => format!(
+            "{}: nothing that is left of the first page shows that this log is the pool's own, and \
+             all that it holds was taken: if it is another pool's, values are wrong",
+            folder.display()
+        ),
+        why => failed(&folder)(why).to_string(),
+    };
+    Ok((region, why.map(told)))
 }

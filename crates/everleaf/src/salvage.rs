@@ -13,7 +13,7 @@ use std::sync::Arc;
 use everleaf_index::{BytesKeys, Direction, U64Keys};
 use everleaf_pmem::{Cpu, Hardware, Region};
 use everleaf_pool::{
-    KeyType, OpenMode, Opened, Pool, PoolError, Shutdown, lock_file, open_damaged_file,
+    DamagedFile, Found, KeyType, Opened, Pool, PoolError, Shutdown, lock_damaged_file,
 };
 
 use crate::core::backend::Condition;
@@ -98,37 +98,27 @@ pub fn salvage_with(
     salvage_to(damaged.as_ref(), new.as_ref(), &mut watch)
 }
 
-/// What there is to be read; and, if the log beside the pool is refused, why.
-fn region_of(damaged: &Path) -> Result<(Region, Option<Error>), Error> {
-    // A log stands beside the pool, not beside a link to it.
-    let damaged = &damaged.canonicalize().unwrap_or_else(|_| damaged.into());
-    let without_log = match lock_file(damaged, OpenMode::ReadOnly) {
-        Ok(locked) if has_log(locked.format()) => match logged::open_damaged(damaged, locked) {
-            Ok(found) => return Ok(found),
-            Err(error) => Some(error),
-        },
-        Err(PoolError::NotAPool { .. } | PoolError::Corrupt { .. })
-            if logged::folder_of(damaged).is_dir() =>
-        {
-            match logged::open_unidentified(damaged) {
-                Ok(region) => return Ok((region, None)),
-                Err(error) => Some(error),
-            }
-        }
-        _ => None,
-    };
-    Ok((open_damaged_file(damaged)?, without_log))
+/// What there is to be read; and what is missing of the log beside the pool, if anything is.
+fn region_of(path: &Path, file: &DamagedFile) -> Result<(Region, Option<String>), Error> {
+    match file.format() {
+        Some(format) if !has_log(format) => Ok((file.map(path)?, None)),
+        _ => logged::open_damaged(path, file),
+    }
 }
 
 /// Not generic, so that it is compiled here, once.
 fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<Salvaged, Error> {
-    let (region, without_log) = region_of(damaged)?;
+    let file = lock_damaged_file(damaged)?; // Until the end.
+    let (region, without_log) = region_of(damaged, &file)?;
     let media = Hardware::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
-    let found = Pool::open_damaged(media);
-    // It is refused in the words of every other opening.
-    let refused = |error| lock_file(damaged, OpenMode::ReadOnly).err().unwrap_or(error);
-    let (pool, opened, complaints) = found.map_err(refused)?;
-    let key_type = key_type_of(&pool);
+    let (pool, opened, complaints) = match Pool::open_damaged(media, file.found_bytes()) {
+        // It is refused in the words of every other opening.
+        Err(why @ PoolError::Corrupt { .. }) => {
+            return Err(file.into_refusal().unwrap_or(why).into());
+        }
+        found => found?,
+    };
+    let key_type = key_type_of(&pool, watch)?;
     let engine = pool.format().engine.parse().ok().filter(|engine: &Engine| engine.is_available());
     let sizes = |engine| registry::parameters_of(engine, pool.format());
     let (engine, parameters) =
@@ -164,30 +154,38 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
     Ok(salvaged)
 }
 
-/// The kind of keys. Where the pool does not tell, they are numbers if all have their length and
-/// some are no text.
-fn key_type_of(pool: &Pool<Hardware>) -> KeyType {
-    if !pool.format().is_lost() {
-        return pool.format().key_type;
-    }
-    let (mut have_length, mut are_text) = (true, true);
-    pool.for_each_record(|record| {
-        if let Some(found) = ValueRecord::parse(&record.unwrap_or_default()) {
-            have_length &= found.key.len() == size_of::<u64>();
-            are_text &= found.key.iter().all(|byte| (b' '..=b'~').contains(byte));
-        }
+/// Shows all that is found without the index, up to an error.
+fn search(
+    pool: &Pool<Hardware>,
+    mut show: impl FnMut(Found) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut searched = Ok(());
+    pool.for_each_record(|found| {
+        searched = show(found);
+        if searched.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    if have_length && !are_text { KeyType::U64 } else { KeyType::Bytes }
+    searched
 }
 
-/// How many values there are; none if not everything can be read.
-fn values_in(pool: &Pool<Hardware>) -> Option<u64> {
-    let mut values = Some(0);
-    pool.for_each_record(|record| {
-        let value = record.map(|record| u64::from(ValueRecord::parse(&record).is_some()));
-        values = values.zip(value.ok()).map(|(values, value)| values + value);
-    });
-    values
+/// The kind of keys. Where the pool does not tell, they are numbers if all have their length and
+/// some are no text.
+fn key_type_of(pool: &Pool<Hardware>, watch: &mut Watch<'_>) -> Result<KeyType, Error> {
+    if !pool.format().is_lost() {
+        return Ok(pool.format().key_type);
+    }
+    let (mut have_length, mut are_text) = (true, true);
+    search(pool, |found| match found {
+        Found::Record(bytes) => {
+            if let Some(found) = ValueRecord::parse(&bytes) {
+                have_length &= found.key.len() == size_of::<u64>();
+                are_text &= found.key.iter().all(|byte| (b' '..=b'~').contains(byte));
+            }
+            Ok(())
+        }
+        Found::Damage(_) => Ok(()), // It is met again.
+        Found::Chunk => report(watch, &Progress::default()),
+    })?;
+    Ok(if have_length && !are_text { KeyType::U64 } else { KeyType::Bytes })
 }
 
 struct Work<'w> {
@@ -219,7 +217,7 @@ impl Work<'_> {
         }
         let looks_whole = self.salvaged.unreadable == 0;
         let from_index = self.salvaged.from_index;
-        if looks_whole && values_in(pool).is_some_and(|values| values <= from_index) {
+        if looks_whole && self.values_in(pool)?.is_some_and(|values| values <= from_index) {
             return Ok(());
         }
         self.gather_records::<K>(pool)?;
@@ -227,6 +225,20 @@ impl Work<'_> {
             self.salvaged.complain("the index does not lead to all values");
         }
         if K::TYPE == KeyType::Bytes { self.name_lost_trees() } else { Ok(()) }
+    }
+
+    /// How many values there are; none if not everything can be read.
+    fn values_in(&mut self, pool: &Pool<Hardware>) -> Result<Option<u64>, Error> {
+        let (mut values, mut damaged) = (0, false);
+        search(pool, |found| {
+            match found {
+                Found::Record(bytes) => values += u64::from(ValueRecord::parse(&bytes).is_some()),
+                Found::Damage(_) => damaged = true,
+                Found::Chunk => return report(self.watch, &self.progress),
+            }
+            Ok(())
+        })?;
+        Ok((!damaged).then_some(values))
     }
 
     /// Gives a name to trees whose entry in the catalog could not be read. Without a name
@@ -283,7 +295,7 @@ impl Work<'_> {
             }
         };
         let live = OpenStore::<Hardware, K>::new(index, Arc::clone(pool));
-        if let Err(error) = live.resolve(opened) {
+        if let Err(error) = live.resolve_writes(opened) {
             self.salvaged.complain(error);
         }
         let (mut batch, mut bytes): (Vec<Fetched>, usize) = (Vec::new(), 0);
@@ -313,6 +325,12 @@ impl Work<'_> {
         failed?;
         self.take(batch)?;
         scanned.unwrap_or_else(|error| self.salvaged.complain(error));
+        // An index that is damaged may not lead to a record that is in use, and would free it.
+        if self.salvaged.unreadable == 0
+            && let Err(error) = live.resolve_doubts(&opened.doubts)
+        {
+            self.salvaged.complain(error);
+        }
         Ok(())
     }
 
@@ -325,17 +343,14 @@ impl Work<'_> {
 
     /// All records that are values, of keys that are still missing.
     fn gather_records<K: StoreKey>(&mut self, pool: &Arc<Pool<Hardware>>) -> Result<(), Error> {
-        let mut failed = Ok(());
-        pool.for_each_record(|record| {
-            if failed.is_err() {
-                return;
+        search(pool, |found| match found {
+            Found::Record(bytes) => self.take_record::<K>(&bytes),
+            Found::Damage(error) => {
+                self.salvaged.complain(error);
+                Ok(())
             }
-            match record {
-                Ok(bytes) => failed = self.take_record::<K>(&bytes),
-                Err(error) => self.salvaged.complain(error),
-            }
-        });
-        failed
+            Found::Chunk => report(self.watch, &self.progress),
+        })
     }
 
     fn take_record<K: StoreKey>(&mut self, bytes: &[u8]) -> Result<(), Error> {
@@ -355,7 +370,6 @@ impl Work<'_> {
                 value: found.value.to_vec(),
                 expires_ms: found.expires_ms,
             });
-            report(self.watch, &self.progress)?;
         }
         Ok(())
     }
@@ -384,9 +398,10 @@ mod tests {
         let new = create("b.pool").unwrap();
         let syncs = || new.statistics().unwrap().log_counts.map(|counts| counts.syncs);
         let before = syncs();
-        let (region, _) = region_of(&path).unwrap();
+        let file = lock_damaged_file(&path).unwrap();
+        let (region, _) = region_of(&path, &file).unwrap();
         let media = Hardware::new(region, &Cpu::detect()).unwrap();
-        let (pool, opened, _) = Pool::open_damaged(media).unwrap();
+        let (pool, opened, _) = Pool::open_damaged(media, file.found_bytes()).unwrap();
         let (salvaged, progress) = (Salvaged::default(), Progress::default());
         let watch = &mut |_: &Progress| ControlFlow::Continue(());
         let mut work = Work { new: &new, salvaged, progress, watch };

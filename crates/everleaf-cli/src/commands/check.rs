@@ -131,8 +131,10 @@ fn salvage(args: &Args, new: &Path) -> Outcome {
     })?;
     let Salvaged { from_index, from_records, unreadable, complaints, .. } = salvaged;
     let details = without_advice_each(&complaints);
-    let saved = Store::open_read_only(new)?;
-    let (keys, trees) = (saved.len_of_all_trees()?, saved.tree_names()?.len() as u64);
+    let (keys, trees) = counted(new).map_err(|error| {
+        let new = new.display();
+        Failure::failed(format!("{error}; what could be saved is in {new} all the same"))
+    })?;
     let text = if args.json {
         let report = SalvageReport { from_index, from_records, unreadable, details, keys, trees };
         serde_json::to_string(&report).map_err(|error| Failure::failed(error.to_string()))? + "\n"
@@ -158,6 +160,12 @@ fn salvage(args: &Args, new: &Path) -> Outcome {
         args.pool.display(),
         new.display()
     )))
+}
+
+/// Keys in all trees, and named trees.
+fn counted(pool: &Path) -> Result<(u64, u64), Error> {
+    let saved = Store::open_read_only(pool)?;
+    Ok((saved.len_of_all_trees()?, saved.tree_names()?.len() as u64))
 }
 
 /// Whether the pool was never looked at.

@@ -95,6 +95,46 @@ fn what_can_be_read_is_salvaged() {
     assert!(!bench.path("nothing").exists());
 }
 
+#[test]
+fn a_pool_without_its_first_page_is_called_damaged_and_salvage_is_named() {
+    let bench = filled();
+    let sound = content(&bench.path("p"));
+    let lost = |page: Vec<u8>| bench.write("p", [&page, &sound[4096..]].concat());
+    for page in [vec![0; 4096], b"noise and ".iter().copied().cycle().take(4096).collect()] {
+        lost(page);
+        for command in [
+            &["count", "p"][..],
+            &["info", "p"],
+            &["get", "p", "leaf"],
+            &["put", "p", "leaf", "new"],
+            &["scan", "p"],
+            &["dump", "p", "d"],
+            &["copy", "p", "c"],
+            &["check", "p"],
+            &["trees", "p"],
+            &["shell", "p"],
+        ] {
+            let said = bench.fails(command);
+            assert!(said.contains("everleaf check POOL --salvage NEW"), "{command:?}: {said}");
+            assert!(!said.contains("not an Everleaf pool"), "{command:?}: {said}");
+        }
+    }
+    let salvaged = bench.run(["check", "p", "--salvage", "new"]);
+    assert!(salvaged.failed().contains("the rest is in new"));
+    assert_eq!(bench.ok(["count", "new"]), "3\n");
+    // What holds a pool somewhere is none; nor are texts, zeros, and beginnings of pools.
+    let shifted = [&vec![0; 512], &sound[..]].concat();
+    let text = "a line of a text\n".repeat(4000).into_bytes();
+    let short = [&vec![0; 4096], &sound[4096..3 * 4096]].concat();
+    for other in [shifted, text, vec![0; 1 << 20], short, vec![], b"text".to_vec()] {
+        bench.write("p", other);
+        for command in [&["count", "p"][..], &["check", "p", "--salvage", "nothing"]] {
+            let said = bench.fails(command);
+            assert!(said.contains("is not an Everleaf pool"), "{command:?}: {said}");
+        }
+    }
+}
+
 /// A pool `p` with some megabytes in it, and an empty one `q`.
 fn large() -> Bench {
     let bench = Bench::new();

@@ -4,6 +4,7 @@ mod backup;
 mod bad_input;
 mod commands;
 mod common;
+mod faults;
 mod inspect;
 mod kill;
 mod laboratory;

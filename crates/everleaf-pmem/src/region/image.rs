@@ -4,7 +4,7 @@
 use std::fs::File;
 
 use super::growth::Source;
-use super::{Backing, MapError, Mapping, PAGE, Region, file};
+use super::{Backing, MapError, Mapping, PAGE, Region, file, round_up};
 
 impl Region {
     /// The first `len` bytes of a file as memory of this process, for whoever writes the file by
@@ -23,7 +23,8 @@ impl Region {
     /// [`MapError::System`].
     pub fn image(file: File, len: u64, max_len: u64) -> Result<Option<Self>, MapError> {
         let found_bytes = file::length(&file)?;
-        if found_bytes < len {
+        // Behind the end of the file its last page shows zeros.
+        if round_up(found_bytes, PAGE) < len {
             return Err(MapError::Truncated { found_bytes, expected_bytes: len });
         }
         if file::is_on_tmpfs(&file)? && file::holes(&file, len, 0).is_none() {

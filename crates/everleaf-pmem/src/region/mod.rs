@@ -117,7 +117,9 @@ impl Region {
             Some(device) => device.bytes,
             None => file::length(&file)?,
         };
-        if found_bytes < len {
+        // Behind the end of a file a private page shows zeros.
+        let private = mapping == Mapping::Private;
+        if (if private { round_up(found_bytes, PAGE) } else { found_bytes }) < len {
             return Err(MapError::Truncated { found_bytes, expected_bytes: len });
         }
         if mapping == Mapping::Shared && backing.device.is_none() {

@@ -39,6 +39,11 @@ use crate::{Corruption, MAX_RECORD_BYTES, Node, NodeKind, PoolError};
 /// Chunk lines in one chunk of a table.
 const LINES_PER_CHUNK: u64 = CHUNK / 64;
 
+/// Whether these words, which check themselves, are a line of a table: half of them may be damaged.
+pub(crate) fn is_chunk_line(words: impl Iterator<Item = Sealed>) -> bool {
+    words.filter(|word| word.open().is_some()).count() > BITMAP_WORDS / 2
+}
+
 /// Shadow bytes.
 mod shadow {
     use crate::NodeKind;

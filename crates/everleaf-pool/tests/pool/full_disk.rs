@@ -9,7 +9,7 @@ use std::process::Command;
 use everleaf_pmem::{Cpu, Hardware, MapError, Media, PCell, PPtr, persistent};
 use everleaf_pool::{
     AuditReport, Format, KeyType, OpenMode, Pool, PoolError, Record, create_file,
-    open_damaged_file, open_file,
+    lock_damaged_file, open_file,
 };
 
 persistent! {
@@ -164,8 +164,8 @@ fn sparse_on_a_full_tmpfs() {
     assert!(matches!(refused, Err(PoolError::Map(MapError::Sparse { .. }))), "{refused:?}");
     unchanged();
     // To be read: every byte, and stores stay in this process.
-    for region in [open_file(&path, OpenMode::ReadOnly).unwrap(), open_damaged_file(&path).unwrap()]
-    {
+    let damaged = lock_damaged_file(&path).unwrap().map(&path).unwrap();
+    for region in [open_file(&path, OpenMode::ReadOnly).unwrap(), damaged] {
         let cells = region.cells(0, region.len() as usize / 8).unwrap();
         let media = hardware(region_of(&path));
         let same = |(cell, word): (&PCell, &[u8])| media.load(cell).to_le_bytes() == *word;

@@ -97,13 +97,17 @@ impl<M: Media, K: StoreKey> OpenStore<M, K> {
 
     /// Completes or undoes the writes that a crash cut; how many these were.
     pub(crate) fn resolve(&self, opened: &Opened) -> Result<u64, Error> {
+        Ok(self.resolve_writes(opened)? + self.resolve_doubts(&opened.doubts)?)
+    }
+
+    /// The same but for the doubts, which come next.
+    pub(crate) fn resolve_writes(&self, opened: &Opened) -> Result<u64, Error> {
         for link in &opened.pending_links {
             let linked = is_linked(&self.pool, &*self.index, *link)?;
             self.workers.lease()?.resolve_link(*link, linked)?;
         }
         opened.pending_batches.iter().try_for_each(|batch| self.resolve_batch(batch))?;
-        let resolved = opened.pending_links.len() + opened.pending_batches.len();
-        Ok(resolved as u64 + self.resolve_doubts(&opened.doubts)?)
+        Ok((opened.pending_links.len() + opened.pending_batches.len()) as u64)
     }
 
     /// The record that the index holds for `key`, if there is one. Only a record of this very key

@@ -6,7 +6,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use everleaf::{CreateOptions, Engine, Error, KeyType, OwnedKey, Salvaged, Store, salvage};
+use everleaf::{
+    CreateOptions, DurabilityMode, Engine, Error, KeyType, OwnedKey, Salvaged, Store, salvage,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -59,7 +61,7 @@ fn shorten(path: &Path, bytes: usize) {
 
 /// Salvages a file of this length; nothing that is wrong, and all that is there.
 fn saved(path: &Path, written: &Content, ends: &Ends) -> Salvaged {
-    let bytes = fs::metadata(path).unwrap().len() as usize / 4096 * 4096;
+    let bytes = fs::metadata(path).unwrap().len() as usize;
     let new = path.with_extension("new");
     let salvaged = salvage(path, &new).unwrap();
     let store = Store::open(&new).unwrap();
@@ -81,7 +83,10 @@ fn every_length(path: &Path, engine: Engine, key_type: KeyType) {
     let ends = ends(&whole, &written);
     assert_eq!(saved(path, &written, &ends).unreadable, 0);
     let lengths = [1, 2, 3, 5, 9, 17].map(|pages| whole.len() - pages * 4096);
-    let parts = (1..12).rev().map(|part| whole.len() / 12 * part);
+    let parts = (1..12).rev().map(|part| whole.len() / 12 * part - part % 2 * 99);
+    // Just behind the last value of all, and of the last that is in a chunk by itself.
+    let last = [ends.values().max(), ends.values().filter(|end| **end % 4096 < 2048).max()];
+    let parts = parts.chain(last.into_iter().flatten().copied());
     let least = [260 << 10, 256 << 10, 100_000, 16 << 10, 12 << 10, 4096];
     let mut lengths: Vec<usize> = lengths.into_iter().chain(parts).chain(least).collect();
     lengths.sort_unstable();
@@ -111,6 +116,61 @@ fn all_that_is_left_of_a_grown_pool_with_a_log_is_salvaged() {
         let Some(folder) = ordinary() else { return };
         every_length(&folder.path().join("a.pool"), engine, key_type);
     }
+}
+
+#[test]
+fn what_was_written_last_to_a_pool_that_was_closed_is_salvaged_without_the_index() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    let engine = Engine::FpTreeConcurrent;
+    let options = CreateOptions::new().engine(engine).durability(DurabilityMode::Process);
+    let store = options.size_bytes(1 << 20).create(&path).unwrap();
+    (0..20).for_each(|n| assert!(!store.put(format!("key {n}"), "value").unwrap()));
+    store.close().unwrap();
+    let mut file = fs::read(&path).unwrap();
+    // The leaf is where a word leads to the record of the last key; without its bitmap it is empty,
+    // and nothing shows that.
+    let key = file.windows(6).rposition(|bytes| bytes == b"key 19").unwrap();
+    let words: Vec<u64> =
+        file.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+    let leads = |word: &u64| (key as u64 - 40..=key as u64).contains(word);
+    let entry = words[3 * 512..].iter().position(leads).unwrap() + 3 * 512;
+    let leaf = entry * 8 / 1024 * 1024;
+    file[leaf..leaf + 8].fill(0);
+    fs::write(&path, file).unwrap();
+    assert_eq!(Store::open_read_only(&path).unwrap().get("key 19").unwrap(), None);
+    let salvaged = salvage(&path, path.with_extension("new")).unwrap();
+    assert_eq!((salvaged.from_index, salvaged.from_records), (0, 20), "{salvaged:?}");
+}
+
+#[test]
+fn a_log_that_may_be_another_pools_is_told_where_the_first_page_is_lost() {
+    let Some(folder) = ordinary() else { return };
+    let at = |name: &str| folder.path().join(name);
+    let stores = ["a", "b"].map(|name| {
+        let store = CreateOptions::new().size_bytes(1 << 20).create(at(name)).unwrap();
+        (0..50).for_each(|n| assert!(!store.put(format!("{name} {n}"), "value").unwrap()));
+        store
+    });
+    for (pool, log, lost, told) in
+        [("a", "a", 0..8, false), ("a", "a", 0..4096, true), ("a", "b", 0..4096, true)]
+    {
+        let path = at(&format!("{pool} {log} {}", lost.end));
+        fs::copy(at(pool), &path).unwrap();
+        fs::create_dir(log_of(&path)).unwrap();
+        for file in fs::read_dir(log_of(&at(log))).unwrap().map(Result::unwrap) {
+            fs::copy(file.path(), log_of(&path).join(file.file_name())).unwrap();
+        }
+        spoil(&path, 0, &vec![0; lost.end]);
+        let salvaged = salvage(&path, path.with_extension("new")).unwrap();
+        let tells = |told: &String| told.contains("this log is the pool's own");
+        assert_eq!(salvaged.complaints.iter().any(tells), told, "{salvaged:?}");
+        assert!(salvaged.complaints.iter().any(|told| told.contains("first page is damaged")));
+        if log == "a" {
+            assert_eq!(Store::open(path.with_extension("new")).unwrap().len().unwrap(), 50);
+        }
+    }
+    drop(stores);
 }
 
 /// Pages of zeros and of noise.

@@ -143,7 +143,7 @@ impl<M: Media, K: StoreKey> OpenStore<M, K> {
 
     /// Settles the bits of the blocks that were in doubt when a crash came; how many were wrong.
     /// Links and batches are resolved.
-    pub(super) fn resolve_doubts(&self, doubts: &[Doubt]) -> Result<u64, Error> {
+    pub(crate) fn resolve_doubts(&self, doubts: &[Doubt]) -> Result<u64, Error> {
         if doubts.is_empty() {
             return Ok(0);
         }

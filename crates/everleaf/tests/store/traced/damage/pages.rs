@@ -155,7 +155,9 @@ fn salvage<K: StoreKey>(words: &[u64]) {
     let media = Traced::from_image(words, MAX_BYTES, 7).unwrap();
     media.record(false, false);
     next_step(&media);
-    let Ok((pool, _, _)) = Pool::open_damaged(media.clone()) else { return };
+    let Ok((pool, _, _)) = Pool::open_damaged(media.clone(), words.len() as u64 * 8) else {
+        return;
+    };
     next_step(&media);
     if let Ok((index, _)) = registry::open_index::<K, Traced>(&pool, Shutdown::Crash) {
         next_step(&media);
@@ -171,7 +173,7 @@ fn salvage<K: StoreKey>(words: &[u64]) {
         let _ = index.scan(Bound::Unbounded, Direction::Forward, visit);
     }
     next_step(&media);
-    pool.for_each_record(|_| ());
+    pool.for_each_record(|_| ControlFlow::Continue(()));
 }
 
 /// Goes through a scan to its end, or to an error.
