@@ -52,6 +52,7 @@ impl Folder {
                 Ok(()) | Err(Errno::BADF | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOLCK) => {
                     return Ok(Self { folder, writable });
                 }
+                Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
                 Err(error) => return Err(error.into()),
             }
