@@ -187,6 +187,7 @@ impl Disk for Folder {
 fn lock(folder: &File, operation: FlockOperation) -> Result<(), Errno> {
     for _ in 0..LOCK_TIMES {
         match rustix::fs::flock(folder, operation) {
+            Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
             done => return done,
         }

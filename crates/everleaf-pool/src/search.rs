@@ -198,7 +198,7 @@ mod tests {
         let pool = without_a_table(4 << 20);
         let end = pool.chunks().end();
         for chunk in 4 + end / 64..end {
-            let header = (end - chunk - 1) * CHUNK | 7 << 32;
+            let header = ((end - chunk - 1) * CHUNK) | (7 << 32);
             let cell = &pool.media().region().cells(chunk * CHUNK, 1).unwrap()[0];
             pool.media().store(cell, header);
         }

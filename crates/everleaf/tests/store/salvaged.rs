@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use everleaf::{
     CreateOptions, DurabilityMode, Engine, Error, KeyType, OwnedKey, Salvaged, Store, salvage,
+    salvage_with,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -297,6 +299,23 @@ fn texts_of_eight_bytes_are_no_numbers_where_the_kind_of_keys_is_lost() {
     let new = path.with_extension("new");
     salvage(&path, &new).unwrap();
     assert_eq!(Store::open(&new).unwrap().get("20240107").unwrap().as_deref(), Some(&b"a day"[..]));
+}
+
+#[test]
+fn a_search_for_records_is_told_of_before_it_finds_any_and_can_be_ended() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    let store = CreateOptions::new().size_bytes(1 << 20).create(&path).unwrap();
+    store.put_many((0..500).map(|n: u64| (format!("key {n}"), "value"))).unwrap();
+    store.close().unwrap();
+    spoil(&path, 0, &page(false));
+    let (new, mut told) = (path.with_extension("new"), Vec::new());
+    let ended = salvage_with(&path, &new, |progress| {
+        told.push(progress.entries);
+        ControlFlow::Break(())
+    });
+    assert!(matches!(ended, Err(Error::Aborted)) && !new.exists());
+    assert_eq!(told, [0]);
 }
 
 /// Whatever is salvaged was written, if anything is.
