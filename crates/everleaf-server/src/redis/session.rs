@@ -232,9 +232,7 @@ impl Session {
                 Front::Request(_) if self.waits_for_counts(parser.argument(rest, 0)) => {
                     break Then::Write;
                 }
-                Front::Request(_)
-                    if self.leaves_long && self.is_new() && self.is_long(&parser, rest) =>
-                {
+                Front::Request(_) if self.leaves_long && self.takes_long(&parser, rest) => {
                     break Then::Long;
                 }
                 Front::Request(bytes) => {
@@ -287,6 +285,14 @@ impl Session {
     /// Whether nothing of the request at the front was done.
     fn is_new(&self) -> bool {
         self.long.is_none() && self.waits.is_none()
+    }
+
+    /// Whether what is to be done of the request at the front takes long.
+    fn takes_long(&self, parser: &Parser, input: &[u8]) -> bool {
+        match &self.long {
+            Some(long) => long.seeks(),
+            None => self.waits.is_none() && self.is_long(parser, input),
+        }
     }
 
     /// Whether a command tells numbers of keys that are not counted yet: then some more are.
