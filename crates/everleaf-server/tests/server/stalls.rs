@@ -189,6 +189,40 @@ fn others_are_answered_while_a_long_transaction_is_under_way() {
     assert_eq!(long.line(), "*2");
 }
 
+/// A short request of a key that a long one has waits, and only its own connection does. Each is
+/// done once, and in its order.
+#[test]
+fn others_are_answered_while_short_requests_wait_for_the_key_of_a_long_one() {
+    let served = single();
+    let (mut other, row) = (redis_of(&served), [b"\x01\x00", &b"list"[..]].concat());
+    other.ask("RPUSH list a\r\n", ":1\r\n");
+    let requests = [
+        ("PING\r\nRPUSH list b\r\nRPUSH list c\r\n", "+PONG\r\n"),
+        ("WATCH list\r\nMULTI\r\nLLEN list\r\nEXEC\r\nPING\r\n", ""),
+        ("MULTI\r\nLLEN list\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n"),
+        ("BLPOP list 0\r\n", ""),
+        ("MULTI\r\nPING\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n"),
+        ("FLUSHALL\r\n", ""),
+    ];
+    let held = served.server.shared().data.lock(&row);
+    let mut clients = requests.map(|(request, before)| {
+        let mut client = redis_of(&served);
+        client.stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        client.send(request);
+        client.expect(before);
+        client
+    });
+    other.stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    (0..20).for_each(|_| other.ask("PING\r\nGET none\r\n", "+PONG\r\n$-1\r\n"));
+    drop(held);
+    // In whatever order: one of them empties everything, and one waits for what comes.
+    other.send("RPUSH list d\r\n");
+    let last = clients.each_mut().map(|client| client.line());
+    assert!(last[0].starts_with(':') && last[1] == "+OK", "{last:?}");
+    assert!(last[2] == "*1" && last[4] == "*1" && last[5] == "+OK", "{last:?}");
+    assert_eq!(last[3], "*2", "the client that waits for an element has one");
+}
+
 #[test]
 fn who_waits_for_replicas_holds_nobody_up() {
     let served = single();
