@@ -89,6 +89,10 @@ pub struct Limits {
     /// all connections together; one of them has at most a quarter. What changed since a reply was
     /// begun that is sent in parts has as much.
     pub whole_bytes: u64,
+    /// Elements of collections, keys and words that a request, or a transaction, may read or write
+    /// on the thread that answers. One with more is left to a thread that no other connection
+    /// waits for.
+    pub short_elements: u64,
 }
 
 impl Limits {
@@ -108,6 +112,7 @@ impl Default for Limits {
             unsent_patience: Duration::from_secs(60),
             buffered_bytes: 1 << 30,
             whole_bytes: 256 << 20,
+            short_elements: 20_000, // They are read in about ten milliseconds.
         }
     }
 }

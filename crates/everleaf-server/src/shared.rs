@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use everleaf::Error;
-use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::data::{Database, Work};
 use crate::metrics::Metrics;
 use crate::options::ServeOptions;
 use crate::random::Random;
+
+/// Requests that take long and are served at a time, for each thread that answers.
+const LONG_REQUESTS: usize = 2;
 
 /// A number that only grows, until it is reset.
 #[derive(Debug, Default)]
@@ -274,6 +277,8 @@ pub struct Shared {
     pub replies: Arc<Room>,
     /// Memory of what changed since a reply was begun that is sent in parts.
     pub images: Arc<Room>,
+    /// Requests that take long and may be served at a time.
+    pub(crate) long_requests: Semaphore,
     /// What cursors of SCAN stand for.
     pub(crate) cursors: crate::redis::Cursors,
     /// Who has subscribed to what.
@@ -296,6 +301,7 @@ impl Shared {
             images: Room::of(limits.whole_bytes),
             data,
             settings: Settings::of(&options),
+            long_requests: Semaphore::new(LONG_REQUESTS * options.threads.max(1)),
             metrics: Metrics::new(options.threads),
             options,
             counters: Counters::default(),

@@ -6,8 +6,8 @@
 //! it was at one moment.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, TryLockError};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
@@ -30,6 +30,9 @@ use crate::shared::Counter;
 const TREE: &str = "everleaf.server";
 /// How old the statistics may be that are told.
 const FRESH: Duration = Duration::from_secs(1);
+/// How long a thread that answers waits for the locks of a request. Short requests hold them for
+/// some microseconds.
+const SHORT: Duration = Duration::from_millis(1);
 /// Locks that writers of keys share.
 const STRIPES: usize = 1024;
 /// Counters that WATCH looks at.
@@ -84,6 +87,15 @@ pub enum Held<'d> {
     Key(ShardedLockReadGuard<'d, ()>, MutexGuard<'d, ()>),
     /// Of everything.
     All(ShardedLockWriteGuard<'d, ()>),
+}
+
+/// A lock, unless others have it. As [`shared`](Database::shared) says of one that is poisoned.
+fn unless_held<T>(lock: Result<T, TryLockError<T>>) -> Option<T> {
+    match lock {
+        Ok(lock) => Some(lock),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 pub(super) fn hash(row: &[u8]) -> usize {
@@ -251,24 +263,63 @@ impl Database {
         Held::Key(shared, self.stripes[stripe(row)].lock())
     }
 
-    /// Locks keys, whatever their database is.
-    pub fn lock_keys(&self, keys: &[&[u8]]) -> Held<'_> {
+    /// Locks keys, whatever their database is. None, which is only without `waits`: others keep one
+    /// of the locks for longer than a short request does.
+    pub fn lock_keys(&self, keys: &[&[u8]], waits: bool) -> Option<Held<'_>> {
         match keys {
-            [key] => Held::Key(self.shared(), self.stripes[stripe_of_key(key)].lock()),
-            keys => self.lock_stripes(keys.iter().map(|key| stripe_of_key(key)).collect()),
+            [key] => {
+                let shared = self.share(waits)?;
+                Some(Held::Key(shared, self.lock_stripe(stripe_of_key(key), waits, &mut None)?))
+            }
+            keys => self.lock_stripes(keys.iter().map(|key| stripe_of_key(key)).collect(), waits),
         }
+    }
+
+    /// Locks many rows; none as in [`lock_keys`](Self::lock_keys).
+    pub fn lock_rows<'r>(
+        &self,
+        rows: impl IntoIterator<Item = &'r [u8]>,
+        waits: bool,
+    ) -> Option<Held<'_>> {
+        self.lock_stripes(rows.into_iter().map(stripe).collect(), waits)
     }
 
     /// Locks many rows.
     pub fn lock_many<'r>(&self, rows: impl IntoIterator<Item = &'r [u8]>) -> Held<'_> {
-        self.lock_stripes(rows.into_iter().map(stripe).collect())
-    }
-
-    fn lock_stripes(&self, mut stripes: Vec<usize>) -> Held<'_> {
+        let mut stripes: Vec<usize> = rows.into_iter().map(stripe).collect();
         let shared = self.shared();
         stripes.sort_unstable();
         stripes.dedup();
         Held::Keys(shared, stripes.into_iter().map(|at| self.stripes[at].lock()).collect())
+    }
+
+    fn lock_stripes(&self, mut stripes: Vec<usize>, waits: bool) -> Option<Held<'_>> {
+        let shared = self.share(waits)?;
+        stripes.sort_unstable();
+        stripes.dedup();
+        let mut end = None;
+        let locks = stripes.into_iter().map(|at| self.lock_stripe(at, waits, &mut end));
+        Some(Held::Keys(shared, locks.collect::<Option<_>>()?))
+    }
+
+    /// Without `waits` it waits no longer than to `end`, which is set where it has to.
+    fn lock_stripe(
+        &self,
+        at: usize,
+        waits: bool,
+        end: &mut Option<Instant>,
+    ) -> Option<MutexGuard<'_, ()>> {
+        let stripe = &self.stripes[at];
+        if waits {
+            return Some(stripe.lock());
+        }
+        stripe
+            .try_lock()
+            .or_else(|| stripe.try_lock_until(*end.get_or_insert_with(|| Instant::now() + SHORT)))
+    }
+
+    fn share(&self, waits: bool) -> Option<ShardedLockReadGuard<'_, ()>> {
+        if waits { Some(self.shared()) } else { unless_held(self.whole.try_read()) }
     }
 
     /// Locks a key without waiting, unless one of these locks is its own; false: others have it.
@@ -289,6 +340,14 @@ impl Database {
     /// Keeps every other writer out.
     pub fn lock_all(&self) -> Held<'_> {
         Held::All(self.whole.write().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// The same; none as in [`lock_keys`](Self::lock_keys).
+    pub fn lock_everything(&self, waits: bool) -> Option<Held<'_>> {
+        match waits {
+            true => Some(self.lock_all()),
+            false => unless_held(self.whole.try_write()).map(Held::All),
+        }
     }
 
     // ---- watching

@@ -134,15 +134,17 @@ impl Stretches {
                 self.counts[at] = self.counts[at].saturating_add_signed(*by);
             }
         }
-        // What is too long is divided, what is empty goes.
+        // What is empty goes, but the first one, and what is too long is divided.
+        let mut counts = std::mem::take(&mut self.counts).into_iter().enumerate();
+        self.starts.retain(|_| {
+            let kept = counts.next().filter(|(at, count)| *at == 0 || *count > 0);
+            self.counts.extend(kept.map(|(_, count)| count));
+            kept.is_some()
+        });
         let mut at = 0;
         while at < self.counts.len() {
             if self.counts[at] > 2 * STRETCH {
                 self.divide(tree, prefix, at)?;
-            } else if self.counts[at] == 0 && at > 0 {
-                self.starts.remove(at);
-                self.counts.remove(at);
-                continue;
             }
             at += 1;
         }
@@ -226,10 +228,15 @@ impl Ranks {
         if !self.some.load(Ordering::Acquire) {
             return Ok(changes);
         }
+        let mut last = (None, false);
         for (row, value) in pending {
-            let is_kept =
-                prefix_of(row).is_some_and(|prefix| self.parts.lock().contains_key(&prefix));
-            if is_kept {
+            let prefix = prefix_of(row);
+            if prefix != last.0 {
+                // Nobody else counts what this writes, whose key is locked.
+                let is_kept = prefix.is_some_and(|part| self.parts.lock().contains_key(&part));
+                last = (prefix, is_kept);
+            }
+            if last.1 {
                 let had = tree.get_with(row, |_| ())?.is_some();
                 let by = i64::from(value.is_some()) - i64::from(had);
                 changes.extend((by != 0).then_some((&row[..], by)));

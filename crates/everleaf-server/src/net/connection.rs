@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::future::{pending, poll_fn};
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -123,13 +123,14 @@ pub async fn run(
     let mut connection =
         Connection { stream, input: Input::default(), unsent, requests, shared, stop };
     let notify = session.notify();
-    let (mut out, mut is_long) = (Vec::new(), false);
+    let (mut out, mut last) = (Vec::new(), Then::Read);
     loop {
         let Connection { stream, input, unsent, shared, .. } = &mut connection;
-        let (served, unsynced) = if is_long {
+        let (served, unsynced) = if let Then::Long | Then::Locked = last {
+            let asked = (session, std::mem::take(input), out);
             let served;
             (session, *input, out, served) =
-                elsewhere(session, std::mem::take(input), out, shared, (stream, unsent)).await?;
+                elsewhere(asked, last, shared, (stream, unsent)).await?;
             served
         } else {
             shared.data.store().unsynced(|| session.serve(input.rest(), &mut out))
@@ -144,7 +145,7 @@ pub async fn run(
         shared.counters.bytes_written.add(out.len() as u64);
         poll_fn(|context| Poll::Ready(unsent.send(stream, context, &mut out))).await?;
         clear(&mut out);
-        is_long = then == Then::Long;
+        last = then;
         match connection.wait(then, &session, notify.as_deref()).await? {
             Next::Serve => {}
             Next::Finish => break,
@@ -272,25 +273,31 @@ async fn exchange(
 }
 
 /// Serves on a thread that no other connection waits for; the client can take replies meanwhile.
+/// Few requests that take long are served at a time, since they need processors and memory.
 async fn elsewhere<S: Session>(
-    mut session: S,
-    input: Input,
-    mut out: Vec<u8>,
+    (mut session, input, mut out): (S, Input, Vec<u8>),
+    why: Then,
     shared: &Arc<Shared>,
     (stream, unsent): (&mut (impl AsyncWrite + Unpin), &mut Unsent),
 ) -> io::Result<(S, Input, Vec<u8>, (Served, Unsynced))> {
-    let shared = Arc::clone(shared);
-    let serve = move || {
-        let store = shared.data.store();
-        let served = store.unsynced(|| session.serve_long(input.rest(), &mut out));
-        (session, input, out, served)
-    };
-    let mut served = tokio::task::spawn_blocking(serve);
+    let mut served = pin!(async {
+        let _turn = match why {
+            Then::Long => Some(shared.long_requests.acquire().await),
+            _ => None,
+        };
+        let shared = Arc::clone(shared);
+        let serve = move || {
+            let store = shared.data.store();
+            let served = store.unsynced(|| session.serve_long(input.rest(), &mut out));
+            (session, input, out, served)
+        };
+        // A panic there ends the connection, as one here does.
+        tokio::task::spawn_blocking(serve).await.map_err(io::Error::other)
+    });
     loop {
         tokio::select! {
             biased;
-            // A panic there ends the connection, as one here does.
-            served = &mut served => return served.map_err(io::Error::other),
+            served = &mut served => return served,
             sent = poll_fn(|context| unsent.poll_send(stream, context)), if !unsent.is_sent() => {
                 sent?;
             }

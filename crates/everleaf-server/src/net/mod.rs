@@ -40,6 +40,9 @@ pub enum Then {
     Write,
     /// The next request takes long: it is to be served by a thread that others do not wait for.
     Long,
+    /// The next request needs what one that takes long has locked: it is to be served by a thread
+    /// that may wait.
+    Locked,
     /// The connection ends.
     Close,
 }
@@ -47,7 +50,7 @@ pub enum Then {
 impl Then {
     /// Whether requests that have come are to be answered.
     fn has_more(self) -> bool {
-        matches!(self, Self::Write | Self::Long)
+        matches!(self, Self::Write | Self::Long | Self::Locked)
     }
 }
 

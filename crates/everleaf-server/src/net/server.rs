@@ -31,8 +31,8 @@ use crate::{Address, ServeError, ServeOptions, memcached, redis};
 const GRACE: Duration = Duration::from_secs(5);
 /// The pause after a connection could not be accepted, for want of file descriptors mostly.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Threads for requests that take long, of each thread that answers.
-const LONG_THREADS: usize = 2;
+/// Threads for requests that take long or wait for these, of each thread that answers.
+const LONG_THREADS: usize = 32;
 /// The pause between two steps of the sweep.
 const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 

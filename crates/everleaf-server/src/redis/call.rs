@@ -25,6 +25,8 @@ pub enum Failure {
     Store(Error),
     /// It takes long: some of it is done, and the rest when it is asked again.
     Later,
+    /// A request that takes long has the locks that it needs: nothing of it is done.
+    Locked,
 }
 
 impl From<Error> for Failure {

@@ -262,6 +262,11 @@ impl Call<'_, '_, '_> {
 }
 
 impl Long {
+    /// Whether much may have to be read for little that is shown.
+    pub fn seeks(&self) -> bool {
+        matches!(&self.more, More::Rows(Rows { show: Show::Keys(..), .. }))
+    }
+
     /// Writes a part, until there are so many bytes: whether it was the last one.
     ///
     /// # Errors

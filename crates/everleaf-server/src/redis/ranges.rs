@@ -7,7 +7,7 @@ use everleaf::Direction;
 use super::call::{Call, Failure, Outcome, SYNTAX, is, slice};
 use super::long::{Rows, Show};
 use super::number::{float, of_ordered, to_ordered};
-use super::sorted_sets::{Members, SortedSet, score_of, store};
+use super::sorted_sets::{Members, SortedSet, store};
 use crate::data::{Collection, Ends, Kind, Part, behind, part_prefix, part_rest, part_row};
 
 /// So many members are skipped by reading them.
@@ -336,11 +336,7 @@ fn remove(call: &mut Call<'_, '_, '_>, by: By) -> Outcome {
     let members = between(call, by).members(call, &row)?;
     if !members.is_empty() {
         let mut set = SortedSet::open(call, row)?;
-        for (member, _) in &members {
-            if let Some(score) = score_of(call.work, set.collection.id, member)? {
-                set.remove(call.work, member, score);
-            }
-        }
+        members.iter().for_each(|(member, score)| set.remove(call.work, member, *score));
         set.close(call.work);
     }
     call.reply.count(members.len());

@@ -2,14 +2,17 @@
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use everleaf::DurabilityMode;
 
 use super::VERSION;
+use super::blocking::{Timeout, Wait};
 use super::call::{Call, Failure, Outcome, SYNTAX, is};
+use super::number::integer;
 use super::settings::eviction_policy;
 use super::table::{COMMANDS, Command, Keys, Named, find, takes};
-use crate::data::DATABASES;
+use crate::data::{DATABASES, Kind};
 
 /// DBSIZE.
 pub fn dbsize(call: &mut Call<'_, '_, '_>) -> Outcome {
@@ -64,15 +67,30 @@ pub fn lastsave(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// late.
 fn sync(call: &Call<'_, '_, '_>) -> Outcome {
     let mode = call.work.data.store().capabilities().durability_mode;
-    if matches!(mode, DurabilityMode::Buffered { .. }) {
+    // Who has waited for replicas has synced before.
+    let has_synced = call.blocking.place.is_some();
+    if matches!(mode, DurabilityMode::Buffered { .. }) && !has_synced {
         call.work.data.sync()?;
+    }
+    Ok(())
+}
+
+/// Waits for as long as replicas are waited for, of which there are none.
+fn waits_for(call: &mut Call<'_, '_, '_>, replicas: i64, timeout: usize) -> Outcome {
+    let sentence = "ERR timeout is not an integer or out of range";
+    let ms = integer(call.args[timeout]).ok_or(Failure::Said(sentence))?;
+    let ms = u64::try_from(ms).map_err(|_| Failure::Said("ERR timeout is negative"))?;
+    if replicas > 0 && call.blocking.may_wait {
+        let timeout = Timeout((ms > 0).then(|| Duration::from_millis(ms)));
+        call.blocking.wait = Some(Wait { rows: Vec::new(), kind: Kind::String, timeout });
     }
     Ok(())
 }
 
 /// WAIT: there are no replicas; what was written is durable when this is answered.
 pub fn wait(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let (_, _) = (call.integer(1)?, call.integer(2)?);
+    let replicas = call.integer(1)?;
+    waits_for(call, replicas, 2)?;
     sync(call)?;
     call.reply.integer(0);
     Ok(())
@@ -80,7 +98,11 @@ pub fn wait(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// WAITAOF: the pool is the only copy; what was written is durable when this is answered.
 pub fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let (_, _, _) = (call.integer(1)?, call.integer(2)?, call.integer(3)?);
+    let (_, replicas) = (call.range(1, 0, 1)?, call.integer(2)?);
+    if replicas < 0 {
+        return Err("ERR value is out of range, must be positive".into());
+    }
+    waits_for(call, replicas, 3)?;
     sync(call)?;
     call.reply.array(2);
     call.reply.integer(1);

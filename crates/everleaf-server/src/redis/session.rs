@@ -63,10 +63,12 @@ pub struct Session {
     waits: Option<Waits>,
     /// The request at the front takes long, and others come in between.
     goes_on: bool,
-    /// Some of that was done already.
+    /// What it needs is locked by others that take long.
+    is_locked: bool,
+    /// Some of that was done already, or tried.
     is_asked_again: bool,
-    /// Requests that take long are left.
-    leaves_long: bool,
+    /// Requests that take long are left, and those that others who take long keep waiting.
+    pub(super) leaves_long: bool,
     /// Tells the connection that there is something to do.
     pub(super) notify: Arc<Notify>,
     /// What it has subscribed to.
@@ -114,7 +116,7 @@ pub(super) fn failed(failure: Failure, reply: &mut Reply<'_>) {
         Failure::Text(sentence) => reply.error(&sentence),
         Failure::Store(error) => store_failed(&error, reply),
         // In a transaction nothing is done later.
-        Failure::Later => reply.error("ERR ask again"),
+        Failure::Later | Failure::Locked => reply.error("ERR ask again"),
     }
 }
 
@@ -139,6 +141,7 @@ impl Session {
             long: None,
             waits: None,
             goes_on: false,
+            is_locked: false,
             is_asked_again: false,
             leaves_long: false,
             subscriber: None,
@@ -232,9 +235,7 @@ impl Session {
                 Front::Request(_) if self.waits_for_counts(parser.argument(rest, 0)) => {
                     break Then::Write;
                 }
-                Front::Request(_)
-                    if self.leaves_long && self.is_new() && self.is_long(&parser, rest) =>
-                {
+                Front::Request(_) if self.leaves_long && self.takes_long(&parser, rest) => {
                     break Then::Long;
                 }
                 Front::Request(bytes) => {
@@ -255,11 +256,12 @@ impl Session {
                             begun = self.request(&args, out, begun);
                         }
                     }
-                    if let Some(waits) = &self.waits {
+                    if let Some(waits) = self.waits.as_ref().filter(|_| !self.goes_on) {
                         break Then::Wait(waits.deadline);
                     }
                     if std::mem::take(&mut self.goes_on) {
-                        break Then::Write;
+                        let is_locked = std::mem::take(&mut self.is_locked);
+                        break if is_locked { Then::Locked } else { Then::Write };
                     }
                     // The request stays at the front until it is answered to its end.
                     if self.long.is_none() {
@@ -287,6 +289,14 @@ impl Session {
     /// Whether nothing of the request at the front was done.
     fn is_new(&self) -> bool {
         self.long.is_none() && self.waits.is_none()
+    }
+
+    /// Whether what is to be done of the request at the front takes long.
+    fn takes_long(&self, parser: &Parser, input: &[u8]) -> bool {
+        match &self.long {
+            Some(long) => long.seeks(),
+            None => self.waits.is_none() && self.is_long(parser, input),
+        }
     }
 
     /// Whether a command tells numbers of keys that are not counted yet: then some more are.
@@ -357,8 +367,10 @@ impl Session {
         });
         if let Err(failure) = done {
             out.truncate(start);
-            if matches!(failure, Failure::Later) {
-                (self.goes_on, self.is_asked_again) = (true, true);
+            if let Failure::Later | Failure::Locked = failure {
+                self.goes_on = true;
+                self.is_locked = matches!(failure, Failure::Locked);
+                self.is_asked_again = true;
                 return begun;
             }
             failed(failure, &mut Reply::to(out, self.three));
@@ -398,9 +410,10 @@ impl Session {
         let data = &shared.data;
         let now_ms = data.begin_request()?;
         // Who has waited leaves its lines at the end, without the locks of its keys.
-        let waits = self.waits.take();
+        let waits;
+        let _held = self.lock(command, args, data)?;
+        waits = self.waits.take();
         waits.iter().for_each(|waits| waits.place.look());
-        let _held = self.lock(command, args, data);
         let start = out.len();
         let mut work = Work::new(data, now_ms);
         let reply = Reply { three: self.three, end: start + self.whole_limit(), out };
@@ -426,15 +439,22 @@ impl Session {
     }
 
     /// Locks the keys of a command.
-    fn lock<'d>(&self, command: &Command, args: &[&[u8]], data: &'d Database) -> Option<Held<'d>> {
+    fn lock<'d>(
+        &self,
+        command: &Command,
+        args: &[&[u8]],
+        data: &'d Database,
+    ) -> Outcome<Option<Held<'d>>> {
         if command.name == "get" {
-            return None; // One row is read as it was at one moment.
+            return Ok(None); // One row is read as it was at one moment.
         }
-        match command.keys.of(args) {
-            Named::Nothing => None,
-            Named::Everything => Some(data.lock_all()),
-            Named::Keys(keys) => Some(data.lock_keys(&keys)),
-        }
+        let waits = !self.leaves_long;
+        let held = match command.keys.of(args) {
+            Named::Nothing => return Ok(None),
+            Named::Everything => data.lock_everything(waits),
+            Named::Keys(keys) => data.lock_keys(&keys, waits),
+        };
+        held.ok_or(Failure::Locked).map(Some)
     }
 
     /// Takes its place in the lines of keys, whose locks are held.

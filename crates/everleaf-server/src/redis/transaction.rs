@@ -47,8 +47,14 @@ impl Queue {
     }
 
     /// Locks what the requests read and write, and what is watched: keys, or everything where a
-    /// request names no keys.
-    fn lock<'d>(&self, data: &'d Database, database: u8, watched: &Watched) -> Held<'d> {
+    /// request names no keys. None as in [`Database::lock_keys`].
+    fn lock<'d>(
+        &self,
+        data: &'d Database,
+        database: u8,
+        watched: &Watched,
+        waits: bool,
+    ) -> Option<Held<'d>> {
         let mut rows: Vec<Vec<u8>> = Vec::new();
         for (asked, args) in &self.requests {
             let Asked::Store(command) = asked else { continue };
@@ -56,10 +62,10 @@ impl Queue {
             match command.keys.of(&args) {
                 // A key has one lock, whatever database is selected.
                 Named::Keys(keys) => rows.extend(keys.iter().map(|key| key_row(database, key))),
-                Named::Nothing | Named::Everything => return data.lock_all(),
+                Named::Nothing | Named::Everything => return data.lock_everything(waits),
             }
         }
-        data.lock_many(rows.iter().chain(watched.keys.keys()).map(Vec::as_slice))
+        data.lock_rows(rows.iter().chain(watched.keys.keys()).map(Vec::as_slice), waits)
     }
 }
 
@@ -151,7 +157,10 @@ impl Session {
         let shared = Arc::clone(&self.shared);
         let data = &shared.data;
         let now_ms = data.begin_request()?;
-        let _held = queue.lock(data, self.database, &watched);
+        let Some(_held) = queue.lock(data, self.database, &watched, !self.leaves_long) else {
+            (self.queue, self.watched) = (Some(queue), watched);
+            return Err(Failure::Locked);
+        };
         if queue.requests().any(|args| tells_counts(&args[0])) {
             data.count_all()?; // They were counted before, but for an error.
         }
@@ -212,7 +221,8 @@ impl Session {
             }
             let data = &self.shared.data;
             self.watched.watching.get_or_insert_with(|| data.watching());
-            let _held = data.lock(&row);
+            let held = data.lock_rows([&row[..]], !self.leaves_long);
+            let _held = held.ok_or(Failure::Locked)?;
             let version = data.version(&row);
             let there = Work::new(data, data.now_ms()).header(&row)?.is_some();
             self.watched.keys.insert(row, Seen { version, there });

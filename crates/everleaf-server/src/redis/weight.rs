@@ -1,14 +1,15 @@
 //! Requests that take long, by the members that they read: they are left to a thread that no other
 //! connection waits for.
 
-use super::call::is;
+use everleaf::DurabilityMode;
+use smallvec::SmallVec;
+
+use super::call::{is, slice};
+use super::number::integer;
 use super::parse::Parser;
 use super::session::Session;
 use super::table::{Named, find};
 use crate::data::{Work, key_row};
-
-/// Members that are read in about ten milliseconds.
-const MANY: u64 = 20_000;
 
 /// Whether a command, of so many words, reads all of a collection, or writes much of it.
 fn reads_all(name: &[u8], words: usize) -> bool {
@@ -60,30 +61,101 @@ fn reads_all(name: &[u8], words: usize) -> bool {
     named(ALWAYS) || words > 2 && named(COUNTED)
 }
 
+/// The same within a transaction, where replies are made whole and all members are counted at once
+/// that a rank needs.
+fn reads_much(name: &[u8], words: usize) -> bool {
+    const WHOLE: &[&str] = &[
+        "HGETALL",
+        "HKEYS",
+        "HRANDFIELD",
+        "HVALS",
+        "LINDEX",
+        "LRANGE",
+        "LSET",
+        "SMEMBERS",
+        "SPOP",
+        "SRANDMEMBER",
+        "ZCOUNT",
+        "ZLEXCOUNT",
+        "ZRANDMEMBER",
+        "ZRANGE",
+        "ZRANGEBYLEX",
+        "ZRANGEBYSCORE",
+        "ZRANK",
+        "ZREVRANGE",
+        "ZREVRANGEBYLEX",
+        "ZREVRANGEBYSCORE",
+        "ZREVRANK",
+    ];
+    reads_all(name, words) || WHOLE.iter().any(|other| is(name, other))
+}
+
+/// The most members that a range of ranks asks for, with what is skipped where ranks are counted;
+/// for other commands there is no such number.
+fn asked_for(args: &[&[u8]]) -> u64 {
+    let by_rank = ["LRANGE", "ZRANGE", "ZREVRANGE"].iter().any(|name| is(args[0], name));
+    match args {
+        [_, _, from, to] | [_, _, from, to, _] if by_rank => {
+            let ends = integer(from).zip(integer(to)).filter(|(from, to)| *from >= 0 && *to >= 0);
+            // From the beginning: what lies before is skipped or counted.
+            ends.map_or(u64::MAX, |(_, to)| slice(0, to, u64::MAX).end)
+        }
+        _ => u64::MAX,
+    }
+}
+
 impl Session {
-    /// Whether the request at the front takes long: one of those that read all of a collection, of
-    /// which there are many members, or a transaction that has such a one.
+    /// Whether the request at the front takes long: one that reads all of a collection of which
+    /// there are many members, or all keys, or names very many; or a transaction whose commands do
+    /// so together.
     pub(super) fn is_long(&self, parser: &Parser, input: &[u8]) -> bool {
         let name = parser.argument(input, 0);
         if !self.authenticated {
             return false;
         }
+        let most = self.shared.options.limits.short_elements;
         match &self.queue {
+            None if parser.len() as u64 > most => true,
+            None if is(name, "KEYS") => self.keys() > most,
+            None if is(name, "WAIT") || is(name, "WAITAOF") => self.syncs_late(),
             None if reads_all(name, parser.len()) => {
                 let args: Vec<&[u8]> =
                     (0..parser.len()).map(|at| parser.argument(input, at)).collect();
-                self.members_of(&args) > MANY
+                self.members_of(&args) > most
             }
             Some(queue) if is(name, "EXEC") => {
-                let all = queue.requests().filter(|args| reads_all(&args[0], args.len()));
-                let members = all.map(|args| {
-                    let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-                    self.members_of(&args)
-                });
-                members.fold(0, u64::saturating_add) > MANY
+                let mut weight = 0_u64;
+                queue.requests().any(|args| {
+                    weight = weight.saturating_add(self.weight_within(args));
+                    weight > most
+                })
             }
             _ => false,
         }
+    }
+
+    /// What a command of a transaction reads and writes: its words and what it reads of
+    /// collections or of all keys.
+    fn weight_within(&self, args: &[Vec<u8>]) -> u64 {
+        let (name, words) = (&args[0][..], args.len() as u64);
+        let args: SmallVec<[&[u8]; 8]> = args.iter().map(Vec::as_slice).collect();
+        words.saturating_add(match name {
+            _ if reads_much(name, args.len()) => self.members_of(&args).min(asked_for(&args)),
+            _ if is(name, "KEYS") => self.keys(),
+            _ if (is(name, "WAIT") || is(name, "WAITAOF")) && self.syncs_late() => u64::MAX,
+            _ => 0,
+        })
+    }
+
+    /// Keys of the database; many while they are not counted.
+    fn keys(&self) -> u64 {
+        self.shared.data.keys_of(self.database).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a write may be replied to that is not durable: then WAIT waits for a sync.
+    fn syncs_late(&self) -> bool {
+        let mode = self.shared.data.store().capabilities().durability_mode;
+        matches!(mode, DurabilityMode::Buffered { .. })
     }
 
     /// Members of the collections that a command names. What cannot be read is told by the command.

@@ -68,7 +68,7 @@ impl Client {
         words.iter().for_each(|w| write!(request, "${}\r\n{w}\r\n", w.len()).unwrap());
         let (mut input, mut out) = (request.into_bytes(), Vec::new());
         loop {
-            let served = self.0.serve(&input, &mut out);
+            let served = self.0.serve_long(&input, &mut out);
             input.drain(..served.consumed);
             if served.then == Then::Read {
                 return String::from_utf8(out).unwrap();

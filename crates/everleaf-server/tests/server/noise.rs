@@ -151,7 +151,7 @@ fn replies(
             out.extend(some);
             match served.then {
                 Then::Close => return out,
-                Then::Write | Then::Long => continue,
+                Then::Write | Then::Long | Then::Locked => continue,
                 Then::Read | Then::Wait(_) => break,
             }
         }
@@ -171,7 +171,7 @@ fn noise_is_answered_the_same_however_it_is_cut() {
                 match is_redis {
                     true => {
                         let mut session = redis::Session::new(shared);
-                        replies(|input, out| session.serve(input, out), &input, cut)
+                        replies(|input, out| session.serve_long(input, out), &input, cut)
                     }
                     false => {
                         let mut session = memcached::Session::new(shared);

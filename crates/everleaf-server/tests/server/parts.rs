@@ -44,7 +44,8 @@ fn pool() -> Pool {
 
 impl Pool {
     fn client(&self) -> Client {
-        Client { session: redis::Session::new(Arc::clone(&self.shared)), input: Vec::new() }
+        let session = redis::Session::new(Arc::clone(&self.shared));
+        Client { session, input: Vec::new() }
     }
 }
 
@@ -64,7 +65,11 @@ impl Client {
     /// What comes next, and whether it was all.
     fn part(&mut self) -> (Vec<u8>, Then) {
         let mut out = Vec::new();
-        let served = self.session.serve(&self.input, &mut out);
+        let mut served = self.session.serve(&self.input, &mut out);
+        if served.then == Then::Long {
+            self.input.drain(..served.consumed);
+            served = self.session.serve_long(&self.input, &mut out);
+        }
         self.input.drain(..served.consumed);
         (out, served.then)
     }
@@ -77,7 +82,7 @@ impl Client {
             assert!(part.len() <= WAITING, "{} bytes wait to be sent", part.len());
             all.extend(part);
             match then {
-                Then::Write | Then::Long => {}
+                Then::Write | Then::Long | Then::Locked => {}
                 Then::Read | Then::Wait(_) => return all,
                 Then::Close => panic!("closed behind {} bytes", all.len()),
             }
