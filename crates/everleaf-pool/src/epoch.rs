@@ -340,8 +340,8 @@ impl<M: Media> EpochWorker<M> {
         }
         let (media, chunks) = (pool.media(), pool.chunks());
         chunks.keep(media, ending.retired.iter().copied())?;
-        chunks.mark_all(media, site!("pool.epoch.E4.allocated"), &ending.allocated, true)?;
-        chunks.mark_all(media, site!("pool.epoch.E4.retired"), &ending.retired, false)?;
+        chunks.mark_all(media, self.worker.slot, site!("pool.epoch.E4.allocated"), &ending.allocated, true)?;
+        chunks.mark_all(media, self.worker.slot, site!("pool.epoch.E4.retired"), &ending.retired, false)?;
         media.fence(site!("pool.epoch.E4.fence"));
         let intent = pool.intent(self.worker.slot)?;
         media.store(&intent.tag, Sealed::ZERO);
@@ -543,8 +543,8 @@ impl<M: Media> Pool<M> {
             }
             let [allocated, retired] =
                 [site!("pool.recover.epoch.allocated"), site!("pool.recover.epoch.retired")];
-            chunks.mark_all(media, allocated, &changes.allocated, true)?;
-            chunks.mark_all(media, retired, &changes.retired, planted(139))?;
+            chunks.mark_all(media, 0, allocated, &changes.allocated, true)?;
+            chunks.mark_all(media, 0, retired, &changes.retired, planted(139))?;
             media.fence(site!("pool.recover.epoch.fence"));
         }
         media.store(&intent.tag, Sealed::ZERO);
