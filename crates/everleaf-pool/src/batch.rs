@@ -288,7 +288,13 @@ impl<M: Media> Worker<M> {
         media.flush(site!("pool.batch.B2.intent"), &intent.tag);
         media.fence(site!("pool.batch.B2.fence"));
         // B3. Durable at the latest with the next fence, or set again by recovery.
-        pool.chunks().mark_all(media, self.slot, site!("pool.batch.B3.blocks"), &staged.new, !planted(111))
+        pool.chunks().mark_all(
+            media,
+            self.slot,
+            site!("pool.batch.B3.blocks"),
+            &staged.new,
+            !planted(111),
+        )
     }
 
     /// B4: what was replaced is free; flushed, and the caller fences before

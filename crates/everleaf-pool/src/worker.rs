@@ -43,7 +43,7 @@ pub struct Worker<M: Media> {
     pub(crate) pool: Arc<Pool<M>>,
     pub(crate) slot: usize,
     /// The chunk that blocks are taken from, by what it holds and class.
-    owned: [[Option<u64>; Class::COUNT]; Usage::LISTS],
+    pub(crate) owned: [[Option<u64>; Class::COUNT]; Usage::LISTS],
     link: Option<Pair>,
     /// The intent may name blocks of something that is not finished: from its first store until it
     /// is retired.
@@ -194,7 +194,13 @@ impl<M: Media> Worker<M> {
         // bits agree with the destination.
         for (block, allocated) in [(new, true), (old, false)] {
             if let Some(block) = block.filter(|_| allocated || !planted(101)) {
-                pool.chunks().mark(media, self.slot, site!("pool.exchange.A2.blocks"), block, allocated)?;
+                pool.chunks().mark(
+                    media,
+                    self.slot,
+                    site!("pool.exchange.A2.blocks"),
+                    block,
+                    allocated,
+                )?;
             }
         }
         media.store(destination, pool.destination_word(place, new));

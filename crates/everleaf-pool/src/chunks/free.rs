@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use everleaf_pmem::{Media, planted, site};
 
 use super::{
-    Block, Chunks, Extent, Free, Hints, LISTED, OWNED, blocks_in_use, has_no_block, line_at, lock_relaxing, shadow, shadow_byte,
-    usage_in,
+    Block, Chunks, Extent, Free, Hints, LISTED, OWNED, blocks_in_use, has_no_block, line_at,
+    lock_relaxing, shadow, shadow_byte, usage_in,
 };
 use crate::classes::{Class, Usage};
 use crate::layout::{CHUNK, WORKER_SLOTS};
@@ -71,11 +71,11 @@ impl Chunks {
         Ok(())
     }
 
-    fn scan_all<M: Media>(&self, media: &M, free: &mut Free) -> Result<(), PoolError> {
+    pub(super) fn scan_all<M: Media>(&self, media: &M, free: &mut Free) -> Result<(), PoolError> {
         (0..self.extents.count()).try_for_each(|at| self.scan(media, at, free))
     }
 
-    fn fill(&self, chunk: u64, chunks: u64, byte: u8) {
+    pub(super) fn fill(&self, chunk: u64, chunks: u64, byte: u8) {
         for place in &self.shadow[chunk as usize..(chunk + chunks) as usize] {
             place.store(byte, Ordering::Relaxed);
         }
@@ -269,7 +269,7 @@ impl Chunks {
     }
 
     /// Chunks that were owned by workers no longer are.
-    fn let_go_of<M: Media>(
+    pub(super) fn let_go_of<M: Media>(
         &self,
         media: &M,
         free: &mut Free,

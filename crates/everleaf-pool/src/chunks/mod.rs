@@ -7,9 +7,11 @@
 //! Map of the files: this one (the table, its shadow, the bits of blocks) · `extents` (where the
 //! parts of the table are) · `free` (which chunks have free blocks) · `allocated` (how much is in
 //! use) · `spare` (chunks that workers keep) · `freeing` (blocks that an intent still names) ·
-//! `limbo` (records that are still read) · `unpublished` (what an epoch has allocated).
+//! `limbo` (records that are still read) · `unpublished` (what an epoch has allocated) · `claim`
+//! (chunks that are to become free together).
 
 mod allocated;
+mod claim;
 mod extents;
 mod free;
 mod freeing;
@@ -27,6 +29,7 @@ use everleaf_pmem::{MapError, Media, PCell, PPtr, Site, planted};
 use parking_lot::{Mutex, MutexGuard};
 
 use self::allocated::Allocated;
+pub(crate) use self::claim::ClaimedChunks;
 pub(crate) use self::extents::Extent;
 use self::extents::Extents;
 use self::freeing::Freeing;

@@ -17,5 +17,6 @@ mod ranks;
 mod redis;
 mod restart;
 mod ring;
+mod room;
 mod stock;
 mod tls;
