@@ -40,8 +40,8 @@ const ROUNDS_BY_USE: u32 = 2;
 const PLACES: u32 = 256;
 /// From this round on M3 has not been enough.
 const ROUNDS_OF_PLACES: u32 = 12;
-/// Places of which one is chosen.
-const CHOICES: usize = 4;
+/// Places of which one is chosen, of one chunk and of several.
+const CHOICES: [usize; 2] = [4, 2];
 /// Bytes of a chunk of the pool: what is refused and no longer needs no chunks in a row.
 const CHUNK: u64 = 4096;
 /// Batches of parts of one collection that a round removes.
@@ -70,6 +70,21 @@ pub(super) struct Removed {
     pub keys: u64,
     /// About.
     pub bytes: u64,
+}
+
+impl Removed {
+    fn add(&mut self, key: &Doomed<'_>) {
+        self.keys += 1;
+        self.bytes += key.bytes;
+    }
+}
+
+/// A key that goes.
+struct Doomed<'r> {
+    row: &'r [u8],
+    bytes: u64,
+    collection: Option<(Header, Collection)>,
+    parts: Vec<Vec<u8>>,
 }
 
 /// What is to be written, and so does not go.
@@ -248,7 +263,7 @@ impl Database {
     fn vacate_place(&self, spared: &Spared<'_>, bytes: u64) -> Result<bool, Error> {
         let total = self.store.statistics()?.total_bytes;
         let mut places: Vec<(u64, ClaimedPlace)> = Vec::new();
-        for _ in 0..CHOICES {
+        for _ in 0..CHOICES[usize::from(bytes > CHUNK)] {
             let from = self.eviction.below(total);
             if let Some(place) = claim_place(&self.tree, from, bytes)? {
                 places.push((self.eviction.mean_age(&place.keys), place));
@@ -334,42 +349,74 @@ impl Database {
         spared: &Spared<'_>,
         locks: &mut Locks<'d>,
     ) -> Result<Removed, Error> {
-        let (mut removed, mut ids) = (Removed::default(), Vec::new());
-        let mut work = Work::new(self, self.now_ms());
+        let (mut removed, mut doomed, mut together) = (Removed::default(), Vec::new(), 0);
         for row in rows {
             // One lock may be that of several.
             if !self.try_lock(row, locks) {
                 continue;
             }
             let shown = |value: &[u8]| (value.len(), collection_of(value));
-            let Some((bytes, found)) = self.tree.get_with(row, shown)? else { continue };
-            if spared.has(row, found.as_ref().map(|(_, collection)| collection)) {
+            let Some((bytes, collection)) = self.tree.get_with(row, shown)? else { continue };
+            let bytes = (row.len() + bytes) as u64;
+            let mut key = Doomed { row, bytes, collection, parts: Vec::new() };
+            if spared.has(row, key.collection.as_ref().map(|(_, collection)| collection)) {
                 continue;
             }
-            removed.bytes += (row.len() + bytes) as u64;
-            removed.keys += 1;
-            if let Some((header, collection)) = found {
+            if let Some((header, collection)) = &key.collection {
                 let (few, bytes) = self.parts(collection.id)?;
-                removed.bytes += bytes;
-                if few.len() == BATCH {
+                (key.bytes, key.parts) = (key.bytes + bytes, few);
+                if key.parts.len() == BATCH {
                     let parts = parts.get(&collection.id).map(Vec::as_slice);
-                    self.remove_large(row, &header, &collection, parts)?;
+                    self.remove_large(row, header, collection, parts)?;
+                    removed.add(&key);
                     continue;
                 }
-                few.into_iter().for_each(|row| work.delete(row));
-                ids.push(collection.id);
             }
-            work.delete(row.clone());
-            if work.rows() >= BATCH {
-                work.commit_sweep()?;
+            together += 1 + key.parts.len();
+            doomed.push(key);
+            if together >= BATCH {
+                self.remove_together(&doomed, &mut removed)?;
+                (doomed, together) = (Vec::new(), 0);
             }
         }
-        work.commit_sweep()?;
-        for id in ids {
-            self.ranks.forget(id);
-            self.room.forget_owner(id);
-        }
+        self.remove_together(&doomed, &mut removed)?;
         Ok(removed)
+    }
+
+    /// Removes keys and all of their parts as one batch; where that has no room, one by one.
+    fn remove_together(&self, doomed: &[Doomed<'_>], removed: &mut Removed) -> Result<(), Error> {
+        let mut work = Work::new(self, self.now_ms());
+        for key in doomed {
+            key.parts.iter().for_each(|part| work.delete(part.clone()));
+            work.delete(key.row.to_vec());
+        }
+        let alone = match work.commit_sweep() {
+            Err(error) if error.is_full() => true,
+            done => done.map(|()| false)?,
+        };
+        for key in doomed {
+            if alone {
+                match self.remove_alone(key) {
+                    Err(error) if error.is_full() => continue,
+                    done => done?,
+                }
+            }
+            removed.add(key);
+            if let Some((_, collection)) = &key.collection {
+                self.ranks.forget(collection.id);
+                self.room.forget_owner(collection.id);
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_alone(&self, key: &Doomed<'_>) -> Result<(), Error> {
+        if let Some((header, collection)) = &key.collection {
+            self.remove_large(key.row, header, collection, Some(&key.parts))?;
+        }
+        let mut work = Work::new(self, self.now_ms());
+        work.delete(key.row.to_vec());
+        work.commit_sweep()
     }
 
     /// Removes some parts of a collection that has many. The key is not there any more before.

@@ -246,11 +246,6 @@ impl<'d> Work<'d> {
         })
     }
 
-    /// How many rows are to be written.
-    pub(super) fn rows(&self) -> usize {
-        self.pending.len()
-    }
-
     fn write_or_mark(&self, pending: &Pending) -> Result<Growth, Error> {
         match self.write(pending) {
             Err(error) if error.is_full() => match self.without_marks(pending)? {
