@@ -38,8 +38,8 @@ pub struct AuditReport {
 
 impl<M: Media> Pool<M> {
     /// Compares what owners reach with what is allocated, and looks whether an intent is left that
-    /// a later recovery would act on. Reads the whole chunk table, writes nothing. No operation
-    /// may run meanwhile.
+    /// a later recovery would act on, and what is known of the free memory with what there is of
+    /// it. Reads the whole chunk table, writes nothing. No operation may run meanwhile.
     pub fn finish_audit(&self, audit: Audit) -> AuditReport {
         let mut report = AuditReport::default();
         let mut reached = audit.reached;
@@ -64,6 +64,13 @@ impl<M: Media> Pool<M> {
         }
         for stray in reached {
             report.violations.push(format!("the block at {stray:#x} is in use but not allocated"));
+        }
+        if report.violations.is_empty()
+            && let Ok(known) = self.chunks().free_bytes(self.media())
+            && let there = self.chunks().count_free_bytes(self.media())
+            && known != there
+        {
+            report.violations.push(format!("{known:?} bytes are known to be free, not {there:?}"));
         }
         report
     }

@@ -146,6 +146,7 @@ impl PendingBatch {
         // Not fenced: a crash is recovered in the same way.
         pool.chunks().mark_all(
             media,
+            slot,
             site!("pool.recover.batch.blocks"),
             &pending.blocks(),
             true,
@@ -287,7 +288,13 @@ impl<M: Media> Worker<M> {
         media.flush(site!("pool.batch.B2.intent"), &intent.tag);
         media.fence(site!("pool.batch.B2.fence"));
         // B3. Durable at the latest with the next fence, or set again by recovery.
-        pool.chunks().mark_all(media, site!("pool.batch.B3.blocks"), &staged.new, !planted(111))
+        pool.chunks().mark_all(
+            media,
+            self.slot,
+            site!("pool.batch.B3.blocks"),
+            &staged.new,
+            !planted(111),
+        )
     }
 
     /// B4: what was replaced is free; flushed, and the caller fences before
@@ -300,7 +307,7 @@ impl<M: Media> Worker<M> {
         let Some(staged) = &self.batch else { return Ok(()) };
         planted!(114, self.pool.media().store(&self.pool.intent(self.slot)?.tag, Sealed::ZERO));
         let (freed, site) = (staged.freed(done), site!("pool.batch.B4.blocks"));
-        self.pool.chunks().mark_all(self.pool.media(), site, freed, false)
+        self.pool.chunks().mark_all(self.pool.media(), self.slot, site, freed, false)
     }
 
     /// B4 and B5, where the caller has nothing to do beside B4. A flush for each chunk and a fence,
@@ -365,7 +372,7 @@ impl<M: Media> Worker<M> {
         let intent = pool.intent(pending.slot)?;
         let freed = pending.freed(done);
         chunks.keep(media, freed.iter().copied())?;
-        chunks.mark_all(media, site!("pool.recover.batch.freed"), &freed, false)?;
+        chunks.mark_all(media, pending.slot, site!("pool.recover.batch.freed"), &freed, false)?;
         media.fence(site!("pool.recover.batch.fence"));
         media.store(&intent.tag, Sealed::ZERO);
         media.flush(site!("pool.recover.batch.retire"), &intent.tag);

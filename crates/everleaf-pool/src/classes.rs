@@ -170,6 +170,11 @@ impl Class {
     pub const fn blocks(self) -> usize {
         (CHUNK / self.block_bytes()) as usize
     }
+
+    /// Bytes of all blocks of a chunk.
+    pub const fn all_bytes(self) -> u64 {
+        self.blocks() as u64 * self.block_bytes()
+    }
 }
 
 /// What a chunk is used for.

@@ -150,7 +150,7 @@ impl<M: Media> Worker<M> {
         if let Some(old) = old.filter(|_| !planted(119)) {
             chunks.begin_freeing(media, self.slot, old)?;
         }
-        chunks.exchange(media, site!("pool.doubt.D3.blocks"), new, old)
+        chunks.exchange(media, self.slot, site!("pool.doubt.D3.blocks"), new, old)
     }
 
     /// After D3 and its fence: what was replaced is free. If D2 never came, nothing was done, and a
@@ -238,7 +238,7 @@ impl<M: Media> Pool<M> {
             let is_block = *held || chunks.fits(media, doubt.block())?;
             if is_block && !planted(116) && chunks.is_in_use(media, doubt.block())? != *held {
                 // Crash: the doubt is still there.
-                chunks.mark(media, site!("pool.recover.doubt.block"), doubt.block(), *held)?;
+                chunks.mark(media, 0, site!("pool.recover.doubt.block"), doubt.block(), *held)?;
                 wrong += 1;
             }
         }

@@ -340,8 +340,20 @@ impl<M: Media> EpochWorker<M> {
         }
         let (media, chunks) = (pool.media(), pool.chunks());
         chunks.keep(media, ending.retired.iter().copied())?;
-        chunks.mark_all(media, site!("pool.epoch.E4.allocated"), &ending.allocated, true)?;
-        chunks.mark_all(media, site!("pool.epoch.E4.retired"), &ending.retired, false)?;
+        chunks.mark_all(
+            media,
+            self.worker.slot,
+            site!("pool.epoch.E4.allocated"),
+            &ending.allocated,
+            true,
+        )?;
+        chunks.mark_all(
+            media,
+            self.worker.slot,
+            site!("pool.epoch.E4.retired"),
+            &ending.retired,
+            false,
+        )?;
         media.fence(site!("pool.epoch.E4.fence"));
         let intent = pool.intent(self.worker.slot)?;
         media.store(&intent.tag, Sealed::ZERO);
@@ -452,6 +464,24 @@ impl<M: Media> EpochWorker<M> {
         self.release_log(small)
     }
 
+    /// Gives up the chunks that this worker allocates from, where nothing of them belongs to an
+    /// epoch that has not ended, so that others can claim them.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the allocator's words are damaged.
+    pub fn give_up_chunks(&mut self) -> Result<(), PoolError> {
+        if !self.current.is_empty() || self.ending.is_some() {
+            return Ok(());
+        }
+        let open = self.open.iter_mut().flatten().filter_map(Option::take);
+        let mut owned: Vec<u64> = open.map(|open| open.chunk).collect();
+        owned.append(&mut self.current.full);
+        self.current.opened.clear();
+        let (chunks, media) = (self.worker.pool.chunks(), self.worker.pool.media());
+        owned.iter().try_for_each(|chunk| chunks.disown(media, *chunk))?;
+        self.worker.give_up_chunks()
+    }
+
     /// Gives back the log that is kept for the next epoch.
     ///
     /// # Errors
@@ -543,8 +573,8 @@ impl<M: Media> Pool<M> {
             }
             let [allocated, retired] =
                 [site!("pool.recover.epoch.allocated"), site!("pool.recover.epoch.retired")];
-            chunks.mark_all(media, allocated, &changes.allocated, true)?;
-            chunks.mark_all(media, retired, &changes.retired, planted(139))?;
+            chunks.mark_all(media, 0, allocated, &changes.allocated, true)?;
+            chunks.mark_all(media, 0, retired, &changes.retired, planted(139))?;
             media.fence(site!("pool.recover.epoch.fence"));
         }
         media.store(&intent.tag, Sealed::ZERO);

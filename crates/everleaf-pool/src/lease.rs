@@ -120,6 +120,24 @@ impl<M: Media> Workers<M> {
     }
 }
 
+impl<M: Media> Workers<M> {
+    /// Calls `step` with each worker that no thread has and that was not left in the middle of an
+    /// operation.
+    pub(crate) fn for_each_idle(
+        &self,
+        step: impl Fn(&mut Worker<M>) -> Result<(), PoolError>,
+    ) -> Result<(), PoolError> {
+        for slot in &self.slots {
+            if let Some(mut slot) = slot.try_lock()
+                && let Some(worker) = slot.as_mut().filter(|worker| !worker.is_busy())
+            {
+                step(worker)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<M: Media> Deref for Lease<'_, M> {
     type Target = Worker<M>;
     fn deref(&self) -> &Worker<M> {

@@ -18,6 +18,7 @@ mod audit;
 mod batch;
 mod boot;
 mod chunks;
+mod claim;
 mod classes;
 mod doubt;
 mod epoch;
@@ -48,6 +49,7 @@ mod worker;
 
 pub use audit::{Audit, AuditReport};
 pub use batch::PendingBatch;
+pub use claim::Claim;
 pub use classes::{Content, Node, NodeKind};
 pub use doubt::Doubt;
 pub use epoch::EpochWorker;

@@ -163,7 +163,8 @@ impl<M: Media> Pool<M> {
         Ok(nodes)
     }
 
-    /// How full the pool is: reads the whole chunk table.
+    /// How full the pool is: costs the same for every size, but the first time since it was
+    /// opened, when the chunks are looked at that were not used yet.
     ///
     /// # Errors
     /// [`PoolError::Corrupt`] if a descriptor is damaged.
@@ -179,5 +180,120 @@ impl<M: Media> Pool<M> {
             reserve_bytes: (self.chunks().reserve() * CHUNK).min(in_chunks),
             max_bytes: self.media().region().max_len(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use everleaf_pmem::{Cpu, Hardware, PCell, PPtr, Region, persistent};
+
+    use super::*;
+    use crate::{EpochWorker, Format, KeyType, Node, Record, Worker};
+
+    persistent! {
+        struct Slots {
+            records: [PCell<PPtr<Record>>; 128],
+        }
+    }
+
+    impl Node for Slots {
+        const KIND: NodeKind = NodeKind::new(1);
+    }
+
+    fn pool(max_bytes: u64) -> Arc<Pool<Hardware>> {
+        let region = Region::anonymous(1 << 20, max_bytes).unwrap();
+        let format = Format { engine: "test".into(), key_type: KeyType::U64, parameters: [0; 8] };
+        Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format).unwrap()
+    }
+
+    /// Numbers that look random and are the same every time.
+    fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
+        let mut state = seed;
+        move |below| {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (state >> 33) % below
+        }
+    }
+
+    #[track_caller]
+    fn compare(pool: &Pool<Hardware>) {
+        let known = pool.chunks().free_bytes(pool.media()).unwrap();
+        assert_eq!(known, pool.chunks().count_free_bytes(pool.media()));
+    }
+
+    fn size(below: &mut impl FnMut(u64) -> u64) -> usize {
+        let most = [40, 600, 4000, 30_000][below(4) as usize];
+        below(most) as usize
+    }
+
+    /// Exchanges some records; whether all had room.
+    fn exchange_some(
+        worker: &mut Worker<Hardware>,
+        slots: &Slots,
+        below: &mut impl FnMut(u64) -> u64,
+    ) -> bool {
+        (0..40).all(|_| {
+            let cell = &slots.records[below(128) as usize];
+            worker.free_from(cell).unwrap();
+            let bytes = vec![7; size(below)];
+            below(3) == 0 || worker.alloc_record_into(cell, &[&bytes]).is_ok()
+        })
+    }
+
+    #[test]
+    fn the_space_that_is_known_is_that_of_the_table_whatever_was_done() {
+        for max_bytes in [1 << 20, 8 << 20] {
+            let (pool, mut below) = (pool(max_bytes), numbers(max_bytes));
+            let slots = pool.index_root::<Slots>().unwrap();
+            let mut workers: Vec<_> = (0..3).map(|_| pool.worker().unwrap()).collect();
+            let mut epochs = EpochWorker::new(pool.worker().unwrap()).unwrap();
+            let (mut of_epochs, mut refused) = (Vec::new(), 0);
+            for epoch in 1..60 {
+                for worker in &mut workers {
+                    refused += u64::from(!exchange_some(worker, slots, &mut below));
+                }
+                compare(&pool);
+                for _ in 0..20 {
+                    let bytes = vec![7; size(&mut below)];
+                    of_epochs.extend(epochs.alloc_record(&[&bytes]));
+                    if below(2) == 0 && !of_epochs.is_empty() {
+                        let retired = of_epochs.swap_remove(below(of_epochs.len() as u64) as usize);
+                        epochs.retire(retired).unwrap();
+                    }
+                }
+                epochs.prepare(epoch).unwrap();
+                pool.media().fence(everleaf_pmem::site!("test"));
+                pool.commit_epoch(epoch).unwrap();
+                epochs.finish().unwrap();
+                compare(&pool);
+            }
+            assert_eq!(refused > 0, max_bytes == 1 << 20, "{refused}");
+            drop((workers, epochs));
+            compare(&pool);
+        }
+    }
+
+    #[test]
+    fn threads_that_allocate_and_free_leave_the_space_right() {
+        let pool = pool(8 << 20);
+        let slots = pool.index_root::<Slots>().unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    let (mut worker, mut below) = (pool.worker().unwrap(), numbers(thread));
+                    for _ in 0..300 {
+                        let cell = &slots.records[(4 * below(32) + thread) as usize];
+                        worker.free_from(cell).unwrap();
+                        let bytes = vec![7; size(&mut below)];
+                        worker.alloc_record_into(cell, &[&bytes]).unwrap();
+                        pool.space().unwrap();
+                    }
+                });
+            }
+        });
+        compare(&pool);
     }
 }

@@ -39,8 +39,8 @@ pub(crate) fn recover_intents<M: Media>(
             // Between L1 and L4: the index decides.
             Some(LINK_TAG) => {
                 let (old, new) = blocks(pool, intent)?;
-                if !hold(pool, intent)? {
-                    settle(pool, intent, false)?;
+                if !hold(pool, slot, intent)? {
+                    settle(pool, slot, intent, false)?;
                     continue;
                 }
                 let pointer =
@@ -64,7 +64,7 @@ pub(crate) fn recover_intents<M: Media>(
                 let (old, new) = blocks(pool, intent)?;
                 let new = if planted(108) { old } else { new };
                 let holds = media.load(pool.cell(destination)?);
-                settle(pool, intent, holds == pool.destination_word(destination, new))?;
+                settle(pool, slot, intent, holds == pool.destination_word(destination, new))?;
             }
             None => return Err(corrupt(pool, intent)),
         }
@@ -80,7 +80,7 @@ pub(crate) fn recover_intents<M: Media>(
 /// it judges, which allocates. False if the crash came before L1 was wholly durable: then the chunk
 /// of `new` is not the one that the intent names, nothing was linked, and there is nothing to
 /// judge.
-fn hold<M: Media>(pool: &Pool<M>, intent: &Intent) -> Result<bool, PoolError> {
+fn hold<M: Media>(pool: &Pool<M>, slot: usize, intent: &Intent) -> Result<bool, PoolError> {
     let (old, new) = blocks(pool, intent)?;
     if let Some(new) = new
         && !pool.chunks().fits(pool.media(), new)?
@@ -89,14 +89,19 @@ fn hold<M: Media>(pool: &Pool<M>, intent: &Intent) -> Result<bool, PoolError> {
     }
     for block in [old, new].into_iter().flatten() {
         // Not fenced: a crash is recovered in the same way.
-        pool.chunks().mark(pool.media(), BLOCKS, block, true)?;
+        pool.chunks().mark(pool.media(), slot, BLOCKS, block, true)?;
     }
     Ok(true)
 }
 
 /// Makes the bits agree with what happened, durably, and then retires the intent.
 /// `done`: new is allocated and old is free; otherwise old is allocated and new is free.
-fn settle<M: Media>(pool: &Pool<M>, intent: &Intent, done: bool) -> Result<(), PoolError> {
+fn settle<M: Media>(
+    pool: &Pool<M>,
+    slot: usize,
+    intent: &Intent,
+    done: bool,
+) -> Result<(), PoolError> {
     let (media, chunks) = (pool.media(), pool.chunks());
     let (old, new) = blocks(pool, intent)?;
     for (block, allocated) in [(new, done), (old, !done)] {
@@ -104,7 +109,7 @@ fn settle<M: Media>(pool: &Pool<M>, intent: &Intent, done: bool) -> Result<(), P
         // A new block's chunk becomes one of such blocks with the fence of A1 or L1. If it is none,
         // no bit of it was ever set.
         if allocated || chunks.fits(media, block)? {
-            chunks.mark(media, BLOCKS, block, allocated)?;
+            chunks.mark(media, slot, BLOCKS, block, allocated)?;
         }
     }
     media.fence(site!("pool.recover.blocks.fence"));
@@ -131,7 +136,7 @@ fn finish_link<M: Media>(pool: &Pool<M>, slot: usize, changed: bool) -> Result<(
     if let Some(block) = freed {
         pool.chunks().begin_freeing(pool.media(), slot, block)?;
     }
-    settle(pool, intent, changed)?;
+    settle(pool, slot, intent, changed)?;
     if let Some(block) = freed {
         pool.chunks().freed(pool.media(), slot, block)?;
     }

@@ -43,7 +43,7 @@ pub struct Worker<M: Media> {
     pub(crate) pool: Arc<Pool<M>>,
     pub(crate) slot: usize,
     /// The chunk that blocks are taken from, by what it holds and class.
-    owned: [[Option<u64>; Class::COUNT]; Usage::LISTS],
+    pub(crate) owned: [[Option<u64>; Class::COUNT]; Usage::LISTS],
     link: Option<Pair>,
     /// The intent may name blocks of something that is not finished: from its first store until it
     /// is retired.
@@ -194,7 +194,13 @@ impl<M: Media> Worker<M> {
         // bits agree with the destination.
         for (block, allocated) in [(new, true), (old, false)] {
             if let Some(block) = block.filter(|_| allocated || !planted(101)) {
-                pool.chunks().mark(media, site!("pool.exchange.A2.blocks"), block, allocated)?;
+                pool.chunks().mark(
+                    media,
+                    self.slot,
+                    site!("pool.exchange.A2.blocks"),
+                    block,
+                    allocated,
+                )?;
             }
         }
         media.store(destination, pool.destination_word(place, new));
@@ -261,7 +267,7 @@ impl<M: Media> Worker<M> {
         media.fence(site!("pool.link.L1.fence"));
         if let Some(block) = new.filter(|_| !planted(105)) {
             // Durable at the latest with the index's own fence, or set again by recovery.
-            pool.chunks().mark(media, site!("pool.link.L2.new"), block, true)?;
+            pool.chunks().mark(media, self.slot, site!("pool.link.L2.new"), block, true)?;
         }
         self.link = Some(Pair { old, new });
         Ok(PPtr::at(new.map_or(0, |block| block.offset)))
@@ -279,7 +285,7 @@ impl<M: Media> Worker<M> {
         let freed = if changed || planted(104) { old } else { new };
         if let Some(block) = freed {
             pool.chunks().begin_freeing(media, self.slot, block)?;
-            pool.chunks().mark(media, site!("pool.link.L3.blocks"), block, false)?;
+            pool.chunks().mark(media, self.slot, site!("pool.link.L3.blocks"), block, false)?;
             media.fence(site!("pool.link.L3.fence"));
         }
         let intent = pool.intent(self.slot)?;
@@ -329,7 +335,7 @@ impl<M: Media> Worker<M> {
         // R1: what was prepared is durable. Crash: the chunks are free.
         media.fence(site!("pool.run.R1.fence"));
         // R2 COMMIT: the descriptor of the first chunk.
-        pool.chunks().mark(media, site!("pool.run.R2.publish"), block, true)?;
+        pool.chunks().mark(media, self.slot, site!("pool.run.R2.publish"), block, true)?;
         media.fence(site!("pool.run.R2.fence"));
         media.count(Counter::Allocations, 1);
         Ok(run)
@@ -346,7 +352,7 @@ impl<M: Media> Worker<M> {
             return Err(PoolError::corrupt(offset, Corruption::Pointer));
         }
         pool.chunks().begin_freeing(pool.media(), self.slot, block)?;
-        pool.chunks().mark(pool.media(), site!("pool.run.free"), block, false)?;
+        pool.chunks().mark(pool.media(), self.slot, site!("pool.run.free"), block, false)?;
         pool.media().fence(site!("pool.run.free.fence"));
         pool.chunks().freed(pool.media(), self.slot, block)
     }

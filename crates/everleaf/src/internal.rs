@@ -7,6 +7,7 @@ use std::time::Duration;
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
+pub use crate::core::backend::ClaimedPlace;
 pub use crate::core::progress::Watch;
 pub use crate::key::{StoreKey, key_type_name};
 /// Indexes by the names of their engines, without a store.
@@ -19,7 +20,7 @@ pub use everleaf_trees::DEFAULT_ENGINE;
 pub use everleaf_trees::clftree::{InnerEncoding, inner_encodings};
 
 use crate::transaction::Pace;
-use crate::{CreateOptions, Error, OpenOptions, Result, Store, Transaction};
+use crate::{CreateOptions, Error, OpenOptions, Result, Store, Transaction, Tree};
 
 /// Makes a store over the whole region of any media, whatever it holds. The pool is handed out too,
 /// as the way to the media.
@@ -36,6 +37,16 @@ pub fn create_on<M: Media>(options: &CreateOptions, media: M) -> Result<(Store, 
 /// As [`OpenOptions::open`], but for those about files.
 pub fn open_on<M: Media>(options: &OpenOptions, media: M) -> Result<(Store, Arc<Pool<M>>)> {
     options.open_on(media)
+}
+
+/// Claims a place for a record of so many bytes, where nothing but records of `tree` lie: when
+/// these are gone, and the place is dropped, the record has room there. The search begins at the
+/// offset `from` of the pool. None: the place that was found has others too, or there is none.
+///
+/// # Errors
+/// Damage.
+pub fn claim_place(tree: &Tree, from: u64, bytes: u64) -> Result<Option<ClaimedPlace>> {
+    tree.handle().backend().claim_place(tree.handle().space(), from, bytes)
 }
 
 /// As [`open_on`], to [restore](Store::restore) what is there: one whose restore was cut off too.

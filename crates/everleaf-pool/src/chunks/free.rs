@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use everleaf_pmem::{Media, planted, site};
 
 use super::{
-    Block, Chunks, Free, LISTED, OWNED, has_no_block, line_at, lock_relaxing, shadow, shadow_byte,
-    usage_in,
+    Block, Chunks, Extent, Free, Hints, LISTED, OWNED, blocks_in_use, has_no_block, line_at,
+    lock_relaxing, shadow, shadow_byte, usage_in,
 };
 use crate::classes::{Class, Usage};
 use crate::layout::{CHUNK, WORKER_SLOTS};
@@ -50,17 +50,20 @@ impl Chunks {
             if usage.chunks() > extent.end() - chunk {
                 return Err(PoolError::corrupt(chunk * CHUNK, Corruption::Chunk));
             }
-            self.fill(chunk, usage.chunks(), shadow_byte(usage));
-            if usage == Usage::Free {
+            let is_empty = has_no_block(media, line) && !self.is_awaited(chunk);
+            if usage == Usage::Free || usage.class().is_some() && is_empty {
+                self.fill(chunk, 1, shadow::FREE);
                 free.chunks += 1;
-            }
-            if let Some(class) = usage.class() {
-                if has_no_block(media, line) && !self.is_awaited(chunk) {
-                    self.fill(chunk, 1, shadow::FREE);
-                    free.chunks += 1;
-                } else if self.free_block_in(media, line, chunk, class, 0)?.is_some() {
+            } else if let Some(class) = usage.class() {
+                free.block_bytes += class.all_bytes();
+                free.found_bytes += blocks_in_use(media, line) * class.block_bytes();
+                // From here on bits of the chunk may change: it is counted.
+                self.fill(chunk, 1, shadow_byte(usage));
+                if self.free_block_in(media, line, chunk, class, 0)?.is_some() {
                     self.list(free, chunk, usage);
                 }
+            } else {
+                self.fill(chunk, usage.chunks(), shadow_byte(usage));
             }
             chunk += usage.chunks();
         }
@@ -68,11 +71,11 @@ impl Chunks {
         Ok(())
     }
 
-    fn scan_all<M: Media>(&self, media: &M, free: &mut Free) -> Result<(), PoolError> {
+    pub(super) fn scan_all<M: Media>(&self, media: &M, free: &mut Free) -> Result<(), PoolError> {
         (0..self.extents.count()).try_for_each(|at| self.scan(media, at, free))
     }
 
-    fn fill(&self, chunk: u64, chunks: u64, byte: u8) {
+    pub(super) fn fill(&self, chunk: u64, chunks: u64, byte: u8) {
         for place in &self.shadow[chunk as usize..(chunk + chunks) as usize] {
             place.store(byte, Ordering::Relaxed);
         }
@@ -113,7 +116,8 @@ impl Chunks {
                     return Ok(Some(chunk)); // If it is full after all, its new owner lets go of it.
                 }
             }
-            if let Some(chunk) = self.find_free(&mut free, 1, self.reserve()) {
+            if let Some(chunk) = self.find_free(&mut free, usage, self.reserve()) {
+                free.block_bytes += class.all_bytes();
                 self.fill(chunk, 1, shadow_byte(usage));
                 self.flags[chunk as usize].store(OWNED, Ordering::Relaxed);
                 self.type_chunk(media, chunk, usage)?;
@@ -158,7 +162,7 @@ impl Chunks {
     ) -> Result<Option<Block>, PoolError> {
         let mut free = lock_relaxing(&self.free, media);
         loop {
-            if let Some(chunk) = self.find_free(&mut free, run.chunks(), kept) {
+            if let Some(chunk) = self.find_free(&mut free, run, kept) {
                 self.fill(chunk, run.chunks(), shadow_byte(run));
                 return Ok(Some(Block { offset: chunk * CHUNK, run: Some(run) }));
             }
@@ -179,37 +183,67 @@ impl Chunks {
         Ok(!taken.is_empty())
     }
 
-    /// Next fit among the scanned extents, where at least `kept` free chunks are left.
-    fn find_free(&self, free: &mut Free, chunks: u64, kept: u64) -> Option<u64> {
-        let kept = if planted(131) { 0 } else { kept };
+    /// Next fit for this usage among the scanned extents, where at least `kept` free chunks are
+    /// left. Nodes are looked for from the front and records from the back: nodes stay where they
+    /// are for long, and between them no long record would find room, whatever was removed.
+    fn find_free(&self, free: &mut Free, usage: Usage, kept: u64) -> Option<u64> {
+        let (chunks, kept) = (usage.chunks(), if planted(131) { 0 } else { kept });
         if free.chunks < chunks.saturating_add(kept) {
             return None;
         }
-        let hint = if chunks == 1 { free.chunk_hint } else { free.run_hint };
-        let from = |hint: u64| {
-            let first = self.extents.position(hint).unwrap_or(0);
-            (first..self.extents.count()).find_map(|at| self.find_in(at, hint, chunks))
-        };
-        let found = from(hint).or_else(|| from(0))?;
+        let of = |hints: &Hints| if chunks == 1 { hints.chunk } else { hints.run };
+        let found = if usage.is_of_records() {
+            let before = |end| self.find_before(end, chunks);
+            before(of(&free.for_records)).or_else(|| before(self.extents.end()))
+        } else {
+            let from = |start| self.find_from(start, chunks);
+            from(of(&free.for_nodes)).or_else(|| from(0))
+        }?;
         free.chunks -= chunks;
-        *(if chunks == 1 { &mut free.chunk_hint } else { &mut free.run_hint }) = found + chunks;
+        let (hints, next) = if usage.is_of_records() {
+            (&mut free.for_records, found)
+        } else {
+            (&mut free.for_nodes, found + chunks)
+        };
+        *(if chunks == 1 { &mut hints.chunk } else { &mut hints.run }) = next;
         Some(found)
     }
 
-    fn find_in(&self, extent: usize, from: u64, chunks: u64) -> Option<u64> {
-        if !self.extents.is_scanned(extent) {
-            return None;
-        }
-        let extent = self.extents.get(extent);
-        let mut start = extent.first_usable().max(from);
-        let mut at = start;
-        while at < extent.end() {
-            if self.shadow_of(at) != shadow::FREE {
-                start = at + 1;
-            } else if at + 1 - start == chunks {
-                return Some(start);
+    /// The first free chunks in a row from `start` on.
+    fn find_from(&self, start: u64, chunks: u64) -> Option<u64> {
+        let first = self.extents.position(start).unwrap_or(0);
+        (first..self.extents.count()).find_map(|at| {
+            let extent = self.scanned_extent(at)?;
+            self.find_in(extent.first_usable().max(start)..extent.end(), chunks)
+        })
+    }
+
+    /// The last free chunks in a row before `end`.
+    fn find_before(&self, end: u64, chunks: u64) -> Option<u64> {
+        let last = self.extents.position(end.checked_sub(1)?)?;
+        (0..=last).rev().find_map(|at| {
+            let extent = self.scanned_extent(at)?;
+            let places = (extent.first_usable()..extent.end().min(end)).rev();
+            self.find_in(places, chunks).map(|last_found| last_found + 1 - chunks)
+        })
+    }
+
+    fn scanned_extent(&self, at: usize) -> Option<Extent> {
+        self.extents.is_scanned(at).then(|| self.extents.get(at))
+    }
+
+    /// The first one that was met of so many free places in a row.
+    fn find_in(&self, places: impl Iterator<Item = u64>, chunks: u64) -> Option<u64> {
+        let mut row = (0, 0);
+        for place in places {
+            row = match (self.shadow_of(place) == shadow::FREE, row) {
+                (false, _) => (0, 0),
+                (true, (_, 0)) => (place, 1),
+                (true, (first, count)) => (first, count + 1),
+            };
+            if row.1 == chunks {
+                return Some(row.0);
             }
-            at += 1;
         }
         None
     }
@@ -235,7 +269,7 @@ impl Chunks {
     }
 
     /// Chunks that were owned by workers no longer are.
-    fn let_go_of<M: Media>(
+    pub(super) fn let_go_of<M: Media>(
         &self,
         media: &M,
         free: &mut Free,
@@ -453,8 +487,12 @@ impl Chunks {
     pub(super) fn release(&self, free: &mut Free, chunk: u64, chunks: u64) {
         self.fill(chunk, chunks, shadow::FREE);
         free.chunks += chunks + u64::from(planted(132));
-        free.chunk_hint = free.chunk_hint.min(chunk);
-        free.run_hint = free.run_hint.min(chunk);
+        for hint in [&mut free.for_nodes.chunk, &mut free.for_nodes.run] {
+            *hint = chunk.min(*hint);
+        }
+        for hint in [&mut free.for_records.chunk, &mut free.for_records.run] {
+            *hint = (chunk + chunks).max(*hint);
+        }
     }
 
     /// Lists a chunk without an owner if it has a free block; frees it if it is empty. Nothing if
@@ -483,6 +521,7 @@ impl Chunks {
                 // An empty chunk of blocks is free, whatever its descriptor says: nothing is stored
                 // until it becomes something else.
                 flags.store(0, Ordering::SeqCst);
+                free.block_bytes -= class.all_bytes();
                 self.release(free, chunk, 1);
                 return Ok(());
             }
@@ -498,27 +537,31 @@ impl Chunks {
         }
     }
 
-    /// Bytes in free chunks, and in free blocks of chunks that are in use: reads the whole table.
+    /// Bytes in free chunks, and in free blocks of chunks that are in use. Costs the same for every
+    /// size of the pool, but for the first time, which scans what was not used yet.
     pub fn free_bytes<M: Media>(&self, media: &M) -> Result<(u64, u64), PoolError> {
         self.reclaim_all(media)?;
         let mut free = lock_relaxing(&self.free, media);
         self.scan_all(media, &mut free)?;
-        let (in_chunks, mut in_blocks) = (free.chunks * CHUNK, 0);
-        drop(free);
+        let in_use = free.found_bytes.wrapping_add(self.allocated.bytes());
+        Ok((free.chunks * CHUNK, free.block_bytes.saturating_sub(in_use)))
+    }
+
+    /// The same, as the whole table tells it: for who checks. No operation may run meanwhile.
+    pub fn count_free_bytes<M: Media>(&self, media: &M) -> (u64, u64) {
+        let chunks = 0..self.extents.end();
+        let free = chunks.filter(|chunk| self.shadow_of(*chunk) == shadow::FREE).count() as u64;
+        let mut in_blocks = 0;
         self.for_each_usage(media, |chunk, line, usage| {
-            if let Some(class) = usage.ok().and_then(Usage::class)
-                && self.shadow_of(chunk) != shadow::FREE
+            if let Ok(usage) = usage
+                && let Some(class) = usage.class()
+                && self.shadow_of(chunk) == shadow_byte(usage)
                 && let Ok(line) = line_at(media, line)
             {
-                let used: u32 = line
-                    .bitmap
-                    .iter()
-                    .map(|cell| media.load(cell).open().unwrap_or(0).count_ones())
-                    .sum();
-                in_blocks +=
-                    (class.blocks() as u64).saturating_sub(u64::from(used)) * class.block_bytes();
+                let in_use = blocks_in_use(media, line) * class.block_bytes();
+                in_blocks += class.all_bytes().saturating_sub(in_use);
             }
         });
-        Ok((in_chunks, in_blocks))
+        (free * CHUNK, in_blocks)
     }
 }

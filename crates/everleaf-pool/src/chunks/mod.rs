@@ -5,10 +5,13 @@
 //! opening costs the same for every size and following a pointer costs one look at a cached byte.
 //!
 //! Map of the files: this one (the table, its shadow, the bits of blocks) · `extents` (where the
-//! parts of the table are) · `free` (which chunks have free blocks) · `spare` (chunks that
-//! workers keep) · `freeing` (blocks that an intent still names) · `limbo` (records that are still
-//! read) · `unpublished` (what an epoch has allocated).
+//! parts of the table are) · `free` (which chunks have free blocks) · `allocated` (how much is in
+//! use) · `spare` (chunks that workers keep) · `freeing` (blocks that an intent still names) ·
+//! `limbo` (records that are still read) · `unpublished` (what an epoch has allocated) · `claim`
+//! (chunks that are to become free together).
 
+mod allocated;
+mod claim;
 mod extents;
 mod free;
 mod freeing;
@@ -25,6 +28,8 @@ use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use everleaf_pmem::{MapError, Media, PCell, PPtr, Site, planted};
 use parking_lot::{Mutex, MutexGuard};
 
+use self::allocated::Allocated;
+pub(crate) use self::claim::ClaimedChunks;
 pub(crate) use self::extents::Extent;
 use self::extents::Extents;
 use self::freeing::Freeing;
@@ -103,6 +108,12 @@ fn usage_in<M: Media>(media: &M, line: &ChunkLine, chunk: u64) -> Result<Usage, 
         .ok_or_else(|| PoolError::corrupt(chunk * CHUNK, Corruption::Chunk))
 }
 
+/// How many blocks of a chunk are allocated, as its line says.
+fn blocks_in_use<M: Media>(media: &M, line: &ChunkLine) -> u64 {
+    let bits = line.bitmap.iter().map(|cell| media.load(cell).open().unwrap_or(0));
+    bits.map(|bits| u64::from(bits.count_ones())).sum()
+}
+
 /// Whether no block of a chunk is allocated, as its line says.
 fn has_no_block<M: Media>(media: &M, line: &ChunkLine) -> bool {
     line.bitmap.iter().all(|cell| media.load(cell) == Sealed::ZERO)
@@ -133,9 +144,21 @@ struct Free {
     partial: [Vec<Vec<u64>>; Usage::LISTS],
     /// Free chunks in scanned extents.
     chunks: u64,
-    /// Where the search for one chunk, and for a run, begins.
-    chunk_hint: u64,
-    run_hint: u64,
+    /// Bytes of all blocks, in use or not, of the chunks of blocks in scanned extents.
+    block_bytes: u64,
+    /// Of those that the scans have found in use.
+    found_bytes: u64,
+    /// Where the searches for nodes begin, from the first chunk on.
+    for_nodes: Hints,
+    /// Where the searches for records begin, from the last chunk back.
+    for_records: Hints,
+}
+
+/// Where the search for one chunk, and for a run, begins.
+#[derive(Default)]
+struct Hints {
+    chunk: u64,
+    run: u64,
 }
 
 /// The allocator's state in DRAM.
@@ -144,6 +167,7 @@ pub(crate) struct Chunks {
     flags: Box<[AtomicU8]>,
     extents: Extents,
     free: Mutex<Free>,
+    allocated: Allocated,
     spares: Spares,
     freeing: Freeing,
     limbo: Limbo,
@@ -157,13 +181,21 @@ impl Chunks {
     /// [`MapError::System`]: there is not so much memory.
     pub fn new(max_bytes: u64) -> Result<Self, MapError> {
         let partial = std::array::from_fn(|_| vec![Vec::new(); Class::COUNT]);
-        let free = Free { partial, chunks: 0, chunk_hint: 0, run_hint: 0 };
+        let free = Free {
+            partial,
+            chunks: 0,
+            block_bytes: 0,
+            found_bytes: 0,
+            for_nodes: Hints::default(),
+            for_records: Hints::default(),
+        };
         let chunks = (max_bytes / CHUNK) as usize + 1;
         Ok(Self {
             shadow: zeroed(chunks)?,
             flags: zeroed(chunks)?,
             extents: Extents::new(),
             free: Mutex::new(free),
+            allocated: Allocated::new(),
             spares: Spares::new(),
             freeing: Freeing::new(),
             limbo: Limbo::new(chunks)?,
@@ -483,15 +515,17 @@ impl Chunks {
     }
 
     /// Sets or clears the allocated bit of a block (publishes or withdraws the descriptor of a run)
-    /// and flushes it: one flush. Idempotent; durable at the next fence.
+    /// and flushes it: one flush. Idempotent; durable at the next fence. The caller has the slot of
+    /// a worker.
     pub fn mark<M: Media>(
         &self,
         media: &M,
+        slot: usize,
         site: Site,
         block: Block,
         allocated: bool,
     ) -> Result<(), PoolError> {
-        if let Some((cell, _)) = self.set(media, block, allocated)? {
+        if let Some((cell, _)) = self.set(media, slot, block, allocated)? {
             media.flush(site, cell);
         }
         Ok(())
@@ -503,6 +537,7 @@ impl Chunks {
     pub fn mark_all<M: Media>(
         &self,
         media: &M,
+        slot: usize,
         site: Site,
         blocks: &[Block],
         allocated: bool,
@@ -511,7 +546,7 @@ impl Chunks {
         for blocks in blocks.chunk_by(|a, b| together(a, b) || planted(124)) {
             let mut changed = None;
             for block in blocks {
-                let set = self.set(media, *block, allocated)?;
+                let set = self.set(media, slot, *block, allocated)?;
                 changed = set.and_then(|(cell, changed)| changed.then_some(cell)).or(changed);
             }
             if let Some(cell) = changed {
@@ -526,19 +561,20 @@ impl Chunks {
     pub fn exchange<M: Media>(
         &self,
         media: &M,
+        slot: usize,
         site: Site,
         new: Option<Block>,
         old: Option<Block>,
     ) -> Result<(), PoolError> {
         let is_shared =
             |new: Block, old: Block| new.offset / CHUNK == old.offset / CHUNK || planted(125);
-        let set = new.map(|new| self.set(media, new, true)).transpose()?.flatten();
+        let set = new.map(|new| self.set(media, slot, new, true)).transpose()?.flatten();
         if let (Some((cell, _)), false) = (set, new.zip(old).is_some_and(|(a, b)| is_shared(a, b)))
         {
             media.flush(site, cell);
         }
         match old {
-            Some(old) => self.mark(media, site, old, false),
+            Some(old) => self.mark(media, slot, site, old, false),
             None => Ok(()),
         }
     }
@@ -548,6 +584,7 @@ impl Chunks {
     fn set<'m, M: Media>(
         &self,
         media: &'m M,
+        slot: usize,
         block: Block,
         allocated: bool,
     ) -> Result<Option<(&'m PCell<Sealed>, bool)>, PoolError> {
@@ -589,7 +626,13 @@ impl Chunks {
             }
             planted!(126, word = media.load(cell));
             match media.compare_exchange(cell, word, wanted) {
-                Ok(()) => return Ok(Some((cell, true))),
+                Ok(()) => {
+                    // What an extent holds that was not scanned yet, its scan counts.
+                    if self.shadow_of(chunk) != shadow::UNKNOWN {
+                        self.allocated.change(slot, class.block_bytes(), allocated);
+                    }
+                    return Ok(Some((cell, true)));
+                }
                 Err(found) => word = found,
             }
         }

@@ -20,6 +20,7 @@ use super::flush::Flushes;
 use super::picture::LastPicture;
 use super::ranks::Ranks;
 use super::record::Header;
+use super::room::Room;
 use super::rows::{PARTS_PREFIX, key_of};
 use super::sequence::Sequence;
 use super::waiting::Waiting;
@@ -49,6 +50,7 @@ pub struct Database {
     pub(super) picture: LastPicture,
     pub(super) ranks: Ranks,
     pub(super) eviction: Eviction,
+    pub(super) room: Room,
     statistics: Mutex<Option<(Instant, Statistics)>>,
     whole: ShardedLock<()>,
     stripes: Box<[Mutex<()>]>,
@@ -137,6 +139,7 @@ impl Database {
             picture: LastPicture::default(),
             ranks: Ranks::default(),
             eviction: Eviction::default(),
+            room: Room::default(),
             statistics: Mutex::default(),
             whole: ShardedLock::new(()),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),

@@ -6,9 +6,11 @@
 //!
 //! * The thread of the sweep evicts what the pool has beyond the limit, and no more as long as
 //!   parts of collections are to be removed: their room comes late.
-//! * A write that finds the pool full evicts as well, strings alone, whose room comes at once. It
-//!   holds locks, so it leaves alone the keys whose locks are taken.
+//! * A write that finds the pool full evicts as well (`room`).
+//!
+//! Keys whose locks are taken stay.
 
+use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -17,9 +19,9 @@ use std::time::Instant;
 use everleaf::{Error, Key, OwnedKey, Scan};
 
 use super::database::{Database, hash};
-use super::record::{Header, Kind};
+use super::room::{Removed, Spared};
 use super::rows::keys_prefix;
-use super::work::{Pending, Work};
+use super::work::Pending;
 use crate::random::Random;
 
 /// Words of the times of use: 8 MiB.
@@ -56,9 +58,7 @@ struct Used {
 /// A key that may go.
 struct Candidate {
     row: Vec<u8>,
-    bytes: u64,
     age: u16,
-    is_string: bool,
 }
 
 impl Used {
@@ -89,6 +89,25 @@ impl Eviction {
             }
         }
     }
+
+    /// Keys were evicted.
+    pub fn count(&self, keys: u64) {
+        self.evicted.fetch_add(keys, Ordering::Relaxed);
+    }
+
+    /// A number below a limit.
+    pub fn below(&self, limit: u64) -> u64 {
+        self.random.below(limit)
+    }
+
+    /// How many seconds ago rows were used, on average.
+    pub fn mean_age(&self, rows: &[OwnedKey]) -> u64 {
+        let age = |row: &OwnedKey| match (row, self.used.get()) {
+            (OwnedKey::Bytes(row), Some(used)) => u64::from(used.age(row)),
+            _ => 0,
+        };
+        rows.iter().map(age).sum::<u64>() / rows.len().max(1) as u64
+    }
 }
 
 impl Database {
@@ -109,67 +128,54 @@ impl Database {
         self.eviction.evicted.load(Ordering::Relaxed)
     }
 
-    /// Evicts what the pool has beyond the limit.
+    /// Evicts what the pool has beyond the limit, or so much that it is not quite full.
     ///
     /// # Errors
     /// As a write.
     pub(super) fn evict_excess(&self) -> Result<(), Error> {
         let Some(limit) = self.evicts_beyond() else { return Ok(()) };
         let statistics = self.store.statistics()?;
-        let limit = limit.min(statistics.max_bytes - statistics.max_bytes / FREE);
-        let mut excess = statistics.used_bytes.saturating_sub(limit);
+        // The reserve is never used up, so a pool is full before all of its bytes are in use.
+        let kept_free = statistics.reserve_bytes + statistics.max_bytes / FREE;
+        let limit = limit.min(statistics.max_bytes.saturating_sub(kept_free));
+        let excess = statistics.used_bytes.saturating_sub(limit);
+        let mut evicted = 0;
         for _ in 0..BATCHES {
-            if excess == 0 || self.has_deleted_parts()? {
+            if evicted >= excess || self.has_deleted_parts()? {
                 break;
             }
-            match self.evict_some(&Pending::new(), false)? {
-                0 => break,
-                bytes => excess = excess.saturating_sub(bytes),
+            let pending = Pending::new();
+            let _shared = self.lock_many([]);
+            match self.evict_some(&Spared::of(&pending))? {
+                Removed { keys: 0, .. } => break,
+                removed => evicted += removed.bytes,
             }
+        }
+        if evicted > 0 {
+            self.store.sync()?; // What an epoch has retired is in use until it ends.
         }
         Ok(())
     }
 
-    /// Evicts some keys, none of those that are to be written; false: there are none that can go.
-    /// The caller shares `whole`, or has it.
+    /// Evicts some keys, none of those that are spared. The caller shares `whole`, or has it.
     ///
     /// # Errors
     /// As a write.
-    pub(super) fn evict_for(&self, pending: &Pending) -> Result<bool, Error> {
-        Ok(self.evicts_beyond().is_some() && self.evict_some(pending, true)? > 0)
-    }
-
-    /// Bytes of the keys that were evicted.
-    fn evict_some(&self, pending: &Pending, is_locked: bool) -> Result<u64, Error> {
-        let Some(used) = self.eviction.used.get() else { return Ok(0) };
+    pub(super) fn evict_some(&self, spared: &Spared<'_>) -> Result<Removed, Error> {
+        let Some(used) = self.eviction.used.get() else { return Ok(Removed::default()) };
         let mut candidates = Vec::new();
         for _ in 0..STRETCHES {
             self.look_at_some(used, &mut candidates)?;
         }
-        candidates.retain(|candidate| {
-            // A writer evicts for itself, and has locks.
-            !is_locked || candidate.is_string && !pending.contains_key(&candidate.row)
-        });
         candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.age));
         candidates.truncate(GO);
-        candidates.sort_by(|a, b| a.row.cmp(&b.row));
-        candidates.dedup_by(|a, b| a.row == b.row);
-        let _shared = (!is_locked).then(|| self.lock_many([]));
+        let mut rows: Vec<Vec<u8>> = candidates.into_iter().map(|c| c.row).collect();
+        rows.sort();
+        rows.dedup();
         let mut locks = Vec::new();
-        let mut work = Work::new(self, self.now_ms());
-        let (mut bytes, mut keys) = (0, 0);
-        for candidate in &candidates {
-            // One lock may be that of several.
-            let lock = self.try_lock(&candidate.row, &mut locks);
-            if lock && work.show(&candidate.row, |_| ())?.is_some() {
-                work.remove_key(&candidate.row)?;
-                bytes += candidate.bytes;
-                keys += 1;
-            }
-        }
-        work.commit_once()?;
-        self.eviction.evicted.fetch_add(keys, Ordering::Relaxed);
-        Ok(bytes)
+        let removed = self.remove_keys(&rows, &BTreeMap::new(), spared, &mut locks)?;
+        self.eviction.count(removed.keys);
+        Ok(removed)
     }
 
     /// Some keys that lie together, at a place that is drawn.
@@ -182,17 +188,13 @@ impl Database {
             scan.from = Bound::Included(OwnedKey::from(row));
         }
         let mut looked_at = 0;
-        self.tree.scan_with(scan, |row, value| {
+        self.tree.scan_with(scan, |row, _| {
             let Key::Bytes(row) = row else { return ControlFlow::Break(()) };
             if skip > 0 {
                 skip -= 1;
                 return ControlFlow::Continue(());
             }
-            if let Some(header) = Header::read(value) {
-                let (bytes, age) = ((row.len() + value.len()) as u64, used.age(row));
-                let is_string = header.kind == Kind::String;
-                candidates.push(Candidate { row: row.to_vec(), bytes, age, is_string });
-            }
+            candidates.push(Candidate { row: row.to_vec(), age: used.age(row) });
             looked_at += 1;
             if looked_at < LOOKED_AT { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })

@@ -6,7 +6,7 @@
 //! replies are read from that are sent in parts) · `rows` (keys of the store) · `record` (values of
 //! the store) · `sequence` (numbers that are never given twice) · `flush` (emptying a database in
 //! constant time) · `sweep` (room of what expired or was deleted) · `evict` (room of what was not
-//! used for long) · `waiting` (clients that wait for a key).
+//! used for long) · `room` (for a write that finds none) · `waiting` (clients that wait for a key).
 
 mod collections;
 mod counts;
@@ -18,6 +18,7 @@ mod moment;
 mod picture;
 mod ranks;
 mod record;
+mod room;
 mod rows;
 mod sequence;
 mod sweep;

@@ -21,7 +21,7 @@ use super::work::Work;
 const LOOKED_AT: usize = 2048;
 /// Rows that are removed as one batch, so that no request waits for more, and that its log fits
 /// into one chunk.
-const BATCH: usize = 160;
+pub(super) const BATCH: usize = 160;
 /// Batches of one step.
 const BATCHES: usize = 64;
 /// A round that finds more than one gone key in so many is followed by one without long pauses.
@@ -111,7 +111,7 @@ impl Database {
     /// As a write.
     pub(crate) fn sweep_step(&self, round: &mut Round) -> Result<bool, Error> {
         let ended = self.sweep_keys(round)?;
-        self.sweep_parts()?;
+        self.sweep_parts(BATCHES)?;
         Ok(ended)
     }
 
@@ -197,7 +197,7 @@ impl Database {
         };
         let (id, marked) = found;
         loop {
-            let parts = self.parts(id)?;
+            let (parts, _) = self.parts(id)?;
             if parts.is_empty() {
                 break;
             }
@@ -216,17 +216,30 @@ impl Database {
         work.commit_sweep()
     }
 
-    /// Some parts of a collection: all, if they are fewer than a batch.
-    fn parts(&self, id: u64) -> Result<Vec<Vec<u8>>, Error> {
-        let mut rows = Vec::new();
+    /// Some parts of a collection, and about how many bytes they have: all, if they are fewer than
+    /// a batch.
+    pub(super) fn parts(&self, id: u64) -> Result<(Vec<Vec<u8>>, u64), Error> {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
         for part in Part::ALL {
-            rows.extend(self.first_rows(&part_prefix(id, part), BATCH - rows.len())?);
+            if rows.len() < BATCH {
+                let prefix = part_prefix(id, part);
+                self.tree.scan_with(Scan::all().with_prefix(prefix), |row, value| {
+                    if let Key::Bytes(row) = row {
+                        bytes += (row.len() + value.len()) as u64;
+                        rows.push(row.to_vec());
+                    }
+                    match rows.len() < BATCH {
+                        true => ControlFlow::Continue(()),
+                        false => ControlFlow::Break(()),
+                    }
+                })?;
+            }
         }
-        Ok(rows)
+        Ok((rows, bytes))
     }
 
     /// Removes rows, as one batch or, where its log has no room, one by one.
-    fn remove_rows(&self, rows: &[Vec<u8>]) -> Result<(), Error> {
+    pub(super) fn remove_rows(&self, rows: &[Vec<u8>]) -> Result<(), Error> {
         let mut batch = self.tree.batch();
         rows.iter().try_for_each(|row| batch.delete(row).map(drop))?;
         match batch.commit() {
@@ -250,20 +263,23 @@ impl Database {
         Ok(!self.first_rows(&DELETED_PREFIX, 1)?.is_empty())
     }
 
-    fn sweep_parts(&self) -> Result<(), Error> {
-        for _ in 0..BATCHES {
+    /// Removes some batches of parts of what was deleted; whether there were any.
+    pub(super) fn sweep_parts(&self, batches: usize) -> Result<bool, Error> {
+        for batch in 0..batches {
             let deleted = self.first_rows(&DELETED_PREFIX, 1)?;
-            let Some(id) = deleted.first().and_then(|row| deleted_of(row)) else { return Ok(()) };
-            let mut rows = self.parts(id)?;
+            let Some(id) = deleted.first().and_then(|row| deleted_of(row)) else {
+                return Ok(batch > 0);
+            };
+            let (mut rows, _) = self.parts(id)?;
             if rows.len() < BATCH {
                 rows.push(deleted_row(id)); // Nothing is left of it. The last row is removed last.
             }
             self.remove_rows(&rows)?;
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn first_rows(&self, prefix: &[u8], limit: usize) -> Result<Vec<Vec<u8>>, Error> {
+    pub(super) fn first_rows(&self, prefix: &[u8], limit: usize) -> Result<Vec<Vec<u8>>, Error> {
         let mut rows = Vec::new();
         if limit > 0 {
             self.tree.scan_with(Scan::all().with_prefix(prefix), |row, _| {

@@ -19,9 +19,6 @@ pub(super) type Pending = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 /// A row, and what was pending of it.
 type Before = (Vec<u8>, Option<Option<Vec<u8>>>);
 
-/// Batches of keys that are evicted for one write, before it is refused.
-const EVICTIONS: usize = 64;
-
 /// Writes that are not done yet. Its maker holds the locks of the keys.
 pub struct Work<'d> {
     /// What is worked on.
@@ -245,25 +242,8 @@ impl<'d> Work<'d> {
     /// [`Error::is_full`], damage: nothing was written.
     pub fn commit(&mut self) -> Result<(), Error> {
         self.commit_with(|work, pending| {
-            let mut done = work.write_or_mark(pending);
-            for _ in 0..EVICTIONS {
-                match &done {
-                    Err(error) if error.is_full() && work.data.evict_for(pending)? => {
-                        done = work.write_or_mark(pending);
-                    }
-                    _ => break,
-                }
-            }
-            done
+            work.data.write_with_room(pending, || work.write_or_mark(pending))
         })
-    }
-
-    /// The same without eviction.
-    ///
-    /// # Errors
-    /// Those of [`commit`](Self::commit).
-    pub(super) fn commit_once(&mut self) -> Result<(), Error> {
-        self.commit_with(Self::write_or_mark)
     }
 
     fn write_or_mark(&self, pending: &Pending) -> Result<Growth, Error> {
@@ -276,7 +256,7 @@ impl<'d> Work<'d> {
         }
     }
 
-    /// The same for the sweep, which has its own way where there is no room.
+    /// The same for the sweep and for eviction, which have their own ways where there is no room.
     ///
     /// # Errors
     /// Those of [`commit`](Self::commit).
@@ -301,6 +281,7 @@ impl<'d> Work<'d> {
             self.data.counts.empty(&self.since);
         }
         self.data.counts.add(&growth);
+        self.data.room.note_owners(&pending);
         let written = pending.keys().filter(|row| key_of(row).is_some());
         touched.iter().chain(written).for_each(|row| self.data.changed(row));
         if self.data.waiting_clients() > 0 {

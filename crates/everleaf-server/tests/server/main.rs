@@ -17,6 +17,7 @@ mod ranks;
 mod redis;
 mod restart;
 mod ring;
+mod room;
 mod stalls;
 mod stock;
 mod tls;

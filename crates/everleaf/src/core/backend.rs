@@ -4,6 +4,7 @@
 //! Keys are here as the index has them: [`keyspace`](crate::core::keyspace) makes them of what
 //! callers give.
 
+use std::any::Any;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,8 @@ use crate::core::reads::{Bounds, Reads};
 use crate::core::value::TimedValue;
 use crate::core::write::Write;
 use crate::{
-    Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Key, Statistics,
+    Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Key, OwnedKey,
+    Statistics,
 };
 
 /// When a write takes place. An expired value counts as absent.
@@ -160,6 +162,14 @@ pub trait Transacting: Send + Sync {
     fn commit(&self, reads: &Reads, writes: &[Write]) -> Result<(), Error>;
 }
 
+/// A place of the pool that holds nothing but records of one tree, until this is dropped: nothing
+/// comes to lie there meanwhile, and what is empty then is free.
+pub struct ClaimedPlace {
+    /// Keys of the tree, of which the records there are or were.
+    pub keys: Vec<OwnedKey>,
+    pub(crate) _claim: Box<dyn Any>,
+}
+
 /// A store on some media, with some kind of keys and some engine. The methods mean what those of
 /// the same name in [`Store`](crate::Store) mean.
 #[allow(missing_docs, clippy::missing_errors_doc)]
@@ -179,6 +189,14 @@ pub trait Backend: Reading + Writing + Transacting + Sweeping {
     fn begin_snapshot(&self, limit_bytes: u64) -> Result<Arc<Images>, Error>;
     fn end_snapshot(&self, images: &Arc<Images>);
     fn statistics(&self) -> Result<Statistics, Error>;
+    /// Claims a place for a record of so many bytes where only records of this tree lie; the search
+    /// begins at an offset. None: the place that was found has others too, or there is none.
+    fn claim_place(
+        &self,
+        space: Space,
+        from: u64,
+        bytes: u64,
+    ) -> Result<Option<ClaimedPlace>, Error>;
     fn capabilities(&self) -> Capabilities;
     /// The durability that was chosen when the pool was created, if one was.
     fn chosen_durability(&self) -> Result<Option<DurabilityMode>, Error>;

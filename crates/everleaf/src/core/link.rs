@@ -122,6 +122,19 @@ impl<M: Media, K: StoreKey> OpenStore<M, K> {
         }
     }
 
+    /// The workers that no thread has give up the chunks that they allocate from; what an epoch has
+    /// retired is free before.
+    pub(crate) fn give_up_chunks(&self) -> Result<(), Error> {
+        self.workers.give_up_chunks()?;
+        if let Some(records) = &self.epochs
+            && !self.is_interrupted()
+        {
+            self.index.sync()?;
+            records.give_up_chunks();
+        }
+        Ok(())
+    }
+
     /// Lets this thread read records.
     #[inline]
     pub(crate) fn pin_records(&self) -> RecordGuard<'_, M> {

@@ -19,27 +19,29 @@ use std::time::{Duration, Instant};
 use crossbeam_utils::sync::{ShardedLock, ShardedLockWriteGuard};
 use everleaf_index::IndexStatistics;
 use everleaf_pmem::{Durability, Media, Medium, Process, Transactions, planted};
-use everleaf_pool::{Audit, KeyType, Opened, Pool, Shutdown};
+use everleaf_pool::{Audit, Claim, KeyType, Opened, Pool, Shutdown};
 use parking_lot::Mutex;
 
 use self::counts::{Counted, Counts};
 use self::durable::{Stripes, wait};
 use self::expiring::Expiring;
 use crate::clock::Clock;
-use crate::core::backend::Backend;
+use crate::core::backend::{Backend, ClaimedPlace};
 use crate::core::behind::Waiting;
 use crate::core::check;
 use crate::core::gate::Gate;
 use crate::core::images::{Images, Snapshots};
+use crate::core::keyspace::Space;
 use crate::core::link::OpenStore;
 use crate::core::progress::{Progress, Watch};
 use crate::core::showing::{self, Showing};
+use crate::core::value_record::{ValueRecord, key_of_bytes};
 use crate::durability::choice_of;
 use crate::registry::Opening as IndexOpening;
 use crate::restore::BEING_RESTORED;
 use crate::{
-    Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Statistics,
-    StoreKey, registry,
+    Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, OwnedKey,
+    Statistics, StoreKey, registry,
 };
 
 /// What is decided about a store before there is an index.
@@ -315,6 +317,26 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             epochs,
             node_writes,
         })
+    }
+
+    fn claim_place(
+        &self,
+        space: Space,
+        from: u64,
+        bytes: u64,
+    ) -> Result<Option<ClaimedPlace>, Error> {
+        let claim = self.read(|live| {
+            live.give_up_chunks()?;
+            Ok(Claim::of(&live.pool, from, bytes)?)
+        })?;
+        let Some(claim) = claim else { return Ok(None) };
+        let own = |content: Vec<u8>| {
+            let record = ValueRecord::parse(&content)?;
+            let key = key_of_bytes(record.key, K::TYPE)?;
+            (Space::of_encoded(key) == Some(space)).then(|| space.decode(key)).flatten()
+        };
+        let keys: Option<Vec<OwnedKey>> = claim.records().into_iter().map(own).collect();
+        Ok(keys.map(|keys| ClaimedPlace { keys, _claim: Box::new(claim) }))
     }
 
     fn capabilities(&self) -> Capabilities {

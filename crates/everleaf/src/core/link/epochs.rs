@@ -127,6 +127,16 @@ impl<M: Media> EpochRecords<M> {
         Ok(())
     }
 
+    /// As [`OpenStore::give_up_chunks`].
+    pub fn give_up_chunks(&self) {
+        for slot in &self.workers {
+            if let Some(worker) = slot.try_lock().as_mut().and_then(|slot| slot.as_mut()) {
+                // A damaged table is reported by the next operation or check.
+                let _ = worker.give_up_chunks();
+            }
+        }
+    }
+
     /// Waits until the epoch that has ended is durable; whether it is.
     fn commit(&self) -> bool {
         let media = self.pool.media();

@@ -1,0 +1,84 @@
+//! Places that are to become free: which keys lead to what lies there.
+
+use std::sync::Arc;
+
+use everleaf_pmem::Media;
+
+use crate::chunks::{Chunks, ClaimedChunks};
+use crate::classes::Usage;
+use crate::layout::CHUNK;
+use crate::record::RECORD_HEADER_BYTES;
+use crate::{Pool, PoolError, Worker, Workers};
+
+/// Some chunks in a row that hold nothing but records, and that no worker allocates from until this
+/// is dropped. What is empty by then is free.
+pub struct Claim<M: Media> {
+    pool: Arc<Pool<M>>,
+    claimed: ClaimedChunks,
+}
+
+impl<M: Media> Claim<M> {
+    /// Claims a place where a record of so many bytes fits when the records there are gone. The
+    /// search begins at the offset `from` and goes once around. None: there is no such place.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the table of chunks is damaged.
+    pub fn of(pool: &Arc<Pool<M>>, from: u64, bytes: u64) -> Result<Option<Self>, PoolError> {
+        let chunks = bytes.saturating_add(RECORD_HEADER_BYTES).div_ceil(CHUNK);
+        let claimed = pool.chunks().claim(pool.media(), from / CHUNK, chunks)?;
+        Ok(claimed.map(|claimed| Self { pool: Arc::clone(pool), claimed }))
+    }
+
+    /// Copies of the records that lie there, as far as they can be read. One that is freed
+    /// meanwhile may be among them.
+    pub fn records(&self) -> Vec<Vec<u8>> {
+        let (mut records, pool) = (Vec::new(), &self.pool);
+        let chunks = self.claimed.chunks.clone();
+        pool.chunks().for_each_usage_in(pool.media(), chunks, |chunk, line, usage| {
+            let mut read = |offset, bytes| {
+                records.extend(pool.copy_within(offset, bytes).map(|(_, content)| content));
+            };
+            match usage {
+                Ok(Usage::RecordRun(chunks)) => read(chunk * CHUNK, chunks * CHUNK),
+                Ok(Usage::RecordBlocks(class)) => {
+                    // What is damaged is left for a check.
+                    let _ = Chunks::for_each_block(pool.media(), chunk, line, class, |offset| {
+                        read(offset, class.block_bytes());
+                    });
+                }
+                _ => {}
+            }
+        });
+        records
+    }
+}
+
+impl<M: Media> Drop for Claim<M> {
+    fn drop(&mut self) {
+        // A damaged table is reported by the next operation or check.
+        let _ = self.pool.chunks().end_claim(self.pool.media(), &self.claimed);
+    }
+}
+
+impl<M: Media> Worker<M> {
+    /// Gives up the chunks that this worker allocates from, so that others can claim them.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the allocator's words are damaged.
+    pub(crate) fn give_up_chunks(&mut self) -> Result<(), PoolError> {
+        let owned: Vec<u64> = self.owned.iter_mut().flatten().filter_map(Option::take).collect();
+        let (chunks, media) = (self.pool.chunks(), self.pool.media());
+        owned.iter().try_for_each(|chunk| chunks.disown(media, *chunk))?;
+        chunks.disown_spares(media, self.slot)
+    }
+}
+
+impl<M: Media> Workers<M> {
+    /// Those that no thread has give up the chunks that they allocate from.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if the allocator's words are damaged.
+    pub fn give_up_chunks(&self) -> Result<(), PoolError> {
+        self.for_each_idle(Worker::give_up_chunks)
+    }
+}

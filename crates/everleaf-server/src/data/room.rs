@@ -1,0 +1,448 @@
+//! Room for a write that finds the pool full.
+//!
+//! The writer makes room and writes again, until it is done or nothing is left that can go. All
+//! others that commit wait meanwhile, so what has become free is not taken by them. Each time, the
+//! first of these that finds something:
+//!
+//! * M1. Parts of collections that were deleted, and keys of databases that were emptied.
+//! * M2. Where keys are evicted: some of the least recently used, if what was refused is no longer
+//!   than a chunk. Mostly their blocks are of the size that is needed.
+//! * M3. What lies in some place of the pool that is as long as what was refused. Of a few such
+//!   places it is the one whose keys were used least recently. The place is claimed, so that
+//!   nothing comes to lie there, and each time twice as many places are made free.
+//! * M4. A quarter of all keys, if there is no such place: then what cannot go lies everywhere.
+//!
+//! A key goes wholly, under its lock: with its parts as one batch or, if they are too many, first
+//! its header says that it has expired, and then parts go, in any order; the sweep removes the
+//! rest. No lock is waited for here, since the writer has locks: the records of a key that is
+//! locked, or that is to be written, are written once more and come to lie elsewhere.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_utils::sync::ShardedLock;
+use everleaf::internal::{ClaimedPlace, claim_place};
+use everleaf::{Error, Key, OwnedKey, PoolError, Scan};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::database::Database;
+use super::record::{Collection, Header, collection_of};
+use super::rows::{DATABASES, deleted_of, key_of, keys_prefix, part_id};
+use super::sweep::BATCH;
+use super::work::{Pending, Work};
+
+/// How often room is made for one write.
+const ROUNDS: u32 = 64;
+/// Rounds of M2.
+const ROUNDS_BY_USE: u32 = 2;
+/// Places that are made free in a round, at most.
+const PLACES: u32 = 256;
+/// From this round on M3 has not been enough.
+const ROUNDS_OF_PLACES: u32 = 12;
+/// Places of which one is chosen, of one chunk and of several.
+const CHOICES: [usize; 2] = [4, 2];
+/// Bytes of a chunk of the pool: what is refused and no longer needs no chunks in a row.
+const CHUNK: u64 = 4096;
+/// Batches of parts of one collection that a round removes.
+const BATCHES: usize = 16;
+/// The part of all keys that goes in a round of M4: one in so many.
+const QUARTER: u64 = 4;
+
+/// Locks that were taken to remove keys.
+type Locks<'d> = Vec<(usize, MutexGuard<'d, ()>)>;
+
+/// Who makes room, and what it needs to know.
+#[derive(Default)]
+pub(super) struct Room {
+    /// Shared by who commits, held alone by who makes room.
+    turn: ShardedLock<()>,
+    /// Where the search for keys that were emptied goes on.
+    emptied_from: Mutex<Vec<u8>>,
+    /// The keys of collections by their ids, once they were asked for.
+    owners: Mutex<HashMap<u64, Vec<u8>>>,
+    knows_owners: AtomicBool,
+}
+
+/// What was removed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Removed {
+    pub keys: u64,
+    /// About.
+    pub bytes: u64,
+}
+
+impl Removed {
+    fn add(&mut self, key: &Doomed<'_>) {
+        self.keys += 1;
+        self.bytes += key.bytes;
+    }
+}
+
+/// A key that goes.
+struct Doomed<'r> {
+    row: &'r [u8],
+    bytes: u64,
+    collection: Option<(Header, Collection)>,
+    parts: Vec<Vec<u8>>,
+}
+
+/// What is to be written, and so does not go.
+pub(super) struct Spared<'p> {
+    pending: &'p Pending,
+    ids: HashSet<u64>,
+}
+
+impl<'p> Spared<'p> {
+    pub fn of(pending: &'p Pending) -> Self {
+        let ids = pending.keys().filter_map(|row| part_id(row).or_else(|| deleted_of(row)));
+        Self { pending, ids: ids.collect() }
+    }
+
+    fn has(&self, row: &[u8], collection: Option<&Collection>) -> bool {
+        self.pending.contains_key(row)
+            || collection.is_some_and(|collection| self.ids.contains(&collection.id))
+    }
+}
+
+impl Room {
+    /// Keys were written.
+    pub fn note_owners(&self, pending: &Pending) {
+        if !self.knows_owners.load(Ordering::Acquire) {
+            return;
+        }
+        let mut owners = self.owners.lock();
+        for (row, value) in pending {
+            if let Some(id) = deleted_of(row) {
+                owners.remove(&id);
+            } else if key_of(row).is_some()
+                && let Some((_, collection)) = value.as_deref().and_then(collection_of)
+            {
+                owners.insert(collection.id, row.clone());
+            }
+        }
+    }
+
+    fn forget_owner(&self, id: u64) {
+        self.owners.lock().remove(&id);
+    }
+}
+
+/// The longest thing in a row that was refused.
+fn refused_bytes(error: &Error) -> u64 {
+    match error {
+        Error::Pool(PoolError::PoolFull { requested_bytes }) => *requested_bytes,
+        _ => 1,
+    }
+}
+
+impl Database {
+    /// Writes, and makes room for it where there is none. The caller shares `whole`, or has it.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub(super) fn write_with_room<R>(
+        &self,
+        pending: &Pending,
+        mut write: impl FnMut() -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let beside = self.room.turn.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut refused = match write() {
+            Err(error) if error.is_full() => error,
+            done => return done,
+        };
+        drop(beside);
+        if !self.may_make_room(pending)? {
+            return Err(refused);
+        }
+        let _alone = self.room.turn.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for round in 0..ROUNDS {
+            match write() {
+                Err(error) if error.is_full() => refused = error,
+                done => return done,
+            }
+            if !self.make_room(pending, refused_bytes(&refused), round)? {
+                break;
+            }
+        }
+        Err(refused)
+    }
+
+    fn may_make_room(&self, pending: &Pending) -> Result<bool, Error> {
+        if self.has_emptied() || self.has_deleted_parts()? {
+            return Ok(true);
+        }
+        if self.evicts_beyond().is_none() {
+            return Ok(false);
+        }
+        // What does not fit at all does not empty the pool.
+        let new = pending.iter().filter_map(|(row, value)| Some(row.len() + value.as_ref()?.len()));
+        Ok((new.sum::<usize>() as u64) < self.store.statistics()?.max_bytes)
+    }
+
+    fn has_emptied(&self) -> bool {
+        (0..DATABASES).any(|database| self.counts.emptied(database) > 0)
+    }
+
+    /// One round; false: nothing is left that can go.
+    fn make_room(&self, pending: &Pending, bytes: u64, round: u32) -> Result<bool, Error> {
+        let spared = Spared::of(pending);
+        let some = 1_u32 << round.min(PLACES.ilog2());
+        if self.sweep_parts(some as usize)?
+            || self.remove_emptied(&spared, BATCH * some as usize)?
+        {
+            return Ok(true); // M1.
+        }
+        if self.evicts_beyond().is_none() {
+            return Ok(false);
+        }
+        if bytes <= CHUNK && round < ROUNDS_BY_USE && self.evict_some(&spared)?.keys > 0 {
+            return Ok(true); // M2.
+        }
+        let mut any = false;
+        for _ in 0..some {
+            if !self.vacate_place(&spared, bytes)? {
+                break;
+            }
+            any = true; // M3.
+        }
+        Ok(any && round < ROUNDS_OF_PLACES || self.evict_many(&spared)? || any)
+    }
+
+    // ---- M1
+    // ---------------------------------------------------------------------------------------------
+
+    /// Removes keys of before a database was emptied; false: there are none that can go.
+    fn remove_emptied(&self, spared: &Spared<'_>, limit: usize) -> Result<bool, Error> {
+        let emptied: [u64; DATABASES as usize] =
+            std::array::from_fn(|database| self.counts.emptied(database as u8));
+        if emptied.iter().all(|times| *times == 0) {
+            return Ok(false);
+        }
+        let mut from = self.room.emptied_from.lock();
+        for begins in [Bound::Included(from.clone()), Bound::Unbounded] {
+            let whole = begins == Bound::Unbounded;
+            let mut rows = Vec::new();
+            let mut scan = Scan::all().with_prefix(keys_prefix(None));
+            if let Bound::Included(row) = begins {
+                scan.from = Bound::Included(OwnedKey::from(row));
+            }
+            self.tree.scan_with(scan, |row, value| {
+                let Key::Bytes(row) = row else { return ControlFlow::Break(()) };
+                if self.was_emptied(row, value) {
+                    rows.push(row.to_vec());
+                }
+                if rows.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            if let Some(last) = rows.last() {
+                from.clone_from(last);
+                let mut locks = Vec::new();
+                return Ok(self.remove_keys(&rows, &BTreeMap::new(), spared, &mut locks)?.keys > 0);
+            }
+            if whole {
+                from.clear();
+                for (database, times) in (0..DATABASES).zip(emptied) {
+                    self.counts.swept(database, times);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn was_emptied(&self, row: &[u8], value: &[u8]) -> bool {
+        match (key_of(row), Header::read(value)) {
+            (Some((database, _)), Some(header)) => header.sequence < self.flushes.since(database),
+            _ => false,
+        }
+    }
+
+    // ---- M3
+    // ---------------------------------------------------------------------------------------------
+
+    /// Evicts what lies in a place for a record of so many bytes; false: nothing can go.
+    fn vacate_place(&self, spared: &Spared<'_>, bytes: u64) -> Result<bool, Error> {
+        let total = self.store.statistics()?.total_bytes;
+        let mut places: Vec<(u64, ClaimedPlace)> = Vec::new();
+        for _ in 0..CHOICES[usize::from(bytes > CHUNK)] {
+            let from = self.eviction.below(total);
+            if let Some(place) = claim_place(&self.tree, from, bytes)? {
+                places.push((self.eviction.mean_age(&place.keys), place));
+            }
+        }
+        let Some((_, place)) = places.into_iter().max_by_key(|(age, _)| *age) else {
+            return Ok(false);
+        };
+        let bytes_of = |row: &OwnedKey| match row {
+            OwnedKey::Bytes(row) => Some(row.to_vec()),
+            OwnedKey::U64(_) => None,
+        };
+        let rows: Vec<Vec<u8>> = place.keys.iter().filter_map(bytes_of).collect();
+        let (mut keys, mut parts) = (BTreeSet::new(), BTreeMap::<u64, Vec<Vec<u8>>>::new());
+        for row in &rows {
+            if key_of(row).is_some() {
+                keys.insert(row.clone());
+            } else if let Some(id) = part_id(row) {
+                keys.extend(self.owner(id)?);
+                parts.entry(id).or_default().push(row.clone());
+            }
+        }
+        let keys: Vec<Vec<u8>> = keys.into_iter().collect();
+        let mut locks = Vec::new();
+        let removed = self.remove_keys(&keys, &parts, spared, &mut locks)?;
+        self.eviction.count(removed.keys);
+        // What is still there is of a key that stays.
+        let mut moved = false;
+        for row in &rows {
+            moved |= self.move_row(row)?;
+        }
+        Ok(removed.keys > 0 || moved)
+    }
+
+    /// Writes a row once more, so that its record comes to lie elsewhere; false: it is gone, or
+    /// there is no room.
+    fn move_row(&self, row: &[u8]) -> Result<bool, Error> {
+        let Some(value) = self.tree.get(row)? else { return Ok(false) };
+        match self.tree.compare_and_swap(row, Some(&value), Some(&value)) {
+            Err(error) if error.is_full() => Ok(false),
+            done => done,
+        }
+    }
+
+    /// The key whose collection this is. All keys are looked through the first time: then nobody
+    /// else writes.
+    fn owner(&self, id: u64) -> Result<Option<Vec<u8>>, Error> {
+        if !self.room.knows_owners.load(Ordering::Acquire) {
+            let mut owners = self.room.owners.lock();
+            self.tree.scan_with(Scan::all().with_prefix(keys_prefix(None)), |row, value| {
+                if let (Key::Bytes(row), Some((_, collection))) = (row, collection_of(value)) {
+                    owners.insert(collection.id, row.to_vec());
+                }
+                ControlFlow::Continue(())
+            })?;
+            self.room.knows_owners.store(true, Ordering::Release);
+        }
+        Ok(self.room.owners.lock().get(&id).cloned())
+    }
+
+    // ---- M4
+    // ---------------------------------------------------------------------------------------------
+
+    fn evict_many(&self, spared: &Spared<'_>) -> Result<bool, Error> {
+        let many = (0..DATABASES).filter_map(|database| self.keys_of(database)).sum::<u64>();
+        let limit = usize::try_from(many / QUARTER).unwrap_or(usize::MAX).max(BATCH);
+        let rows = self.first_rows(&keys_prefix(None), limit)?;
+        let mut locks = Vec::new();
+        let removed = self.remove_keys(&rows, &BTreeMap::new(), spared, &mut locks)?;
+        self.eviction.count(removed.keys);
+        Ok(removed.keys > 0)
+    }
+
+    // ---- removing keys wholly
+    // ---------------------------------------------------------------------------------------------
+
+    /// Removes those of the keys that are not spared and whose locks are free. Of collections of
+    /// many parts those `parts` go which are given by their ids, or some others.
+    pub(super) fn remove_keys<'d>(
+        &'d self,
+        rows: &[Vec<u8>],
+        parts: &BTreeMap<u64, Vec<Vec<u8>>>,
+        spared: &Spared<'_>,
+        locks: &mut Locks<'d>,
+    ) -> Result<Removed, Error> {
+        let (mut removed, mut doomed, mut together) = (Removed::default(), Vec::new(), 0);
+        for row in rows {
+            // One lock may be that of several.
+            if !self.try_lock(row, locks) {
+                continue;
+            }
+            let shown = |value: &[u8]| (value.len(), collection_of(value));
+            let Some((bytes, collection)) = self.tree.get_with(row, shown)? else { continue };
+            let bytes = (row.len() + bytes) as u64;
+            let mut key = Doomed { row, bytes, collection, parts: Vec::new() };
+            if spared.has(row, key.collection.as_ref().map(|(_, collection)| collection)) {
+                continue;
+            }
+            if let Some((header, collection)) = &key.collection {
+                let (few, bytes) = self.parts(collection.id)?;
+                (key.bytes, key.parts) = (key.bytes + bytes, few);
+                if key.parts.len() == BATCH {
+                    let parts = parts.get(&collection.id).map(Vec::as_slice);
+                    self.remove_large(row, header, collection, parts)?;
+                    removed.add(&key);
+                    continue;
+                }
+            }
+            together += 1 + key.parts.len();
+            doomed.push(key);
+            if together >= BATCH {
+                self.remove_together(&doomed, &mut removed)?;
+                (doomed, together) = (Vec::new(), 0);
+            }
+        }
+        self.remove_together(&doomed, &mut removed)?;
+        Ok(removed)
+    }
+
+    /// Removes keys and all of their parts as one batch; where that has no room, one by one.
+    fn remove_together(&self, doomed: &[Doomed<'_>], removed: &mut Removed) -> Result<(), Error> {
+        let mut work = Work::new(self, self.now_ms());
+        for key in doomed {
+            key.parts.iter().for_each(|part| work.delete(part.clone()));
+            work.delete(key.row.to_vec());
+        }
+        let alone = match work.commit_sweep() {
+            Err(error) if error.is_full() => true,
+            done => done.map(|()| false)?,
+        };
+        for key in doomed {
+            if alone {
+                match self.remove_alone(key) {
+                    Err(error) if error.is_full() => continue,
+                    done => done?,
+                }
+            }
+            removed.add(key);
+            if let Some((_, collection)) = &key.collection {
+                self.ranks.forget(collection.id);
+                self.room.forget_owner(collection.id);
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_alone(&self, key: &Doomed<'_>) -> Result<(), Error> {
+        if let Some((header, collection)) = &key.collection {
+            self.remove_large(key.row, header, collection, Some(&key.parts))?;
+        }
+        let mut work = Work::new(self, self.now_ms());
+        work.delete(key.row.to_vec());
+        work.commit_sweep()
+    }
+
+    /// Removes some parts of a collection that has many. The key is not there any more before.
+    fn remove_large(
+        &self,
+        row: &[u8],
+        header: &Header,
+        collection: &Collection,
+        parts: Option<&[Vec<u8>]>,
+    ) -> Result<(), Error> {
+        if header.expires_ms != header.expired().expires_ms {
+            let mut work = Work::new(self, self.now_ms());
+            work.put(row.to_vec(), header.expired().with(&collection.bytes()));
+            work.commit_sweep()?;
+        }
+        self.ranks.forget(collection.id);
+        if let Some(parts) = parts {
+            return parts.chunks(BATCH).try_for_each(|parts| self.remove_rows(parts));
+        }
+        for _ in 0..BATCHES {
+            let (some, _) = self.parts(collection.id)?;
+            self.remove_rows(&some)?;
+            if some.len() < BATCH {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
