@@ -78,7 +78,7 @@ impl Tls {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::task::Context;
+    use std::task::{Context, Poll};
 
     use tokio::io::AsyncReadExt;
     use tokio_rustls::TlsConnector;
