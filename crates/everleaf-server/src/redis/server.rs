@@ -7,6 +7,7 @@ use everleaf::DurabilityMode;
 
 use super::VERSION;
 use super::call::{Call, Failure, Outcome, SYNTAX, is};
+use super::number::integer;
 use super::settings::eviction_policy;
 use super::table::{COMMANDS, Command, Keys, Named, find, takes};
 use crate::data::DATABASES;
@@ -72,15 +73,26 @@ fn sync(call: &Call<'_, '_, '_>) -> Outcome {
 
 /// WAIT: there are no replicas; what was written is durable when this is answered.
 pub fn wait(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let (_, _) = (call.integer(1)?, call.integer(2)?);
+    call.integer(1)?;
+    check_timeout(call, 2)?;
     sync(call)?;
     call.reply.integer(0);
     Ok(())
 }
 
+/// Nothing is waited for, but what is no time is refused.
+fn check_timeout(call: &Call<'_, '_, '_>, at: usize) -> Outcome {
+    let ms = integer(call.args[at]);
+    match ms.ok_or(Failure::Said("ERR timeout is not an integer or out of range"))? {
+        ..0 => Err("ERR timeout is negative".into()),
+        _ => Ok(()),
+    }
+}
+
 /// WAITAOF: the pool is the only copy; what was written is durable when this is answered.
 pub fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let (_, _, _) = (call.integer(1)?, call.integer(2)?, call.integer(3)?);
+    let (_, _) = (call.integer(1)?, call.integer(2)?);
+    check_timeout(call, 3)?;
     sync(call)?;
     call.reply.array(2);
     call.reply.integer(1);
