@@ -152,7 +152,7 @@ mod tests {
         assert!(flags.has(b'v') && !flags.has(b'q'));
         assert_eq!((flags.seconds(b'T'), flags.token(b'O')), (Some(30), Some(&b"abc"[..])));
         assert_eq!((flags.number(b'O'), flags.number(b'D')), (None, None));
-        for no in [&b"v v"[..], b"\xff", b"\x7f", b"Tx v v", b"z", b"T", b"MM", b"F4294967296"] {
+        for no in [&b"v v"[..], b"\xff", b"\x7f", b"Tx v v", b"z", b"T", b"MMM", b"F4294967296"] {
             assert!(Flags::read(Words::of(no)).is_err(), "{}", no.escape_ascii());
         }
     }

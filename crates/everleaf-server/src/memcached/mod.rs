@@ -9,7 +9,10 @@
 //! * the binary protocol is not offered: a connection that begins with byte 80 is closed;
 //! * slab classes, LRU queues and watchers do not exist: their commands say so;
 //! * flags h, l and t of `mg`, and `la` and `fetch` elsewhere: no time of access is kept, since
-//!   that would make each read a write. Flag h tells 0 and flag l tells 0.
+//!   that would make each read a write. Flag h tells 0 and flag l tells 0;
+//! * nothing at all is sent for a line that ends in `noreply`, and the value behind one that is
+//!   refused is swallowed;
+//! * flags and lengths of more than 32 bits are refused instead of being cut (times are cut).
 
 mod admin;
 mod ahead;

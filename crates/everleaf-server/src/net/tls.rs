@@ -112,7 +112,7 @@ mod tests {
             let mut stream = tls.begin(ours, &mut stop).await.unwrap();
             let mut unsent = Unsent::new(&Room::of(0), 0);
             let mut out = REPLY.to_vec();
-            let send = |context: &mut Context<'_>| unsent.send(&mut stream, context, &mut out);
+            let mut send = |context: &mut Context<'_>| unsent.send(&mut stream, context, &mut out);
             poll_fn(|context| Poll::Ready(send(context))).await.unwrap();
             poll_fn(|context| unsent.poll_send(&mut stream, context)).await.unwrap();
             std::future::pending::<()>().await;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use everleaf::Direction;
 
 use super::call::{Call, Failure, Outcome, WRONG_TYPE};
-use super::number::float;
+use super::long_double::LongDouble;
+use super::number::bound;
 use super::{lists, sorted_sets};
 use crate::data::{Kind, Place};
 
@@ -38,9 +39,11 @@ pub struct Wait {
 }
 
 impl Call<'_, '_, '_> {
-    fn timeout(&self, at: usize) -> Outcome<Timeout> {
+    /// The seconds that an argument says.
+    pub fn timeout(&self, at: usize) -> Outcome<Timeout> {
         let sentence = "ERR timeout is not a float or out of range";
-        let seconds = float(self.args[at]).ok_or(Failure::Said(sentence))?;
+        LongDouble::read(self.args[at]).ok_or(Failure::Said(sentence))?;
+        let seconds = bound(self.args[at]).unwrap_or(f64::INFINITY);
         let ms = (seconds * 1000.0).ceil();
         if !(0.0..i64::MAX as f64).contains(&ms) {
             return Err("ERR timeout is negative".into());
@@ -136,14 +139,12 @@ pub fn bzpopmax(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// BLMPOP.
 pub fn blmpop(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let timeout = call.timeout(1)?;
-    lists::pop_of_many(call, 2, Some(timeout))
+    lists::pop_of_many(call, 2, Some(1))
 }
 
 /// BZMPOP.
 pub fn bzmpop(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let timeout = call.timeout(1)?;
-    sorted_sets::pop_of_many(call, 2, Some(timeout))
+    sorted_sets::pop_of_many(call, 2, Some(1))
 }
 
 fn move_one(

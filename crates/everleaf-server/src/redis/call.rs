@@ -48,6 +48,7 @@ pub const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wron
 pub const SYNTAX: &str = "ERR syntax error";
 pub const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 pub const NOT_FLOAT: &str = "ERR value is not a valid float";
+pub const NO_SUM: &str = "ERR increment would produce NaN or Infinity";
 pub const NO_KEY: &str = "ERR no such key";
 pub const OUT_OF_RANGE: &str = "ERR index out of range";
 pub const TOO_LONG: &str = "ERR the reply takes too much memory; ask for less at a time";

@@ -184,7 +184,9 @@ impl Session {
                 reply.ok();
             }
             [what, _, _] if is(what, "SETINFO") => reply.ok(),
-            [what, _] if is(what, "NO-EVICT") || is(what, "NO-TOUCH") => reply.ok(),
+            [what, how] if is(what, "NO-EVICT") || is(what, "NO-TOUCH") => {
+                if is(how, "ON") || is(how, "OFF") { reply.ok() } else { reply.error(SYNTAX) }
+            }
             [what, ..] if is(what, "INFO") || is(what, "LIST") => {
                 let open = self.shared.open_connections.load(Ordering::Relaxed);
                 let (name, db) = (self.name.escape_ascii(), self.database);

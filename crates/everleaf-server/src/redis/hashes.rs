@@ -1,8 +1,9 @@
 //! Commands about hashes: a field is one row, so what is touched is what is paid for.
 
-use super::call::{Call, Failure, NOT_FLOAT, Outcome, check_length};
+use super::call::{Call, Failure, NO_SUM, NOT_FLOAT, Outcome, check_length};
 use super::long::{More, Rows, Show, show_field};
-use super::number::{float, integer, show};
+use super::long_double::LongDouble;
+use super::number::integer;
 use crate::data::{Kind, Part, Source, part_row};
 
 fn wrong_number(command: &str) -> Failure {
@@ -166,16 +167,13 @@ pub fn hincrby(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// HINCRBYFLOAT.
 pub fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let by = float(call.args[3]).ok_or(Failure::Said(NOT_FLOAT))?;
+    let by = LongDouble::read(call.args[3]).ok_or(Failure::Said(NOT_FLOAT))?;
     if !by.is_finite() {
         return Err("ERR value is NaN or Infinity".into());
     }
     let old = field(call, call.args[2])?.unwrap_or(b"0".to_vec());
-    let number = float(&old).ok_or(Failure::Said("ERR hash value is not a float"))? + by;
-    if !number.is_finite() {
-        return Err("ERR increment would produce NaN or Infinity".into());
-    }
-    let text = show(number);
+    let old = LongDouble::read(&old).ok_or(Failure::Said("ERR hash value is not a float"))?;
+    let text = old.plus(by).ok_or(Failure::Said(NO_SUM))?.show();
     put(call, &[call.args[2], text.as_bytes()], false)?;
     call.reply.bulk(text);
     Ok(())

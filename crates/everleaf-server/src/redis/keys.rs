@@ -46,7 +46,6 @@ fn with_header(call: &Call<'_, '_, '_>, row: &[u8], header: &Header) -> Outcome<
 
 fn expire(call: &mut Call<'_, '_, '_>, unit: i64, relative: bool, command: &str) -> Outcome {
     let row = call.row(1)?;
-    let number = call.integer(2)?;
     let (mut nx, mut xx, mut gt, mut lt) = (false, false, false, false);
     for option in call.rest(3) {
         match option {
@@ -60,14 +59,13 @@ fn expire(call: &mut Call<'_, '_, '_>, unit: i64, relative: bool, command: &str)
             }
         }
     }
-    if nx && (xx || gt || lt) || gt && lt {
-        let sentence = if gt && lt {
-            "ERR GT and LT options at the same time are not compatible"
-        } else {
-            "ERR NX and XX, GT or LT options at the same time are not compatible"
-        };
-        return Err(sentence.into());
+    if nx && (xx || gt || lt) {
+        return Err("ERR NX and XX, GT or LT options at the same time are not compatible".into());
     }
+    if gt && lt {
+        return Err("ERR GT and LT options at the same time are not compatible".into());
+    }
+    let number = call.integer(2)?;
     let base = if relative { call.work.now_ms as i64 } else { 0 };
     let at = number
         .checked_mul(unit)

@@ -9,7 +9,6 @@ use std::ops::{Bound, ControlFlow};
 
 use everleaf::Direction;
 
-use super::blocking::Timeout;
 use super::call::{Call, Failure, NO_KEY, OUT_OF_RANGE, Outcome, SYNTAX, TOO_LONG, is, slice};
 use super::long::{Rows, Show};
 use crate::data::{
@@ -200,22 +199,20 @@ pub fn is_left(arg: &[u8]) -> Outcome<bool> {
 pub fn pop_count(call: &Call<'_, '_, '_>, at: usize) -> Outcome<u64> {
     match call.rest(at) {
         [] => Ok(1),
-        [option, _] if is(option, "COUNT") => {
-            call.at_least(at + 1, 1, "ERR count should be greater than 0")
+        [option, _, more @ ..] if is(option, "COUNT") => {
+            let count = call.at_least(at + 1, 1, "ERR count should be greater than 0")?;
+            if more.is_empty() { Ok(count) } else { Err(SYNTAX.into()) }
         }
         _ => Err(SYNTAX.into()),
     }
 }
 
-/// LMPOP, which waits if a time is given.
-pub fn pop_of_many(
-    call: &mut Call<'_, '_, '_>,
-    numkeys: usize,
-    timeout: Option<Timeout>,
-) -> Outcome {
+/// LMPOP, which waits if an argument says how long.
+pub fn pop_of_many(call: &mut Call<'_, '_, '_>, numkeys: usize, timeout: Option<usize>) -> Outcome {
     let (keys, end) = call.counted_keys(numkeys)?;
     let left = is_left(call.args[end])?;
     let count = pop_count(call, end + 1)?;
+    let timeout = timeout.map(|at| call.timeout(at)).transpose()?;
     for key in keys {
         let row = call.row_of(key)?;
         if timeout.is_some() && !call.may_pop(&row, Kind::List)? {
@@ -282,10 +279,12 @@ fn index_of(index: i64, list: &Collection) -> Option<u64> {
 
 /// LINDEX.
 pub fn lindex(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let (row, index) = (call.row(1)?, call.integer(2)?);
-    let list = call.collection(&row, Kind::List)?.map(|(_, list)| list);
-    let at = match list.and_then(|list| Some((list, index_of(index, &list)?))) {
-        Some((list, index)) => row_at(call, &list, index)?,
+    let row = call.row(1)?;
+    let at = match call.collection(&row, Kind::List)? {
+        Some((_, list)) => match index_of(call.integer(2)?, &list) {
+            Some(index) => row_at(call, &list, index)?,
+            None => None,
+        },
         None => None,
     };
     let value = at.map(|at| call.work.get(&at)).transpose()?.flatten();
@@ -362,12 +361,12 @@ pub fn lpos(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// LSET.
 pub fn lset(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let (row, index) = (call.row(1)?, call.integer(2)?);
+    let row = call.row(1)?;
     call.check_value(call.args[3].len())?;
     let Some((header, list)) = call.collection(&row, Kind::List)? else {
         return Err(NO_KEY.into());
     };
-    let index = index_of(index, &list).ok_or(Failure::Said(OUT_OF_RANGE))?;
+    let index = index_of(call.integer(2)?, &list).ok_or(Failure::Said(OUT_OF_RANGE))?;
     let at = row_at(call, &list, index)?.ok_or(Failure::Said(OUT_OF_RANGE))?;
     call.work.put(at, call.args[3].to_vec());
     call.work.changed_collection(&row, &header, &list, false);

@@ -7,7 +7,7 @@
 //! `scanning` `hashes` `sets` `sorted_sets` `ranges` `algebra` `lists` `blocking` `sorting`
 //! `random` (commands about keys) · `dump` (keys as bytes) · `pubsub` (messages) · `server`
 //! `settings` `slowlog` (commands about the server) · `timing` (under which name a request is
-//! counted) · `number` `glob` (forms that arguments have).
+//! counted) · `number` `long_double` `glob` (forms that arguments have).
 //!
 //! What differs from Redis:
 //! * scripts, streams, geographic and probabilistic types, clusters and replication are not there:
@@ -28,6 +28,7 @@ mod hashes;
 mod keys;
 mod lists;
 mod long;
+mod long_double;
 mod number;
 pub mod parse;
 mod pubsub;

@@ -1,5 +1,8 @@
 //! Numbers as Redis reads and writes them.
 
+use rustc_apfloat::ieee::Double;
+use rustc_apfloat::{Float, Round, Status};
+
 /// A whole number, written as it would be printed: without blanks, signs of plus or leading zeros.
 pub fn integer(word: &[u8]) -> Option<i64> {
     let digits = word.strip_prefix(b"-").unwrap_or(word);
@@ -15,14 +18,96 @@ pub fn integer(word: &[u8]) -> Option<i64> {
     if digits.len() < word.len() { Some(down) } else { down.checked_neg() }
 }
 
-/// A number with a fraction; not one that is not a number.
-pub fn float(word: &[u8]) -> Option<f64> {
-    let text = str::from_utf8(word).ok()?;
-    let first = text.strip_prefix(['+', '-']).unwrap_or(text).bytes().next()?;
-    if !(first.is_ascii_digit() || matches!(first, b'.' | b'i' | b'I')) {
-        return None;
+/// What C's `strtod` reads as a number, without its sign.
+#[derive(Clone, Debug)]
+pub enum Word<'w> {
+    /// `inf` or `infinity`.
+    Infinite {
+        /// Whether it has a minus.
+        negative: bool,
+    },
+    /// Digits, with a point and an exponent or without.
+    Decimal {
+        /// Whether it has a minus.
+        negative: bool,
+        /// What follows the sign.
+        text: &'w str,
+    },
+    /// The same with `0x`, and always with an exponent.
+    Hexadecimal {
+        /// Whether it has a minus.
+        negative: bool,
+        /// What follows the sign.
+        text: String,
+    },
+}
+
+impl<'w> Word<'w> {
+    /// Looks at the whole word: none if it is no number.
+    pub fn of(word: &'w [u8]) -> Option<Self> {
+        let signed = str::from_utf8(word).ok()?;
+        let negative = signed.starts_with('-');
+        let text = signed.strip_prefix(['+', '-']).unwrap_or(signed);
+        if text.eq_ignore_ascii_case("inf") || text.eq_ignore_ascii_case("infinity") {
+            return Some(Self::Infinite { negative });
+        }
+        if let Some(digits) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
+            let has_exponent = is_number(digits, ['p', 'P'], |byte| byte.is_ascii_hexdigit())?;
+            let exponent = if has_exponent { "" } else { "p0" };
+            return Some(Self::Hexadecimal { negative, text: format!("0x{digits}{exponent}") });
+        }
+        is_number(text, ['e', 'E'], |byte| byte.is_ascii_digit())?;
+        Some(Self::Decimal { negative, text })
     }
-    text.parse::<f64>().ok().filter(|number| !number.is_nan())
+}
+
+/// Whether digits are a number: if so, whether it has an exponent.
+fn is_number(text: &str, mark: [char; 2], is_digit: fn(&u8) -> bool) -> Option<bool> {
+    let (mantissa, exponent) =
+        text.split_once(mark).map_or((text, None), |(front, behind)| (front, Some(behind)));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let are_digits = whole.bytes().chain(fraction.bytes()).all(|byte| is_digit(&byte));
+    let exponent_is_right = exponent.is_none_or(|exponent| {
+        let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    let is_number = are_digits && whole.len() + fraction.len() > 0 && exponent_is_right;
+    is_number.then_some(exponent.is_some())
+}
+
+/// What C's `strtod` makes of a whole word, and whether a number so great or so small is there.
+fn strtod(word: &[u8]) -> Option<(f64, bool)> {
+    let (negative, number, in_range) = match Word::of(word)? {
+        Word::Infinite { negative } => (negative, f64::INFINITY, true),
+        Word::Decimal { negative, text } => {
+            let number = text.parse::<f64>().ok()?;
+            let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+            let vanishes =
+                number == 0.0 && mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+            (negative, number, number.is_finite() && !vanishes)
+        }
+        Word::Hexadecimal { negative, text } => {
+            let read = Double::from_str_r(&text, Round::NearestTiesToEven).ok()?;
+            let number = f64::from_bits(read.value.to_bits() as u64);
+            let vanishes = number == 0.0 && read.status != Status::OK;
+            (negative, number, number.is_finite() && !vanishes)
+        }
+    };
+    Some((if negative { -number } else { number }, in_range))
+}
+
+/// A number with a fraction.
+pub fn float(word: &[u8]) -> Option<f64> {
+    strtod(word).filter(|(_, in_range)| *in_range).map(|(number, _)| number)
+}
+
+/// The bound of a range of scores, which Redis reads less strictly: blanks may come before it,
+/// nothing is 0, and what is too great is infinite.
+pub fn bound(word: &[u8]) -> Option<f64> {
+    if word.is_empty() {
+        return Some(0.0);
+    }
+    strtod(word.trim_ascii_start()).map(|(number, _)| number)
 }
 
 /// The shortest text that stands for the number.
@@ -81,6 +166,33 @@ mod tests {
         }
         assert_eq!((show(f64::INFINITY), float(b"-inf")), ("inf".into(), Some(f64::NEG_INFINITY)));
         assert_eq!((float(b"nan"), float(b""), float(b" 1")), (None, None, None));
+    }
+
+    #[test]
+    fn fractions_are_read_as_strtod_reads_them() {
+        for (word, number) in [
+            ("0x1A", 26.0),
+            ("-0x1.8p3", -12.0),
+            ("0X.8", 0.5),
+            ("+1e2", 100.0),
+            ("5.", 5.0),
+            ("-Infinity", f64::NEG_INFINITY),
+            ("4e-324", 5e-324),
+            ("0e-999", 0.0),
+            ("0x1p-1074", 5e-324),
+        ] {
+            assert_eq!(float(word.as_bytes()), Some(number), "{word}");
+        }
+        for no in ["1e400", "-1e400", "1e-400", "0x1p9999", "0x1p-9999", "0x", "1e", "infin", "1 "]
+        {
+            assert_eq!(float(no.as_bytes()), None, "{no}");
+        }
+        let bounds = ["", "  7", "1e400", "-1e400", "1e-400"].map(|word| bound(word.as_bytes()));
+        assert_eq!(
+            bounds,
+            [Some(0.0), Some(7.0), Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(0.0)]
+        );
+        assert_eq!((bound(b" "), bound(b"7 "), bound(b"nan")), (None, None, None));
     }
 
     #[test]

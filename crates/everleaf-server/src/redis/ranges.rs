@@ -4,9 +4,9 @@ use std::ops::{Bound, ControlFlow};
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, Outcome, SYNTAX, is, slice};
+use super::call::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, is, slice};
 use super::long::{Rows, Show};
-use super::number::{float, of_ordered, to_ordered};
+use super::number::{bound, integer, of_ordered, to_ordered};
 use super::sorted_sets::{Members, SortedSet, store};
 use crate::data::{Collection, Ends, Kind, Part, behind, part_prefix, part_rest, part_row};
 
@@ -45,12 +45,12 @@ fn score_bound(arg: &[u8]) -> Outcome<(f64, bool)> {
         [b'(', digits @ ..] => (digits, true),
         digits => (digits, false),
     };
-    let number = float(digits).ok_or(Failure::Said("ERR min or max is not a float"))?;
+    let number = bound(digits).ok_or(Failure::Said("ERR min or max is not a float"))?;
     Ok((number, open))
 }
 
 /// The rows of scores between two.
-fn score_ends(id: u64, min: &[u8], max: &[u8]) -> Outcome<Ends> {
+fn score_ends(id: u64, [(min, min_open), (max, max_open)]: [(f64, bool); 2]) -> Ends {
     let row = |score: f64, next: bool| {
         // What comes behind all names of a score is the next score, if there is one.
         match (next, u64::from_be_bytes(to_ordered(score)).checked_add(1)) {
@@ -59,42 +59,48 @@ fn score_ends(id: u64, min: &[u8], max: &[u8]) -> Outcome<Ends> {
             (true, None) => behind(id, Part::Score),
         }
     };
-    let ((min, min_open), (max, max_open)) = (score_bound(min)?, score_bound(max)?);
-    Ok((Bound::Included(row(min, min_open)), Bound::Excluded(row(max, !max_open))))
+    (Bound::Included(row(min, min_open)), Bound::Excluded(row(max, !max_open)))
+}
+
+/// The bound of a range of names.
+#[derive(Clone, Copy)]
+enum NameBound<'a> {
+    /// Before all names.
+    First,
+    /// Behind all names.
+    Last,
+    /// A name, which is in the range.
+    At(&'a [u8]),
+    /// A name, which is not.
+    Past(&'a [u8]),
+}
+
+fn name_bound(arg: &[u8]) -> Outcome<NameBound<'_>> {
+    match arg {
+        b"-" => Ok(NameBound::First),
+        b"+" => Ok(NameBound::Last),
+        [b'[', name @ ..] => Ok(NameBound::At(name)),
+        [b'(', name @ ..] => Ok(NameBound::Past(name)),
+        _ => Err("ERR min or max not valid string range item".into()),
+    }
 }
 
 /// The rows of names between two.
-fn name_ends(id: u64, min: &[u8], max: &[u8]) -> Outcome<Ends> {
-    let bound = |arg: &[u8], lower: bool| {
-        let all = || match lower {
-            true => Bound::Included(part_prefix(id, Part::Member)),
-            false => Bound::Excluded(behind(id, Part::Member)),
-        };
-        let none = || match lower {
-            true => Bound::Included(behind(id, Part::Member)),
-            false => Bound::Excluded(part_prefix(id, Part::Member)),
-        };
-        Ok(match arg {
-            b"-" => {
-                if lower {
-                    all()
-                } else {
-                    none()
-                }
-            }
-            b"+" => {
-                if lower {
-                    none()
-                } else {
-                    all()
-                }
-            }
-            [b'[', name @ ..] => Bound::Included(part_row(id, Part::Member, name)),
-            [b'(', name @ ..] => Bound::Excluded(part_row(id, Part::Member, name)),
-            _ => return Err(Failure::Said("ERR min or max not valid string range item")),
-        })
+fn name_ends(id: u64, [min, max]: [NameBound<'_>; 2]) -> Ends {
+    let bound = |bound, outermost: fn(Vec<u8>) -> Bound<Vec<u8>>| match bound {
+        NameBound::First => outermost(part_prefix(id, Part::Member)),
+        NameBound::Last => outermost(behind(id, Part::Member)),
+        NameBound::At(name) => Bound::Included(part_row(id, Part::Member, name)),
+        NameBound::Past(name) => Bound::Excluded(part_row(id, Part::Member, name)),
     };
-    Ok((bound(min, true)?, bound(max, false)?))
+    (bound(min, Bound::Included), bound(max, Bound::Excluded))
+}
+
+/// The ends of a range, which were read.
+enum Ended<'a> {
+    Ranks(i64, i64),
+    Scores([(f64, bool); 2]),
+    Names([NameBound<'a>; 2]),
 }
 
 /// How many rows of a part lie before a range, and before its end.
@@ -115,40 +121,43 @@ fn ranks(call: &Call<'_, '_, '_>, set: &Collection, part: Part, ends: &Ends) -> 
     Ok([from_rank, if from < to { call.rank(set, part, &to)? } else { from_rank }])
 }
 
-impl Asked<'_> {
-    /// Where the members are; none: there is none.
-    fn place(&self, call: &Call<'_, '_, '_>, row: &[u8]) -> Outcome<Option<Place>> {
-        let found = call.collection(row, Kind::SortedSet)?;
+impl<'a> Asked<'a> {
+    fn ended(&self) -> Outcome<Ended<'a>> {
         let [min, max] = match self.reverse && self.by != By::Rank {
             true => [self.ends[1], self.ends[0]],
             false => self.ends,
         };
-        // Mistakes are told also where nothing is there.
+        let rank = |arg| integer(arg).ok_or(Failure::Said(NOT_INTEGER));
+        Ok(match self.by {
+            By::Rank => Ended::Ranks(rank(min)?, rank(max)?),
+            By::Score => Ended::Scores([score_bound(min)?, score_bound(max)?]),
+            By::Name => Ended::Names([name_bound(min)?, name_bound(max)?]),
+        })
+    }
+
+    /// Where the members are; none: there is none.
+    fn place(&self, call: &Call<'_, '_, '_>, row: &[u8]) -> Outcome<Option<Place>> {
+        // Mistakes of the range are told before those of the key, and where nothing is there.
+        let ended = self.ended()?;
+        let found = call.collection(row, Kind::SortedSet)?;
         let id = found.map_or(0, |(_, set)| set.id);
         let members = found.map_or(0, |(_, set)| set.members);
-        let (part, ends, skip, count) = match self.by {
-            By::Rank => {
-                let number = |arg: &[u8]| {
-                    super::number::integer(arg).ok_or(Failure::Said(super::call::NOT_INTEGER))
-                };
-                let ranks = slice(number(min)?, number(max)?, members);
+        let (skip, count) = match self.limit {
+            Some((skip, _)) if skip < 0 => (0, 0),
+            Some((skip, count)) => (skip as u64, u64::try_from(count).unwrap_or(u64::MAX)),
+            None => (0, u64::MAX),
+        };
+        let (part, ends, skip, count) = match ended {
+            Ended::Ranks(first, last) => {
+                let ranks = slice(first, last, members);
                 let all = (
                     Bound::Included(part_prefix(id, Part::Score)),
                     Bound::Excluded(behind(id, Part::Score)),
                 );
                 (Part::Score, all, ranks.start, ranks.end - ranks.start)
             }
-            by => {
-                let (skip, count) = match self.limit {
-                    Some((skip, _)) if skip < 0 => (0, 0),
-                    Some((skip, count)) => (skip as u64, u64::try_from(count).unwrap_or(u64::MAX)),
-                    None => (0, u64::MAX),
-                };
-                match by {
-                    By::Name => (Part::Member, name_ends(id, min, max)?, skip, count),
-                    _ => (Part::Score, score_ends(id, min, max)?, skip, count),
-                }
-            }
+            Ended::Names(bounds) => (Part::Member, name_ends(id, bounds), skip, count),
+            Ended::Scores(bounds) => (Part::Score, score_ends(id, bounds), skip, count),
         };
         let place = Place { part, ends, skip, count };
         match found.filter(|_| count > 0) {
@@ -218,85 +227,83 @@ impl Asked<'_> {
     }
 }
 
-/// The options behind the ends of a range.
+/// The options behind the ends of a range. They choose what the command leaves open, each once.
 fn asked<'a>(
     call: &Call<'a, '_, '_>,
-    (by, reverse): (By, bool),
+    (mut by, mut reverse): (Option<By>, Option<bool>),
     from: usize,
-    all_options: bool,
+    stores: bool,
 ) -> Outcome<Asked<'a>> {
     let ends = [call.args[from], call.args[from + 1]];
-    let mut asked = Asked { by, reverse, ends, limit: None, with_scores: false };
+    let (mut limit, mut with_scores) = (None, false);
     let mut at = from + 2;
     while let Some(option) = call.args.get(at) {
         at += 1;
         match option {
-            o if all_options && is(o, "BYSCORE") => asked.by = By::Score,
-            o if all_options && is(o, "BYLEX") => asked.by = By::Name,
-            o if all_options && is(o, "REV") => asked.reverse = true,
-            o if is(o, "WITHSCORES") && by != By::Name => asked.with_scores = true,
+            o if by.is_none() && is(o, "BYSCORE") => by = Some(By::Score),
+            o if by.is_none() && is(o, "BYLEX") => by = Some(By::Name),
+            o if reverse.is_none() && is(o, "REV") => reverse = Some(true),
+            o if !stores && is(o, "WITHSCORES") => with_scores = true,
             o if is(o, "LIMIT") && at + 1 < call.args.len() => {
-                asked.limit = Some((call.integer(at)?, call.integer(at + 1)?));
+                limit = Some((call.integer(at)?, call.integer(at + 1)?));
                 at += 2;
             }
             _ => return Err(SYNTAX.into()),
         }
     }
-    if asked.limit.is_some() && asked.by == By::Rank {
+    let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
+    if by == By::Rank && limit.is_some_and(|(_, count)| count != -1) {
         let sentence = "ERR syntax error, LIMIT is only supported in combination with either \
                         BYSCORE or BYLEX";
         return Err(sentence.into());
     }
-    if asked.with_scores && asked.by == By::Name {
+    if with_scores && by == By::Name {
         let sentence = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
         return Err(sentence.into());
     }
-    Ok(asked)
+    Ok(Asked { by, reverse, ends, limit, with_scores })
 }
 
-fn range(call: &mut Call<'_, '_, '_>, what: (By, bool), all_options: bool) -> Outcome {
+fn range(call: &mut Call<'_, '_, '_>, by: Option<By>, reverse: Option<bool>) -> Outcome {
     let row = call.row(1)?;
-    let asked = asked(call, what, 2, all_options)?;
+    let asked = asked(call, (by, reverse), 2, false)?;
     asked.show(call, &row)
 }
 
 /// ZRANGE.
 pub fn zrange(call: &mut Call<'_, '_, '_>) -> Outcome {
-    range(call, (By::Rank, false), true)
+    range(call, None, None)
 }
 
 /// ZREVRANGE.
 pub fn zrevrange(call: &mut Call<'_, '_, '_>) -> Outcome {
-    range(call, (By::Rank, true), false)
+    range(call, Some(By::Rank), Some(true))
 }
 
 /// ZRANGEBYSCORE.
 pub fn zrangebyscore(call: &mut Call<'_, '_, '_>) -> Outcome {
-    range(call, (By::Score, false), false)
+    range(call, Some(By::Score), Some(false))
 }
 
 /// ZREVRANGEBYSCORE.
 pub fn zrevrangebyscore(call: &mut Call<'_, '_, '_>) -> Outcome {
-    range(call, (By::Score, true), false)
+    range(call, Some(By::Score), Some(true))
 }
 
 /// ZRANGEBYLEX.
 pub fn zrangebylex(call: &mut Call<'_, '_, '_>) -> Outcome {
-    range(call, (By::Name, false), false)
+    range(call, Some(By::Name), Some(false))
 }
 
 /// ZREVRANGEBYLEX.
 pub fn zrevrangebylex(call: &mut Call<'_, '_, '_>) -> Outcome {
-    range(call, (By::Name, true), false)
+    range(call, Some(By::Name), Some(true))
 }
 
 /// ZRANGESTORE.
 pub fn zrangestore(call: &mut Call<'_, '_, '_>) -> Outcome {
     let (to, from) = (call.row(1)?, call.row(2)?);
-    if call.rest(5).iter().any(|option| is(option, "WITHSCORES")) {
-        return Err(SYNTAX.into());
-    }
-    let asked = asked(call, (By::Rank, false), 3, true)?;
+    let asked = asked(call, (None, None), 3, true)?;
     let members = asked.members(call, &from)?;
     store(call, to, &members)?;
     call.reply.count(members.len());

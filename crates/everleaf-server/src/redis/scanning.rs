@@ -73,20 +73,24 @@ impl Options<'_> {
     }
 }
 
-fn options<'a>(call: &Call<'a, '_, '_>, cursor: usize) -> Outcome<Options<'a>> {
-    let number = super::number::integer(call.args[cursor]).and_then(|n| u64::try_from(n).ok());
-    let number = number.ok_or(Failure::Said("ERR invalid cursor"))?;
-    let after = match number {
-        0 => None,
-        number => {
-            Some(call.shared.cursors.place(number).ok_or(Failure::Said("ERR invalid cursor"))?)
-        }
-    };
-    let mut options = Options { pattern: None, count: 10, kind: None, after };
-    for option in call.rest(cursor + 1).chunks(2) {
+const INVALID_CURSOR: Failure = Failure::Said("ERR invalid cursor");
+
+/// The number of a cursor, with a sign or without.
+fn cursor(arg: &[u8]) -> Outcome<u64> {
+    let text = str::from_utf8(arg).unwrap_or_default();
+    let (text, negative) = text.strip_prefix('-').map_or((text, false), |text| (text, true));
+    let number = text.parse::<u64>().map_err(|_| INVALID_CURSOR)?;
+    Ok(if negative { number.wrapping_neg() } else { number })
+}
+
+/// The options behind a cursor. One that nothing is remembered for is told last.
+fn options<'a>(call: &Call<'a, '_, '_>, at: usize) -> Outcome<Options<'a>> {
+    let number = cursor(call.args[at])?;
+    let mut options = Options { pattern: None, count: 10, kind: None, after: None };
+    for option in call.rest(at + 1).chunks(2) {
         match option {
             [name, pattern] if is(name, "MATCH") => options.pattern = Some(pattern),
-            [name, kind] if is(name, "TYPE") => options.kind = Some(kind),
+            [name, kind] if is(name, "TYPE") && at == 1 => options.kind = Some(kind),
             [name, count] if is(name, "COUNT") => {
                 let count = super::number::integer(count).ok_or(Failure::Said(NOT_INTEGER))?;
                 if count < 1 {
@@ -96,6 +100,9 @@ fn options<'a>(call: &Call<'a, '_, '_>, cursor: usize) -> Outcome<Options<'a>> {
             }
             _ => return Err(SYNTAX.into()),
         }
+    }
+    if number != 0 {
+        options.after = Some(call.shared.cursors.place(number).ok_or(INVALID_CURSOR)?);
     }
     Ok(options)
 }
@@ -125,38 +132,40 @@ pub fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 fn scan_members(call: &mut Call<'_, '_, '_>, kind: Kind) -> Outcome {
     let row = call.row(1)?;
+    cursor(call.args[2])?;
+    let Some((_, collection)) = call.collection(&row, kind)? else {
+        show_cursor(call, None);
+        call.reply.array(0);
+        return Ok(());
+    };
     let options = options(call, 2)?;
     let (mut shown, mut next, mut looked_at, mut bytes) = (Vec::new(), None, 0, 0);
     let limit_bytes = call.shared.options.limits.reply_bytes;
-    if let Some((_, collection)) = call.collection(&row, kind)? {
-        let id = collection.id;
-        let from = match &options.after {
-            Some(after) => Bound::Excluded(part_row(id, Part::Member, after)),
-            None => Bound::Included(part_prefix(id, Part::Member)),
-        };
-        let prefix = part_prefix(id, Part::Member).len();
-        let ends = (from, Bound::Excluded(behind(id, Part::Member)));
-        call.work.scan(ends, Direction::Forward, |row, value| {
-            let name = &row[prefix..];
-            if options.shows(name) {
-                bytes += name.len() + value.len();
-                shown.push(name.to_vec());
-                match kind {
-                    Kind::Hash => shown.push(value.to_vec()),
-                    Kind::SortedSet => {
-                        shown.push(show(of_ordered(value).unwrap_or(0.0)).into_bytes())
-                    }
-                    _ => {}
-                }
+    let id = collection.id;
+    let from = match &options.after {
+        Some(after) => Bound::Excluded(part_row(id, Part::Member, after)),
+        None => Bound::Included(part_prefix(id, Part::Member)),
+    };
+    let prefix = part_prefix(id, Part::Member).len();
+    let ends = (from, Bound::Excluded(behind(id, Part::Member)));
+    call.work.scan(ends, Direction::Forward, |row, value| {
+        let name = &row[prefix..];
+        if options.shows(name) {
+            bytes += name.len() + value.len();
+            shown.push(name.to_vec());
+            match kind {
+                Kind::Hash => shown.push(value.to_vec()),
+                Kind::SortedSet => shown.push(show(of_ordered(value).unwrap_or(0.0)).into_bytes()),
+                _ => {}
             }
-            looked_at += 1;
-            if looked_at < options.count && bytes < limit_bytes {
-                return ControlFlow::Continue(());
-            }
-            next = Some(name.to_vec());
-            ControlFlow::Break(())
-        })?;
-    }
+        }
+        looked_at += 1;
+        if looked_at < options.count && bytes < limit_bytes {
+            return ControlFlow::Continue(());
+        }
+        next = Some(name.to_vec());
+        ControlFlow::Break(())
+    })?;
     show_cursor(call, next);
     call.reply.array(shown.len());
     shown.iter().for_each(|one| call.reply.bulk(one));

@@ -115,7 +115,9 @@ pub fn smembers(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// SMOVE.
 pub fn smove(call: &mut Call<'_, '_, '_>) -> Outcome {
     let (from, to, member) = (call.row(1)?, call.row(2)?, call.args[3]);
-    call.collection(&to, Kind::Set)?;
+    if call.collection(&from, Kind::Set)?.is_some() {
+        call.collection(&to, Kind::Set)?;
+    }
     let there = has(call, &from, member)?;
     if there && from != to {
         remove(call, &from, &[member])?;

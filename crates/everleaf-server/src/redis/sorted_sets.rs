@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 
 use everleaf::Direction;
 
-use super::blocking::Timeout;
 use super::call::{Call, Failure, NOT_FLOAT, Outcome, SYNTAX, check_length, is};
 use super::lists::pop_count;
 use super::number::{float, of_ordered, to_ordered};
@@ -326,12 +325,8 @@ fn pop(call: &mut Call<'_, '_, '_>, direction: Direction) -> Outcome {
     Ok(())
 }
 
-/// ZMPOP, which waits if a time is given.
-pub fn pop_of_many(
-    call: &mut Call<'_, '_, '_>,
-    numkeys: usize,
-    timeout: Option<Timeout>,
-) -> Outcome {
+/// ZMPOP, which waits if an argument says how long.
+pub fn pop_of_many(call: &mut Call<'_, '_, '_>, numkeys: usize, timeout: Option<usize>) -> Outcome {
     let (keys, end) = call.counted_keys(numkeys)?;
     let direction = match call.args[end] {
         arg if is(arg, "MIN") => Direction::Forward,
@@ -339,6 +334,7 @@ pub fn pop_of_many(
         _ => return Err(SYNTAX.into()),
     };
     let count = pop_count(call, end + 1)?;
+    let timeout = timeout.map(|at| call.timeout(at)).transpose()?;
     for key in keys {
         let row = call.row_of(key)?;
         if timeout.is_some() && !call.may_pop(&row, Kind::SortedSet)? {

@@ -114,13 +114,7 @@ fn look_up(call: &Call<'_, '_, '_>, pattern: &[u8], element: &[u8]) -> Outcome<O
 
 /// A weight as C's strtod reads it.
 fn weight(text: &[u8]) -> Option<f64> {
-    if text.is_empty() {
-        return Some(0.0);
-    }
-    let text = text.trim_ascii_start();
-    float(text).filter(|number| {
-        number.is_finite() || text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'i'))
-    })
+    if text.is_empty() { Some(0.0) } else { float(text.trim_ascii_start()) }
 }
 
 /// The elements as they lie in the store, without the first ones, and at most so many.

@@ -1,8 +1,9 @@
 //! Commands about strings.
 
-use super::call::{Call, Failure, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, is, slice};
+use super::call::{Call, Failure, NO_SUM, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, is, slice};
 use super::long::{More, show_string};
-use super::number::{float, integer, show};
+use super::long_double::LongDouble;
+use super::number::integer;
 use crate::data::{HEADER_BYTES, Header, Kind, Source};
 
 const INVALID_EXPIRE: &str = "ERR invalid expire time in";
@@ -64,27 +65,55 @@ pub fn mget(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
+/// The options of SET and GETEX.
+#[derive(Default)]
+struct Options<'a> {
+    absent: bool,
+    present: bool,
+    get: bool,
+    keep: bool,
+    persist: bool,
+    /// How the number is meant, and the number.
+    expiry: Option<(&'a [u8], &'a [u8])>,
+}
+
+impl<'a> Options<'a> {
+    fn of(args: &[&'a [u8]], sets: bool) -> Outcome<Self> {
+        let mut options = Self::default();
+        let mut args = args.iter();
+        while let Some(option) = args.next() {
+            let expires = options.expiry.is_some();
+            match option {
+                o if sets && is(o, "NX") && !options.present => options.absent = true,
+                o if sets && is(o, "XX") && !options.absent => options.present = true,
+                o if sets && is(o, "GET") => options.get = true,
+                o if sets && is(o, "KEEPTTL") && !expires => options.keep = true,
+                o if !sets && is(o, "PERSIST") && !expires => options.persist = true,
+                o if is_expiry(o)
+                    && !(options.keep || options.persist)
+                    && options.expiry.is_none_or(|(unit, _)| unit.eq_ignore_ascii_case(o)) =>
+                {
+                    options.expiry = Some((o, args.next().ok_or(Failure::Said(SYNTAX))?));
+                }
+                _ => return Err(SYNTAX.into()),
+            }
+        }
+        Ok(options)
+    }
+
+    fn expires_ms(&self, now_ms: u64, command: &str) -> Outcome<Option<u64>> {
+        let Some((unit, number)) = self.expiry else { return Ok(None) };
+        let number = integer(number).ok_or(Failure::Said(NOT_INTEGER))?;
+        expiry_of(unit, number, now_ms, command).map(Some)
+    }
+}
+
 /// SET with all its options.
 pub fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
     let (row, body) = (call.row(1)?, call.args[2]);
-    let (mut absent, mut present, mut keep, mut get) = (false, false, false, false);
-    let mut expires_ms = None;
-    let mut at = 3;
-    while let Some(option) = call.args.get(at) {
-        at += 1;
-        match option {
-            o if is(o, "NX") && !present => absent = true,
-            o if is(o, "XX") && !absent => present = true,
-            o if is(o, "GET") => get = true,
-            o if is(o, "KEEPTTL") && expires_ms.is_none() => keep = true,
-            o if is_expiry(o) && !keep && expires_ms.is_none() && at < call.args.len() => {
-                let number = call.integer(at)?;
-                expires_ms = Some(expiry_of(o, number, call.work.now_ms, "set")?);
-                at += 1;
-            }
-            _ => return Err(SYNTAX.into()),
-        }
-    }
+    let options = Options::of(call.rest(3), true)?;
+    let expires_ms = options.expires_ms(call.work.now_ms, "set")?;
+    let Options { absent, present, get, keep, .. } = options;
     let asks = absent || present || keep;
     let there = if asks { call.work.header(&row)? } else { None };
     let old = if get { call.string(&row)? } else { None };
@@ -153,17 +182,13 @@ pub fn getdel(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// GETEX.
 pub fn getex(call: &mut Call<'_, '_, '_>) -> Outcome {
     let row = call.row(1)?;
-    let change = match call.rest(2) {
-        [] => None,
-        [option] if is(option, "PERSIST") => Some(None),
-        [option, _] if is_expiry(option) => {
-            Some(Some(expiry_of(option, call.integer(3)?, call.work.now_ms, "getex")?))
-        }
-        _ => return Err(SYNTAX.into()),
-    };
+    let options = Options::of(call.rest(2), false)?;
     let found = call.string(&row)?;
-    if let (Some((header, body)), Some(expires_ms)) = (&found, change) {
-        call.work.put(row, Header { expires_ms, ..*header }.with(body));
+    if let Some((header, body)) = &found {
+        let expires_ms = options.expires_ms(call.work.now_ms, "getex")?;
+        if expires_ms.is_some() || options.persist {
+            call.work.put(row, Header { expires_ms, ..*header }.with(body));
+        }
     }
     call.reply.maybe(found.map(|(_, body)| body));
     Ok(())
@@ -314,13 +339,11 @@ pub fn decrby(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// INCRBYFLOAT.
 pub fn incrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let (row, by) = (call.row(1)?, call.float(2)?);
+    let row = call.row(1)?;
     let (old, body) = call.string(&row)?.map_or((None, b"0".to_vec()), |(h, b)| (Some(h), b));
-    let number = float(&body).ok_or(Failure::Said(NOT_FLOAT))? + by;
-    if !number.is_finite() {
-        return Err("ERR increment would produce NaN or Infinity".into());
-    }
-    let text = show(number);
+    let read = |word: &[u8]| LongDouble::read(word).ok_or(Failure::Said(NOT_FLOAT));
+    let sum = read(&body)?.plus(read(call.args[2])?).ok_or(Failure::Said(NO_SUM))?;
+    let text = sum.show();
     rewrite(call, row, old, text.as_bytes())?;
     call.reply.bulk(text);
     Ok(())

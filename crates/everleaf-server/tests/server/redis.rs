@@ -103,6 +103,75 @@ fn commands_are_answered_as_redis_answers_them() {
     assert!(different.is_empty(), "{different:#?}");
 }
 
+/// Words that stand for numbers, in many forms, from a seed.
+struct Numbers(u64);
+
+impl Numbers {
+    /// A number below another one (splitmix64).
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+
+    fn word(&mut self) -> String {
+        const ODD: [&str; 12] = [
+            "inf",
+            "-infinity",
+            "nan",
+            "1e4932",
+            "-1e4932",
+            "1e-4951",
+            "1e-5000",
+            "0x",
+            "1e",
+            ".",
+            "5e-18",
+            "0x1p-16446",
+        ];
+        let sign = ["", "", "-", "+"][self.below(4) as usize];
+        let bits = self.below(64);
+        let (whole, part) = (self.below(u64::MAX) >> bits, self.below(u64::MAX) >> bits);
+        let (zeros, power) = (self.below(20) as usize, self.below(80) as i64 - 40);
+        match self.below(8) {
+            0 => format!("{sign}{whole}"),
+            1 => format!("{sign}{whole}.{part}"),
+            2 => format!("{sign}{}.{:02}", whole % 1_000_000, part % 100),
+            3 => format!("{sign}0.{}{part}", "0".repeat(zeros)),
+            4 => format!("{sign}{whole}e{}", power * 100),
+            5 => format!("{sign}0x{whole:x}"),
+            6 => format!("{sign}0x{whole:x}.{part:x}p{power}"),
+            _ => ODD[self.below(ODD.len() as u64) as usize].to_owned(),
+        }
+    }
+}
+
+#[test]
+fn sums_of_random_floats_are_those_of_redis() {
+    let Some(stock) = redis_server() else { return };
+    let (_served, address) = serve();
+    let (mut ours, mut theirs) = (Redis::connect(address), Redis::connect(stock.address));
+    let seed = 0x5eed;
+    let mut numbers = Numbers(seed);
+    for _ in 0..300 {
+        let (a, b) = (numbers.word(), numbers.word());
+        for line in [
+            format!("SET n {a}"),
+            format!("INCRBYFLOAT n {b}"),
+            format!("HSET h f {a}"),
+            format!("HINCRBYFLOAT h f {b}"),
+            format!("ZADD z {a} m"),
+            format!("ZCOUNT z {b} inf"),
+        ] {
+            assert_eq!(ours.ask(&line), theirs.ask(&line), "{a} and {b}, seed {seed}: {line}");
+        }
+        for redis in [&mut ours, &mut theirs] {
+            redis.ask("FLUSHALL");
+        }
+    }
+}
+
 /// Fields of a hash and strings until neither fits any more; how many strings and fields.
 fn fill(redis: &mut Redis) -> (usize, usize) {
     let long = "x".repeat(1000);
