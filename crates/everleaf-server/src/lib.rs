@@ -27,9 +27,10 @@
 //! # Threads
 //! One thread accepts connections and gives each to one of the threads that answer, in turn. Each
 //! of these has a tokio runtime of its own, so a connection's state is touched by one thread and no
-//! work moves between threads. Calls of the store are short and do not wait for the network, so
-//! they are made right there. A thread waits for syncs, one removes what expired or was deleted,
-//! and one answers who operates the server, if there is an address for it.
+//! work moves between threads. Calls of the store are mostly short and do not wait for the network,
+//! so they are made right there; a request that takes long (`redis/weight.rs`), or that needs what
+//! such a one has locked, is served by a thread beside. A thread waits for syncs, one removes what
+//! expired or was deleted, and one answers who operates the server, if there is an address for it.
 //!
 //! # Requests and replies
 //! What one read brought is answered together: requests are taken from the front of the bytes until
@@ -42,12 +43,13 @@
 //! before it on the connection.
 //!
 //! # Limits
-//! While replies are sent nothing is read: a client that does not read stops being read. A line, a
-//! key, a value and the number of connections have limits ([`Limits`]); requests that have not come
-//! to their end share one limit of memory, and the connection that exceeds it is closed. Replies
-//! that cannot be made in parts, because something is removed or changed, share another one; where
-//! it is reached, nothing is changed. An idle connection holds no buffer (TLS keeps some),
-//! and ends after [`ServeOptions::idle`].
+//! A client may write many requests before it reads a reply: what waits has a shared limit
+//! (`net/unsent.rs`), beyond which a client that does not read is not read. A line, a key, a value
+//! and the number of connections have limits ([`Limits`]); requests that have not come to their end
+//! share one limit of memory, and the connection that exceeds it is closed. Replies that cannot be
+//! made in parts, because something is removed or changed, share another one; where it is reached,
+//! nothing is changed. An idle connection holds no buffer (TLS keeps some), and ends after
+//! [`ServeOptions::idle`].
 //!
 //! # Stopping
 //! When the server stops, no client is accepted any more, what came is answered, and the
