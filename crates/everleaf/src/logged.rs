@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use everleaf_index::Contract;
 use everleaf_log::{
-    Base, Folder, LogError, LogOptions, Logged, NewFolder, new_uuid, read_damaged, read_only,
+    Base, Disk, Folder, LogError, LogOptions, Logged, NewFolder, new_uuid, read_damaged, read_only,
     read_unidentified,
 };
 use everleaf_pmem::{Cpu, Hardware, Region};
@@ -58,6 +58,7 @@ fn log_options(
     engine: Engine,
     mode: DurabilityMode,
     memory_bytes: Option<u64>,
+    folder: &Folder,
 ) -> LogOptions {
     let interval = match (engine.contract(), mode) {
         (Contract::Strict, DurabilityMode::Buffered { interval_ms }) => {
@@ -65,7 +66,7 @@ fn log_options(
         }
         _ => None,
     };
-    let mut options = LogOptions::for_pool(bytes);
+    let mut options = LogOptions::for_pool(bytes).on(folder.space());
     options.interval = interval;
     options.memory_bytes = memory_bytes.unwrap_or_else(half_of_memory).max(MIN_MEMORY);
     options
@@ -104,8 +105,9 @@ pub(crate) fn create(options: &CreateOptions, path: &Path, region: Region) -> Re
         new.link_from(&beside, &folder).map_err(|source| made(source, &beside))?;
     }
     let base = base_of(new_uuid(), max_bytes, file, false);
-    let how = log_options(bytes, options.engine, mode, None);
-    let media = Logged::create(&base, new.folder(), bytes, how).map_err(failed(&folder))?;
+    let disk = new.folder();
+    let how = log_options(bytes, options.engine, mode, None, &disk);
+    let media = Logged::create(&base, disk, bytes, how).map_err(failed(&folder))?;
     new.sync_name().map_err(io_failed("syncing", &folder))?; // N1
     let ground = DurabilityContext::with_log(options.engine);
     let (store, pool) = options.make(media, ground, PoolIdentity::As(base.uuid))?;
@@ -153,7 +155,7 @@ pub(crate) fn open(
     }
     let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
     let base = base_of(uuid, max_bytes, file, options.prefault);
-    let how = log_options(bytes, engine, terms.mode, options.memory_bytes);
+    let how = log_options(bytes, engine, terms.mode, options.memory_bytes, &disk);
     let media = Logged::open(&base, Arc::new(disk), how).map_err(failed(&folder))?;
     options.open_as(media, start, |_, _| Ok(terms), None).map(|(store, _)| store)
 }
