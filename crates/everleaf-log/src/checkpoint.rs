@@ -39,14 +39,13 @@ use everleaf_pmem::{LINE, Media};
 
 use crate::LogError;
 use crate::control::{Control, Place, Stamp};
-use crate::core::Core;
+use crate::core::{CAPTURE_BYTES, Core};
 use crate::disk::BLOCK;
 use crate::lines::PAGE_LINES;
-use crate::spares::remove_unused;
 use crate::weak::Weak;
 
-/// Pages that are copied at a time; in the tests, whose pools are small, two.
-const BATCH: usize = if cfg!(test) { 2 } else { 256 };
+/// Pages that are copied at a time, at most; in the tests, whose pools are small, two.
+const BATCH: u64 = if cfg!(test) { 2 } else { 256 };
 
 /// The first page as it was copied last.
 type FirstPage = [u8; BLOCK as usize];
@@ -79,7 +78,10 @@ impl Core {
         let mut pages = self.lines.take_pages(self.takes_quarters(2));
         pages.retain(|page| *page != 0); // It is written with each batch.
         let mut first = [0; BLOCK as usize];
-        let mut batches: Vec<&[u64]> = pages.chunks(BATCH).collect();
+        // What is captured of them has room in half a segment.
+        let at_once = self.options.segment_bytes / 2 / (PAGE_LINES * CAPTURE_BYTES);
+        let at_once = at_once.clamp(2, BATCH) as usize;
+        let mut batches: Vec<&[u64]> = pages.chunks(at_once).collect();
         if batches.is_empty() {
             batches.push(&[]);
         }
@@ -135,17 +137,15 @@ impl Core {
         Ok(())
     }
 
-    /// Sets the segments before this one free; at the end of the session spares go too.
+    /// Sets the segments before this one free; at the end of the session spares go too, but for
+    /// one.
     fn set_free(&self, segment: u64, last: bool) -> Result<(), LogError> {
-        let mut of = self.log.lock().spares();
-        if last {
-            self.log.lock().spares.clear();
-            of.most = 0;
-        }
+        let of = self.log.lock().spares();
         let set_free = || -> io::Result<()> {
             let spares = of.set_free(segment)?;
-            self.log.lock().spares.extend(spares);
-            if last { remove_unused(&*of.disk) } else { Ok(()) }
+            let mut log = self.log.lock();
+            log.spares.extend(spares);
+            if last { log.keep_one_spare() } else { Ok(()) }
         };
         set_free().map_err(LogError::io("removing old segments"))
     }
@@ -188,12 +188,27 @@ impl Core {
         let had = self.base.length().map_err(LogError::io(action))?;
         let bytes = bytes.next_multiple_of(BLOCK);
         if had < bytes {
+            self.leave_room(bytes - had).map_err(LogError::io(action))?;
             self.base.allocate(bytes).map_err(LogError::io(action))?;
             self.base
                 .sync()
                 .map_err(|source| LogError::Media(self.fail("syncing the pool", source)))?;
         }
         Ok(())
+    }
+
+    /// Refuses to lengthen the file by so many bytes if they would be missed by the log, on the same
+    /// disk: by the longest that writers do not wait for, or by the copy that an opening makes.
+    fn leave_room(&self, bytes: u64) -> io::Result<()> {
+        let log = self.log.lock().spares();
+        let (Some(of_pool), Some(of_log)) = (self.base.space(), log.disk.space()) else {
+            return Ok(()); // The log makes do with what it has.
+        };
+        let left = of_log.free_bytes.saturating_sub(bytes);
+        if of_pool.device != of_log.device || left >= log.lacking_bytes()? {
+            return Ok(());
+        }
+        Err(io::ErrorKind::StorageFull.into())
     }
 
     /// Lines of the image.

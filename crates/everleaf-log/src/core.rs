@@ -21,7 +21,7 @@ use everleaf_pmem::{Hardware, LINE, Mapping, Media, MediaError, SyncLatch};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::control::Control;
-use crate::disk::{BLOCK, DiskFile};
+use crate::disk::{BLOCK, DiskFile, is_full};
 use crate::group::{Capture, WORDS, merge};
 use crate::lines::Lines;
 use crate::media::LogOptions;
@@ -32,9 +32,11 @@ use crate::writer::Writer;
 const STRIPES: usize = 1 << 16;
 /// Buffers: threads share one by chance.
 const BUFFERS: usize = 16;
-/// Captures in one buffer after which the group is closed: about 0.5 MiB, so a group has at most
-/// 8 MiB.
+/// Captures in one buffer after which the group is closed, at most: about 0.5 MiB, so a group has
+/// at most 8 MiB.
 const FULL: usize = 6000;
+/// Bytes that a capture takes in a log, at most, and its share of what surrounds it.
+pub(crate) const CAPTURE_BYTES: u64 = 80;
 
 /// What was captured: of the open group, and of the one that is being closed, by parity.
 #[derive(Default)]
@@ -49,6 +51,9 @@ pub(crate) struct Core {
     /// Lowest bit: taken. Above it: how often it was given back.
     stripes: Box<[AtomicU64]>,
     buffers: Box<[CachePadded<Mutex<Buffer>>]>,
+    /// Captures in one buffer after which the group is closed: several groups have room in a
+    /// segment.
+    full: usize,
     /// The point that is open.
     open: CachePadded<AtomicU64>,
     /// The greatest point that is reached.
@@ -75,6 +80,8 @@ pub(crate) struct Core {
     /// What had been appended where the log begins.
     pub(crate) redo_bytes: AtomicU64,
     pub(crate) appended_bytes: AtomicU64,
+    /// There is no segment ahead of need, and it was not yet found that there can be none.
+    pub(crate) lacks_spare: AtomicBool,
     /// What the thread behind the media is to do.
     pub(crate) signals: crate::thread::Signals,
     pub(crate) syncs: AtomicU64,
@@ -107,12 +114,14 @@ impl Core {
             parts;
         let (appended_bytes, weak) = (AtomicU64::new(writer.appended_bytes), writer.weak);
         let limited = hardware.region().mapping() == Mapping::Image;
+        let full = (options.segment_bytes / 4 / CAPTURE_BYTES).clamp(16, FULL as u64) as usize;
         let memory_bytes = if limited { options.memory_bytes } else { u64::MAX };
         Self {
             hardware,
             lines,
             stripes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             buffers: (0..BUFFERS).map(|_| CachePadded::default()).collect(),
+            full: if cfg!(test) { FULL } else { full },
             open: CachePadded::new(AtomicU64::new(1)),
             durable: CachePadded::new(AtomicU64::new(0)),
             failed: AtomicBool::new(false),
@@ -129,6 +138,7 @@ impl Core {
             keeps_pages: AtomicBool::new(false),
             redo_bytes: AtomicU64::new(0),
             appended_bytes,
+            lacks_spare: AtomicBool::new(false),
             signals: Default::default(),
             syncs: AtomicU64::new(0),
             began: Instant::now(),
@@ -138,6 +148,14 @@ impl Core {
             growing: Mutex::new(()),
             weak,
         }
+    }
+
+    /// From here on a new session writes the log.
+    pub(crate) fn begin_session(&self, writer: Writer, control: Control) {
+        self.appended_bytes.store(writer.appended_bytes, Relaxed);
+        self.lacks_spare.store(writer.spares.is_empty(), Relaxed);
+        *self.control.lock() = control;
+        *self.log.lock() = writer;
     }
 
     // ---- latches
@@ -176,14 +194,14 @@ impl Core {
             return; // Nothing is acknowledged any more.
         }
         let mut buffer = self.buffer();
-        let mut full = false;
         for line in lines {
-            full |= self.capture_into(&mut buffer, line, None);
+            if self.capture_into(&mut buffer, line, None) {
+                drop(buffer);
+                self.close_early();
+                buffer = self.buffer();
+            }
         }
         drop(buffer);
-        if full {
-            self.close_early();
-        }
         self.bound_memory();
     }
 
@@ -218,7 +236,7 @@ impl Core {
         }
         let captures = &mut buffer.captures[(point & 1) as usize];
         captures.push(capture);
-        captures.len() >= FULL
+        captures.len() >= self.full
     }
 
     /// Copies a page of which nothing is left to be captured: what is new in its lines is captured
@@ -243,8 +261,12 @@ impl Core {
         }
         if !captures.is_empty() {
             merge(&mut captures);
+            let segment = log.place.segment;
             log.append(&captures).map_err(|source| self.fail("writing the log", source))?;
             self.appended_bytes.store(log.appended_bytes, Relaxed);
+            if log.place.segment != segment && log.spares.is_empty() {
+                self.lacks_spare.store(true, Relaxed);
+            }
         }
         Ok(point)
     }
@@ -256,9 +278,11 @@ impl Core {
         if self.check().is_ok() {
             let _ = self.append_group(&mut log); // A failure is kept for those who wait.
         }
+        drop(log);
         if self.options.background && self.length_bytes() > self.options.log_bytes {
             self.signals.want_checkpoint(); // Perhaps nobody waits.
         }
+        let _ = self.wait_for_spare(); // As above.
     }
 
     /// Appends what was captured, and says where the next group begins.
@@ -353,6 +377,7 @@ impl Core {
         } else if self.takes_quarters(2) && self.options.background {
             self.signals.want_checkpoint();
         }
+        self.wait_for_spare()?;
         let length = self.length_bytes();
         if length <= self.options.log_bytes {
             return Ok(());
@@ -367,6 +392,54 @@ impl Core {
             self.signals.wait_for_room(Duration::from_millis(20));
         }
         Ok(())
+    }
+
+    /// Holds the caller up until there is a segment ahead of need, or it was found that there can be
+    /// none. The caller has no latch and no buffer.
+    #[inline]
+    fn wait_for_spare(&self) -> Result<(), MediaError> {
+        if self.lacks_spare.load(Relaxed) { self.wait_for_lacking_spare() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn wait_for_lacking_spare(&self) -> Result<(), MediaError> {
+        if !self.options.background {
+            return self.get_spare();
+        }
+        while self.lacks_spare.load(Relaxed) && !self.signals.is_stopped() {
+            self.check()?;
+            self.signals.want_spare();
+            self.signals.wait_for_room(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Makes a segment ahead of need if one is wanted. If the disk has no room for it, a checkpoint
+    /// sets others free.
+    pub(crate) fn get_spare(&self) -> Result<(), MediaError> {
+        let spares = {
+            let log = self.log.lock();
+            log.wants_spare().then(|| log.spares())
+        };
+        let made = spares.map(|spares| spares.make());
+        let done = match made {
+            Some(Ok(spare)) => {
+                let mut log = self.log.lock();
+                log.zero_bytes += spare.bytes;
+                log.spares.push(spare);
+                Ok(())
+            }
+            Some(Err(error)) if !is_full(&error) => Err(self.fail("writing the log", error)),
+            Some(Err(_)) => {
+                let done = self.checkpoint().map_err(media_error);
+                let mut log = self.log.lock();
+                log.none_in = log.place.segment;
+                done
+            }
+            None => Ok(()),
+        };
+        self.lacks_spare.store(false, Relaxed);
+        done
     }
 
     fn now_ms(&self) -> u64 {

@@ -4,6 +4,17 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
+/// What a file system has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Which file system: two files with the same number share their room.
+    pub device: u64,
+    /// Bytes that this process may still take.
+    pub free_bytes: u64,
+    /// All bytes of it.
+    pub total_bytes: u64,
+}
+
 /// A file. Positions and lengths are in bytes.
 pub trait DiskFile: Send + Sync {
     /// Its length.
@@ -48,6 +59,12 @@ pub trait DiskFile: Send + Sync {
     fn to_map(&self) -> io::Result<Option<File>> {
         Ok(None)
     }
+
+    /// The room of the file system that it is on; none where that is not known. A quota or a limit
+    /// of the size of files may leave less.
+    fn space(&self) -> Option<Space> {
+        None
+    }
 }
 
 /// A folder of files.
@@ -88,6 +105,17 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// As the system reports.
     fn sync(&self) -> io::Result<()>;
+
+    /// As that of a [file](DiskFile::space).
+    fn space(&self) -> Option<Space> {
+        None
+    }
+}
+
+/// Whether there is no room, for whatever reason.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | FileTooLarge | QuotaExceeded)
 }
 
 /// Bytes that one write reaches at most; larger ones are cut into pieces.

@@ -83,6 +83,15 @@ pub enum LogError {
         /// What the system said.
         source: io::Error,
     },
+    /// The disk of the log has no room for a new session, nor for a part of it.
+    #[error(
+        "opening the pool to write takes {bytes} bytes more on the disk of its log, which \
+        is full: make room there, and open it again (reading takes none)"
+    )]
+    NoRoom {
+        /// Bytes that are to be free.
+        bytes: u64,
+    },
     /// No memory for the image.
     #[error(transparent)]
     Map(#[from] MapError),

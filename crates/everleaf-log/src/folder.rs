@@ -20,7 +20,7 @@ use everleaf_pmem::Process;
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::disk::{Disk, DiskFile, PIECE};
+use crate::disk::{Disk, DiskFile, PIECE, Space};
 use crate::ownership::Ownership;
 
 /// Times that the lock is tried, and the pause between two. A process that is being started has
@@ -181,6 +181,10 @@ impl Disk for Folder {
 
     fn sync(&self) -> io::Result<()> {
         sync_names(&self.folder)
+    }
+
+    fn space(&self) -> Option<Space> {
+        DiskFile::space(&self.folder)
     }
 }
 
@@ -418,6 +422,17 @@ impl DiskFile for File {
     /// The lock of the file is this one's too.
     fn to_map(&self) -> io::Result<Option<File>> {
         self.try_clone().map(Some)
+    }
+
+    fn space(&self) -> Option<Space> {
+        let (found, device) = (rustix::fs::fstatvfs(self).ok()?, self.metadata().ok()?.dev());
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        // Some file systems do not count.
+        (found.f_blocks > 0).then_some(Space {
+            device,
+            free_bytes: bytes(found.f_bavail),
+            total_bytes: bytes(found.f_blocks),
+        })
     }
 }
 

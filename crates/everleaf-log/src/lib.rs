@@ -63,7 +63,7 @@ mod thread;
 mod weak;
 mod writer;
 
-pub use self::disk::{Disk, DiskFile};
+pub use self::disk::{Disk, DiskFile, Space};
 pub use self::error::{Damage, LogError};
 pub use self::folder::{Folder, NewFolder};
 pub use self::media::{LogOptions, Logged};

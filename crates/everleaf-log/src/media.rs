@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::LogError;
 use crate::core::{Core, media_error};
-use crate::disk::Disk;
+use crate::disk::{Disk, Space, is_full};
 use crate::recover::{self, Base};
 use crate::thread::Background;
 use crate::weak::{Weak, Weakness};
@@ -51,6 +51,16 @@ impl LogOptions {
             background: true,
             weak: Weakness::default(),
         }
+    }
+
+    /// The same for a log on a disk like this: on a small one the log is shorter, because twice its
+    /// greatest length is kept free for it.
+    #[must_use]
+    pub fn on(self, space: Option<Space>) -> Self {
+        let Some(space) = space else { return self };
+        let log_bytes = self.log_bytes.min((space.total_bytes / 32).max(256 << 10));
+        let segment_bytes = self.segment_bytes.min((log_bytes / 4).next_multiple_of(4096));
+        Self { segment_bytes, log_bytes, ..self }
     }
 
     /// The same without a rule: what is proved without it is not proved.
@@ -305,10 +315,4 @@ impl Media for Logged {
         })?;
         self.region().grow(new_len)
     }
-}
-
-/// Whether there is no room, for whatever reason.
-fn is_full(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | FileTooLarge | QuotaExceeded)
 }

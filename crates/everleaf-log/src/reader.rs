@@ -1,5 +1,7 @@
 //! Going through the groups of a log.
 
+use std::collections::VecDeque;
+
 use crate::control::{Control, Place, Stamp};
 use crate::disk::{BLOCK, Disk, PIECE};
 use crate::group::{HEADER, Header};
@@ -18,6 +20,10 @@ pub(crate) struct Reader<'d> {
     payload: Vec<u8>,
     /// Where the next group would be.
     pub(crate) end: Place,
+    /// The same of the last group that is known to be durable.
+    pub(crate) durable: Place,
+    /// The same of each group after that one.
+    undecided: VecDeque<Place>,
     weak: Weakness,
     /// Whether segments are read whose header is damaged.
     salvages: bool,
@@ -43,7 +49,18 @@ impl<'d> Reader<'d> {
             }
         }
         let (uuid, session) = (control.uuid, control.session);
-        Ok(Self { disk, uuid, session, segment, payload: Vec::new(), end, weak, salvages: false })
+        Ok(Self {
+            disk,
+            uuid,
+            session,
+            segment,
+            payload: Vec::new(),
+            end,
+            durable: end,
+            undecided: VecDeque::new(),
+            weak,
+            salvages: false,
+        })
     }
 
     /// Of a damaged log: from the redo point on.
@@ -68,7 +85,9 @@ impl<'d> Reader<'d> {
             (first.session, Place { segment: segment.number, offset: FIRST, number, before })
         });
         let (payload, weak) = (Vec::new(), Weakness::default());
-        Ok(Self { disk, uuid, session, segment, payload, end, weak, salvages: true })
+        let (durable, undecided) = (end, VecDeque::new());
+        let salvages = true;
+        Ok(Self { disk, uuid, session, segment, payload, end, durable, undecided, weak, salvages })
     }
 
     fn open(&self, number: u64) -> Result<Option<Segment>, LogError> {
@@ -103,7 +122,16 @@ impl<'d> Reader<'d> {
                 None => return Err(LogError::damaged(Damage::MissingSegment, next)),
             }
         }
+        self.undecided.push_back(self.end);
+        self.note_durable(header.synced_through);
         Ok(true)
+    }
+
+    /// Groups up to this one are known to be durable: a later one says so, or the file's stamp.
+    pub(crate) fn note_durable(&mut self, number: u64) {
+        while let Some(place) = self.undecided.pop_front_if(|place| place.number - 1 <= number) {
+            self.durable = place;
+        }
     }
 
     /// The payload of the group that was found last.

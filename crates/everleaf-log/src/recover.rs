@@ -63,15 +63,14 @@ use everleaf_pmem::{Cpu, Hardware, Media, Region};
 use crate::checkpoint::{put_stamp, stamp_in};
 use crate::control::{self, Control, Place, Stamp};
 use crate::core::{Core, Parts};
-use crate::disk::{BLOCK, Disk, DiskFile, PIECE};
+use crate::disk::{BLOCK, Disk, DiskFile, PIECE, is_full};
 use crate::group::{Capture, merge};
 use crate::lines::Lines;
 use crate::media::LogOptions;
 use crate::payload::decode_payload;
 use crate::reader::Reader;
 use crate::replay::{Found, find};
-use crate::segment::{Segment, segment_number, segment_numbers};
-use crate::spares::remove_unused;
+use crate::segment::{FIRST, Segment, segment_number, segment_numbers};
 use crate::weak::{Weak, Weakness};
 use crate::writer::Writer;
 use crate::{Damage, LogError};
@@ -116,6 +115,7 @@ pub(crate) fn create(
     let mut writer = Writer::new(Arc::clone(&disk), base.uuid, place, &options);
     (writer.session, writer.served) = (session, true);
     writer.next_segment(0).map_err(making)?;
+    writer.spares = vec![writer.spares().make_least().map_err(making)?];
     let control = Control {
         number: 0,
         uuid: base.uuid,
@@ -145,66 +145,178 @@ pub(crate) fn open(
     disk: Arc<dyn Disk>,
     options: LogOptions,
 ) -> Result<Core, LogError> {
-    let failed = |source| LogError::io("writing the log of a new session")(source);
     let weak = options.weak;
-    let Found { hardware, control, end, stamp } = find(base, &*disk, weak)?; // R1
+    let Found { hardware, control, end, durable, stamp } = find(base, &*disk, weak)?; // R1
     let control_file = disk.open(control::NAME).map_err(failed)?;
     let last = segment_numbers(&*disk)?.last().copied().unwrap_or(0).max(end.segment);
     let goes_on = control.clean && last == end.segment
         || weak.is(Weak::SessionsAreOne)
         || weak.is(Weak::ServeTheCache);
-    remove_unused(&*disk).map_err(failed)?;
-    let mut writer = Writer::new(Arc::clone(&disk), base.uuid, end, &options);
-    writer.session = if weak.is(Weak::SessionsAreOne) { control.session } else { random_word() };
-    writer.previous_session = control.session;
-    if goes_on {
-        let missing = LogError::damaged(Damage::MissingSegment, end.segment);
-        let segment = Segment::open(&*disk, end.segment, base.uuid)?.ok_or(missing)?;
-        let own = weak.is(Weak::SizeOfTheSession);
-        writer.file_bytes = if own { options.segment_bytes } else { segment.bytes };
-        writer.file = Some(segment.file);
-    } else {
-        remove_behind(&*disk, end.segment, weak).map_err(failed)?;
-        writer.next_segment(0).map_err(failed)?;
-    }
-    let redo = if weak.is(Weak::ServeTheCache) { control.redo } else { writer.place };
-    if !goes_on {
-        let mut log = Reader::new(&*disk, &control, weak)?;
-        copy_log(&mut log, &mut writer)?; // R2
-        log.check_place(end)?;
-        write_stamp(base, stamp, !weak.is(Weak::StampOfTheCache))?;
-    }
-    let served = Control {
-        number: control.number + 1,
-        session: writer.session,
-        previous_session: control.session,
-        redo,
-        stamp,
-        clean: false,
-        ..control
-    };
-    served.write(&*control_file, weak)?; // R3
-    writer.served = true;
-    let stamp = writer.stamp().lacking_from(redo);
-    write_stamp(base, stamp, !weak.is(Weak::SessionNotMarked))?; // R4
-    if !goes_on {
-        writer.spares = writer.spares().set_free(redo.segment).map_err(failed)?; // R5
-    }
-    let (written, place) = (if goes_on { control } else { served }, writer.place);
+    let mut before = Writer::new(Arc::clone(&disk), base.uuid, end, &options);
+    (before.session, before.previous_session) = (control.session, control.previous_session);
     let core = Core::new(Parts {
         lines: Lines::new(hardware.region().max_len()),
         hardware,
-        writer,
+        writer: before,
         base: Arc::clone(&base.file),
         stamp_offset: base.stamp_offset,
-        control: served,
+        control,
         control_file,
         options,
     });
-    let mut log = Reader::new(&*disk, &written, weak)?;
-    core.replay(&mut log)?; // R6
-    log.check_place(place)?;
+    let opening = Opening { base, disk, core: &core, end };
+    let (writer, stamp) = match opening.begin(if goes_on { Begin::Here } else { Begin::Anew }) {
+        Err(error) if !goes_on && lacks_room(&error) => {
+            let stamp = opening.checkpoint_first(stamp, durable)?;
+            (opening.begin(Begin::HereAnew)?, stamp)
+        }
+        writer => (writer?, stamp),
+    };
+    opening.serve(writer, stamp, goes_on)?;
     Ok(core)
+}
+
+/// Where a session begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    /// Behind the end of a session that was closed.
+    Here,
+    /// In a new segment, with a copy of the log.
+    Anew,
+    /// Behind the end of a log whose content the file of the pool has got.
+    HereAnew,
+}
+
+/// A log that is being opened, from R2 on.
+struct Opening<'o> {
+    base: &'o Base,
+    disk: Arc<dyn Disk>,
+    /// The core of the session before until there is a new one.
+    core: &'o Core,
+    /// Where the log ends.
+    end: Place,
+}
+
+/// Where a session writes, and where its log begins.
+type Begun = (Writer, Place);
+
+impl Opening<'_> {
+    /// R2. What is written here counts for nothing yet.
+    fn begin(&self, begin: Begin) -> Result<Begun, LogError> {
+        let (weak, control) = (self.core.weak, *self.core.control.lock());
+        let (disk, uuid, end) = (&*self.disk, self.base.uuid, self.end);
+        let mut writer = Writer::new(Arc::clone(&self.disk), uuid, end, &self.core.options);
+        let one = weak.is(Weak::SessionsAreOne);
+        writer.session = if one { control.session } else { random_word() };
+        writer.previous_session = control.session;
+        if begin != Begin::Here {
+            remove_behind(disk, end.segment, weak).map_err(failed)?;
+        }
+        writer.spares = writer.spares().take_over().map_err(failed)?;
+        writer.makes_do = begin != Begin::Anew;
+        if begin == Begin::Anew {
+            writer.next_segment(0).map_err(failed)?;
+        } else {
+            let missing = LogError::damaged(Damage::MissingSegment, end.segment);
+            let segment = Segment::open(disk, end.segment, uuid)?.ok_or(missing)?;
+            writer.go_on(segment);
+            if weak.is(Weak::SizeOfTheSession) {
+                writer.file_bytes = self.core.options.segment_bytes;
+            }
+        }
+        let redo = if weak.is(Weak::ServeTheCache) { control.redo } else { writer.place };
+        if begin == Begin::Anew {
+            let mut log = Reader::new(disk, &control, weak)?;
+            copy_log(&mut log, &mut writer)?;
+            log.check_place(end)?;
+        }
+        writer.makes_do = true;
+        Ok((writer, redo))
+    }
+
+    /// F1 to F4: the file of the pool gets all that the log holds. The stamp that it has then.
+    fn checkpoint_first(&self, stamp: Stamp, durable: Place) -> Result<Stamp, LogError> {
+        let (core, weak, end) = (self.core, self.core.weak, self.end);
+        let control = *core.control.lock();
+        remove_behind(&*self.disk, end.segment, weak).map_err(failed)?;
+        if end == control.redo {
+            return Ok(stamp);
+        }
+        if !weak.is(Weak::TailOfTheCache) {
+            self.write_again(durable)?; // F1
+        }
+        write_stamp(self.base, stamp, true)?;
+        let again = Control { number: control.number + 1, stamp, ..control };
+        again.write(&*core.control_file, weak)?; // F2
+        *core.control.lock() = again;
+        let mut log = Reader::new(&*self.disk, &again, weak)?;
+        core.replay(&mut log)?; // F3
+        log.check_place(end)?;
+        core.checkpoint()?; // F4
+        Ok(core.control.lock().stamp)
+    }
+
+    /// F1: writes the blocks of the groups behind `from` again, as they are, and syncs them.
+    fn write_again(&self, from: Place) -> Result<(), LogError> {
+        let mut piece = vec![0; PIECE];
+        for number in from.segment..=self.end.segment {
+            let missing = LogError::damaged(Damage::MissingSegment, number);
+            let segment = Segment::open(&*self.disk, number, self.base.uuid)?.ok_or(missing)?;
+            let first = if number == from.segment { from.offset } else { FIRST };
+            let end = if number == self.end.segment { self.end.offset } else { segment.bytes };
+            for at in (first..end).step_by(PIECE) {
+                let piece = &mut piece[..(end - at).min(PIECE as u64) as usize];
+                segment.read(at, piece)?;
+                segment.file.write(at, piece).map_err(failed)?;
+            }
+            segment.file.sync().map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// R3 to R6. The file has this stamp so far.
+    fn serve(&self, begun: Begun, stamp: Stamp, goes_on: bool) -> Result<(), LogError> {
+        let (core, weak) = (self.core, self.core.weak);
+        let (mut writer, redo) = begun;
+        let control = *core.control.lock();
+        if !goes_on {
+            write_stamp(self.base, stamp, !weak.is(Weak::StampOfTheCache))?;
+        }
+        let served = Control {
+            number: control.number + 1,
+            session: writer.session,
+            previous_session: control.session,
+            redo,
+            stamp,
+            clean: false,
+            ..control
+        };
+        served.write(&*core.control_file, weak)?; // R3
+        writer.served = true;
+        let stamp = writer.stamp().lacking_from(redo);
+        write_stamp(self.base, stamp, !weak.is(Weak::SessionNotMarked))?; // R4
+        if !goes_on {
+            let spares = writer.spares().set_free(redo.segment).map_err(failed)?; // R5
+            writer.spares.extend(spares);
+        }
+        writer.get_spare().map_err(failed)?;
+        if !writer.has_room() {
+            return Err(LogError::NoRoom { bytes: writer.spares().bytes });
+        }
+        let (written, place) = (if goes_on { control } else { served }, writer.place);
+        core.begin_session(writer, served);
+        let mut log = Reader::new(&*self.disk, &written, weak)?;
+        core.replay(&mut log)?; // R6
+        log.check_place(place)
+    }
+}
+
+fn failed(source: io::Error) -> LogError {
+    LogError::io("writing the log of a new session")(source)
+}
+
+fn lacks_room(error: &LogError) -> bool {
+    matches!(error, LogError::Io { source, .. } if is_full(source))
 }
 
 /// R2: the segments behind the last one that counts.
@@ -224,7 +336,6 @@ fn remove_behind(disk: &dyn Disk, last: u64, weak: Weakness) -> io::Result<()> {
 /// R2: what the log holds, as groups of the new session. Small ones become one, with one capture a
 /// line.
 fn copy_log(log: &mut Reader<'_>, writer: &mut Writer) -> Result<(), LogError> {
-    let failed = |source| LogError::io("writing the log of a new session")(source);
     let mut captures = Vec::new();
     loop {
         let goes_on = log.next()?;

@@ -24,6 +24,8 @@ pub(crate) struct Found {
     pub(crate) control: Control,
     /// Where the valid groups end.
     pub(crate) end: Place,
+    /// Where those end that are known to be durable: what is behind may be in the page cache only.
+    pub(crate) durable: Place,
     /// What the file bears.
     pub(crate) stamp: Stamp,
 }
@@ -67,18 +69,29 @@ fn through(
     let (mut reaches_stamp, mut inside) = (log.is_at(stamp), true);
     while log.next()? {
         inside &= decode_payload(log.payload(), |capture| inside &= show(&hardware, &capture));
-        reaches_stamp |= log.is_at(stamp);
+        if log.is_at(stamp) {
+            reaches_stamp = true;
+            log.note_durable(stamp.number); // It was, when the stamp was written.
+        }
     }
     if !inside {
         return Err(LogError::damaged(Damage::Outside, log.end.segment));
     }
     log.check_end()?;
     let end = log.end;
+    if stamp.session != control.session && control.previous_session != 0 {
+        log.note_durable(u64::MAX); // They were copied and synced before the control block.
+    }
+    let durable = log.durable;
     let fits = match stamp.session == control.session {
         true => reaches_stamp && stamp.lets_begin_at(control.redo),
         false => stamp == control.stamp,
     };
-    if fits { Ok(Found { hardware, control, end, stamp }) } else { Err(LogError::OtherTime) }
+    if fits {
+        Ok(Found { hardware, control, end, durable, stamp })
+    } else {
+        Err(LogError::OtherTime)
+    }
 }
 
 /// The words of a line; none outside the pool.

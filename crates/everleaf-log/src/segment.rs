@@ -90,6 +90,20 @@ pub(crate) fn make(
     (uuid, bytes): (u128, u64),
     weak: Weakness,
 ) -> io::Result<Arc<dyn DiskFile>> {
+    let file = disk.create(name)?;
+    let made = file.allocate(bytes).and_then(|()| head(&*file, (uuid, bytes), weak));
+    if made.is_err() {
+        let _ = disk.remove(name); // Otherwise the next opening does.
+    }
+    made.map(|()| file)
+}
+
+/// S1 of a file of zeros, or of a spare whose header may be in the page cache only.
+pub(crate) fn head(
+    file: &dyn DiskFile,
+    (uuid, bytes): (u128, u64),
+    weak: Weakness,
+) -> io::Result<()> {
     let words = [MAGIC, uuid as u64, (uuid >> 64) as u64, bytes];
     let mut header = [0; BLOCK as usize];
     for (place, word) in header.as_chunks_mut::<8>().0.iter_mut().zip(words) {
@@ -97,13 +111,8 @@ pub(crate) fn make(
     }
     let (end, crc) = (WORDS * 8, crc32c::crc32c(&header[..WORDS * 8 - 4]));
     header[end - 4..end].copy_from_slice(&crc.to_le_bytes());
-    let file = disk.create(name)?;
-    file.allocate(bytes)?;
     file.write(0, &header)?;
-    if !weak.is(Weak::SegmentNotSynced) {
-        file.sync()?;
-    }
-    Ok(file)
+    if weak.is(Weak::SegmentNotSynced) { Ok(()) } else { file.sync() }
 }
 
 /// A segment to be read.
@@ -156,6 +165,15 @@ impl Segment {
         let read = self.file.read(offset, &mut bytes[..there]);
         read.map_err(LogError::io("reading the log")).map(|()| there)
     }
+}
+
+/// The length of a segment that has no number, as its header says; none if it is not one of this
+/// pool, or shorter than that.
+pub(crate) fn bytes_of(disk: &dyn Disk, name: &str, uuid: u128) -> Option<u64> {
+    let file = disk.open(name).ok()?;
+    let mut header = [0; WORDS * 8];
+    file.read(0, &mut header).ok()?;
+    bytes_in(&header, uuid).filter(|bytes| file.length().is_ok_and(|length| length >= *bytes))
 }
 
 /// The length that a header states; none if it is not one of this pool.

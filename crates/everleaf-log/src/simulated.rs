@@ -15,7 +15,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, Space};
 
 /// What is written whole or not at all.
 const SECTOR: usize = 512;
@@ -144,6 +144,8 @@ struct State {
     failing_sync: Option<u64>,
     /// Bytes that files may have together.
     room: Option<u64>,
+    /// Whether whoever asks is told how much of it is left.
+    tells_room: bool,
     /// Called before each operation.
     watch: Option<Watch>,
 }
@@ -171,7 +173,8 @@ impl State {
             false => Content::default(),
         };
         let (files, names) = (files.map(left).collect(), self.names.clone());
-        let state = Self { files, names, room: self.room, ..Self::default() };
+        let (room, tells_room) = (self.room, self.tells_room);
+        let state = Self { files, names, room, tells_room, ..Self::default() };
         SimulatedDisk { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -181,6 +184,20 @@ impl State {
             *now == Some(file) || *before == Some(file)
         };
         file == 0 || self.names.values().any(named)
+    }
+
+    /// Bytes of the files that have a name, and of the pool's.
+    fn used_bytes(&self) -> u64 {
+        let is_there =
+            |file: usize| file == 0 || self.names.values().any(|(now, _)| *now == Some(file));
+        let files = self.files.iter().enumerate().filter(|(file, _)| is_there(*file));
+        files.map(|(_, content)| content.cached.len() as u64).sum()
+    }
+
+    fn space(&self) -> Option<Space> {
+        let total_bytes = self.room.filter(|_| self.tells_room)?;
+        let free_bytes = total_bytes.saturating_sub(self.used_bytes());
+        Some(Space { device: 0, free_bytes, total_bytes })
     }
 
     fn is_off(&self) -> bool {
@@ -238,9 +255,16 @@ impl SimulatedDisk {
         self.state.lock().failing_sync = Some(successes);
     }
 
-    /// The bytes that all files together may have.
-    pub fn limit_room(&self, bytes: u64) {
-        self.state.lock().room = Some(bytes);
+    /// The bytes that all files together may have. A disk `tells` how much of it is left; a quota
+    /// and a limit of the size of files do not.
+    pub fn limit_room(&self, bytes: u64, tells: bool) {
+        let mut state = self.state.lock();
+        (state.room, state.tells_room) = (Some(bytes), tells);
+    }
+
+    /// Bytes that all files have together.
+    pub fn used_bytes(&self) -> u64 {
+        self.state.lock().used_bytes()
     }
 
     /// The disk as another process finds it when this one was killed: whatever was written is
@@ -269,7 +293,8 @@ impl SimulatedDisk {
     /// ways it went. 0 is what was durable, the greatest what was written last.
     pub fn after_power_failure(&self, mut choose: impl FnMut(usize) -> usize) -> Self {
         let state = self.state.lock();
-        let mut left = State { room: state.room, ..State::default() };
+        let (room, tells_room) = (state.room, state.tells_room);
+        let mut left = State { room, tells_room, ..State::default() };
         let files = (0..).zip(&state.files).map(|(file, content)| match state.leads_to(file) {
             true => content.after(&mut choose),
             false => Content::default(),
@@ -342,6 +367,10 @@ impl Disk for SimulatedDisk {
         }
         Ok(())
     }
+
+    fn space(&self) -> Option<Space> {
+        self.state.lock().space()
+    }
 }
 
 /// A file of a [`SimulatedDisk`].
@@ -370,10 +399,10 @@ impl DiskFile for SimulatedFile {
 
     fn allocate(&self, length: u64) -> io::Result<()> {
         let mut state = operate(&self.state)?;
-        let all: usize = state.files.iter().map(|content| content.cached.len()).sum();
         let content = &state.files[self.file];
         let more = (length as usize).saturating_sub(content.cached.len());
-        if state.room.is_some_and(|room| (all + more) as u64 > room) {
+        let all = state.used_bytes() + more as u64;
+        if more > 0 && state.room.is_some_and(|room| all > room) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         // Zeros in a file that was lengthened: whether they were written is not seen.
@@ -398,5 +427,9 @@ impl DiskFile for SimulatedFile {
 
     fn to_map(&self) -> io::Result<Option<File>> {
         self.state.lock().files[self.file].map().map(Some)
+    }
+
+    fn space(&self) -> Option<Space> {
+        self.state.lock().space()
     }
 }

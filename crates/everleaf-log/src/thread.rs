@@ -35,6 +35,7 @@ pub(crate) struct Signals {
 struct Wanted {
     stop: bool,
     checkpoint: bool,
+    spare: bool,
 }
 
 impl Signals {
@@ -47,6 +48,13 @@ impl Signals {
         }
     }
 
+    /// A segment ahead of need is waited for.
+    pub(crate) fn want_spare(&self) {
+        let mut wanted = self.wanted.lock();
+        wanted.spare = true;
+        self.wake.notify_one();
+    }
+
     pub(crate) fn want_checkpoint(&self) {
         let mut wanted = self.wanted.lock();
         if !wanted.checkpoint {
@@ -55,10 +63,10 @@ impl Signals {
         }
     }
 
-    /// Returns after a checkpoint, or after `at_most`.
+    /// Returns after a checkpoint, when there is a segment ahead of need, or after `at_most`.
     pub(crate) fn wait_for_room(&self, at_most: Duration) {
         let mut wanted = self.wanted.lock();
-        if wanted.checkpoint {
+        if wanted.checkpoint || wanted.spare {
             self.room.wait_for(&mut wanted, at_most);
         }
     }
@@ -130,7 +138,7 @@ fn run(core: &Core) {
     loop {
         let wanted = {
             let mut wanted = core.signals.wanted.lock();
-            if !wanted.stop && !wanted.checkpoint {
+            if !wanted.stop && !wanted.checkpoint && !wanted.spare {
                 if active {
                     core.signals.wake.wait_for(&mut wanted, IDLE);
                 } else {
@@ -153,26 +161,13 @@ fn run(core: &Core) {
             core.signals.room.notify_all();
             continue;
         }
-        make_spare(core);
+        let _ = core.get_spare(); // A failure is kept.
+        core.signals.wanted.lock().spare = false;
+        core.signals.room.notify_all();
         let committed = core.signals.committed.swap(false, AcqRel);
         if active && !committed {
             let _ = core.seal();
         }
         active = committed;
-    }
-}
-
-/// A segment ahead of need. Without room for it, whoever needs one hears of that.
-fn make_spare(core: &Core) {
-    let spares = {
-        let log = core.log.lock();
-        log.wants_spare().then(|| log.spares())
-    };
-    if let Some(spares) = spares
-        && let Ok(name) = spares.make()
-    {
-        let mut log = core.log.lock();
-        log.zero_bytes += spares.bytes;
-        log.spares.push(name);
     }
 }

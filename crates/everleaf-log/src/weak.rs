@@ -87,6 +87,8 @@ rules! {
     ReadShowsEarly,
     /// A call returns before what it has done is durable.
     WriteReturnsEarly,
+    /// An opening without room writes to the file of the pool what may be in the page cache only.
+    TailOfTheCache,
 }
 
 /// What is left out; nothing as a rule.

@@ -4,12 +4,14 @@ use std::io;
 use std::sync::Arc;
 
 use crate::control::{Place, Stamp};
-use crate::disk::{BLOCK, Disk, DiskFile, to_block};
+use crate::disk::{BLOCK, Disk, DiskFile, is_full, to_block};
 use crate::group::{Capture, HEADER, Header};
 use crate::media::LogOptions;
 use crate::payload::encode_payload;
-use crate::segment::{FIRST, LIMIT, SPARE, UNFINISHED, bytes_for, make, segment_name};
-use crate::spares::Spares;
+use crate::segment::{
+    FIRST, LIMIT, SPARE, Segment, UNFINISHED, bytes_for, head, make, segment_name,
+};
+use crate::spares::{Spare, Spares};
 use crate::weak::{Weak, Weakness};
 
 /// Where a session writes.
@@ -35,14 +37,28 @@ pub(crate) struct Writer {
     pub(crate) synced_checksum: u32,
     /// Files with groups that are not.
     unsynced: Vec<Arc<dyn DiskFile>>,
-    /// The names of segments that have no number yet.
-    pub(crate) spares: Vec<String>,
+    /// Segments that have no number yet.
+    pub(crate) spares: Vec<Spare>,
+    /// In this segment it was found that the disk has no room for a spare.
+    pub(crate) none_in: u64,
+    /// Whether a segment may be shorter than usual where there is no room.
+    pub(crate) makes_do: bool,
     /// Bytes that were appended, ever.
     pub(crate) appended_bytes: u64,
     /// Bytes of zeros that segments were made of.
     pub(crate) zero_bytes: u64,
     pub(crate) weak: Weakness,
     buffer: Vec<u8>,
+}
+
+/// What those hear who need room on the disk of the log, and get none.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the disk of the log is full: make room for {bytes} bytes there, and open the pool again \
+    (nothing that was acknowledged is lost)"
+)]
+struct NoRoom {
+    bytes: u64,
 }
 
 impl Writer {
@@ -63,6 +79,8 @@ impl Writer {
             synced_checksum: place.before,
             unsynced: Vec::new(),
             spares: Vec::new(),
+            none_in: u64::MAX,
+            makes_do: true,
             appended_bytes: 0,
             zero_bytes: 0,
             weak: how.weak,
@@ -129,16 +147,14 @@ impl Writer {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let number = self.place.segment + 1;
-        let spare = if bytes == self.segment_bytes { self.spares.pop() } else { None };
-        let name = match spare {
-            Some(name) => name,
-            None => {
-                make(&*self.disk, UNFINISHED, (self.uuid, bytes), self.weak)?; // S1
-                self.zero_bytes += bytes;
-                UNFINISHED.to_owned()
-            }
+        let Spare { name, bytes, durable } = match self.take_spare(bytes) {
+            Some(spare) => spare,
+            None => self.make(bytes).or_else(|full| self.make_do(group, full))?, // S1
         };
-        let used_again = name != UNFINISHED && name != SPARE;
+        if !durable {
+            head(&*self.disk.open(&name)?, (self.uuid, bytes), self.weak)?; // S1
+        }
+        let used_again = name.strip_prefix(SPARE).is_some_and(|rest| rest.starts_with('-'));
         let unsynced = self.weak.is(Weak::NameNotSynced)
             || used_again && self.weak.is(Weak::OtherNameNotSynced);
         if self.weak.is(Weak::CloseBeforeName) {
@@ -157,6 +173,61 @@ impl Writer {
         Ok(())
     }
 
+    /// A spare of this length, if there is one.
+    fn take_spare(&mut self, bytes: u64) -> Option<Spare> {
+        let at = self.spares.iter().position(|spare| spare.bytes == bytes)?;
+        Some(self.spares.swap_remove(at))
+    }
+
+    fn make(&mut self, bytes: u64) -> io::Result<Spare> {
+        make(&*self.disk, UNFINISHED, (self.uuid, bytes), self.weak)?;
+        self.zero_bytes += bytes;
+        Ok(Spare { name: UNFINISHED.to_owned(), bytes, durable: true })
+    }
+
+    /// A segment for a group of so many bytes where there is no room for a usual one: any spare
+    /// that is long enough, or one that is as long as it must be, in the place of all spares if
+    /// need be.
+    fn make_do(&mut self, group: u64, full: io::Error) -> io::Result<Spare> {
+        let least = bytes_for(group.max(BLOCK));
+        if !is_full(&full) || !self.makes_do {
+            return Err(full);
+        }
+        let suits = |spare: &&Spare| spare.bytes >= least;
+        let longest = self.spares.iter().filter(suits).map(|spare| spare.bytes).max();
+        if let Some(spare) = longest.and_then(|bytes| self.take_spare(bytes)) {
+            return Ok(spare);
+        }
+        for spare in self.spares.drain(..) {
+            self.disk.remove(&spare.name)?;
+        }
+        self.make(least).map_err(|error| match is_full(&error) {
+            true => io::Error::new(error.kind(), NoRoom { bytes: least }),
+            false => error,
+        })
+    }
+
+    /// Whether a group has room, without another segment than a spare.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.spares.is_empty() || self.place.offset + 2 * BLOCK <= self.file_bytes
+    }
+
+    /// Makes the least spare where there is none, and room for it.
+    pub(crate) fn get_spare(&mut self) -> io::Result<()> {
+        if self.spares.is_empty() {
+            match self.spares().make_least() {
+                Err(error) if is_full(&error) => {}
+                spare => self.spares.push(spare?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on in the segment of its place.
+    pub(crate) fn go_on(&mut self, segment: Segment) {
+        (self.file_bytes, self.file) = (segment.bytes, Some(segment.file));
+    }
+
     /// Writes the last group of a segment.
     fn close_segment(&mut self) -> io::Result<()> {
         if self.file.is_none() {
@@ -165,11 +236,28 @@ impl Writer {
         self.put(&mut [0; BLOCK as usize], HEADER, true)
     }
 
-    /// Whether a segment should be made ahead of need: half of this one is used, and the session
-    /// writes more than a few groups, as one for a single `put` does.
+    /// Whether a segment should be made ahead of need: there is no spare at all; or half of this
+    /// segment is used, and the session writes more than a few groups, as one for a single `put`
+    /// does.
     pub(crate) fn wants_spare(&self) -> bool {
         let writes_much = self.appended_bytes > self.segment_bytes / 8;
-        self.spares.is_empty() && writes_much && self.place.offset > self.file_bytes / 2
+        let at_half = writes_much && self.place.offset > self.file_bytes / 2;
+        let wants = self.spares.is_empty() || at_half && !self.fits_spare();
+        wants && self.none_in != self.place.segment
+    }
+
+    /// Whether a spare has the length of a new segment.
+    fn fits_spare(&self) -> bool {
+        self.spares.iter().any(|spare| spare.bytes == self.segment_bytes)
+    }
+
+    /// Removes all spares but the shortest.
+    pub(crate) fn keep_one_spare(&mut self) -> io::Result<()> {
+        self.spares.sort_by_key(|spare| spare.bytes);
+        for spare in self.spares.drain(1.min(self.spares.len())..) {
+            self.disk.remove(&spare.name)?;
+        }
+        Ok(())
     }
 
     /// What makes spares, without the writer.

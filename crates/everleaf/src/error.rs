@@ -354,6 +354,7 @@ impl Error {
                     | MapError::MaxSize { .. },
                 ),
             ) => true,
+            Self::Log { source, .. } => matches!(**source, LogError::NoRoom { .. }),
             _ => false,
         }
     }

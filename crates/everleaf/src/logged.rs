@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 
 use everleaf_index::Contract;
 use everleaf_log::{
-    Base, Folder, LogError, LogOptions, Logged, NewFolder, ServedPool, new_uuid, read_damaged,
-    read_only, read_unidentified,
+    Base, Disk, Folder, LogError, LogOptions, Logged, NewFolder, ServedPool, new_uuid,
+    read_damaged, read_only, read_unidentified,
 };
 use everleaf_pmem::{Cpu, Hardware, Region};
 use everleaf_pool::{
@@ -67,6 +67,7 @@ fn log_options(
     engine: Engine,
     mode: DurabilityMode,
     memory_bytes: Option<u64>,
+    folder: &Folder,
 ) -> LogOptions {
     let interval = match (engine.contract(), mode) {
         (Contract::Strict, DurabilityMode::Buffered { interval_ms }) => {
@@ -74,7 +75,7 @@ fn log_options(
         }
         _ => None,
     };
-    let mut options = LogOptions::for_pool(bytes);
+    let mut options = LogOptions::for_pool(bytes).on(folder.space());
     options.interval = interval;
     options.memory_bytes = memory_bytes.unwrap_or_else(half_of_memory).max(MIN_MEMORY);
     options
@@ -121,9 +122,10 @@ pub(crate) fn create(
     }
     let pool = served_pool(path, &file)?;
     let base = base_of(new_uuid(), max_bytes, file, false);
-    let how = log_options(bytes, options.engine, mode, None);
-    let media = Logged::create(&base, new.folder(), bytes, how).map_err(failed(&folder))?;
-    new.folder().note_pool(&pool).map_err(io_failed("noting the pool in", &folder))?;
+    let disk = new.folder();
+    let how = log_options(bytes, options.engine, mode, None, &disk);
+    let media = Logged::create(&base, disk.clone(), bytes, how).map_err(failed(&folder))?;
+    disk.note_pool(&pool).map_err(io_failed("noting the pool in", &folder))?;
     new.sync_name().map_err(io_failed("syncing", &folder))?; // N1
     let ground = DurabilityContext::with_log(options.engine);
     let (store, pool) = options.make(media, ground, PoolIdentity::As(base.uuid))?;
@@ -198,11 +200,19 @@ pub(crate) fn open(
     }
     let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
     let base = base_of(uuid, max_bytes, file, options.prefault);
-    let how = log_options(bytes, engine, terms.mode, options.memory_bytes);
+    let how = log_options(bytes, engine, terms.mode, options.memory_bytes, &disk);
     let disk = Arc::new(disk);
     let media = Logged::open(&base, disk.clone(), how).map_err(failed(&folder))?;
-    disk.note_pool(&pool).map_err(io_failed("noting the pool in", &folder))?;
+    match disk.note_pool(&pool) {
+        Err(error) if is_no_room(&error) => {} // The log counts without the note.
+        noted => noted.map_err(io_failed("noting the pool in", &folder))?,
+    }
     options.open_as(media, start, |_, _| Ok(terms), None).map(|(store, _)| store)
+}
+
+fn is_no_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// The terms for a pool of this format.

@@ -28,7 +28,7 @@ pub(super) struct History {
 
 impl History {
     /// Stores so many words in neighbouring lines, flushed by one call.
-    fn store(&mut self, media: &Logged, offset: u64, lines: u64) {
+    pub(super) fn store(&mut self, media: &Logged, offset: u64, lines: u64) {
         let lines = (0..lines).map(|i| offset / 64 * 64 + i * 64);
         for line in lines.clone() {
             let at = line + offset % 64;
@@ -37,6 +37,19 @@ impl History {
         }
         media.flush_lines(site!("test.chain"), lines);
         media.fence(site!("test.chain.fence"));
+    }
+
+    /// Stores a word, and waits until it is durable.
+    pub(super) fn store_and_wait(&mut self, media: &Logged, offset: u64) -> Result<(), String> {
+        self.store(media, offset, 1);
+        media.wait_durable(media.durable_point()).map_err(|error| error.to_string())?;
+        self.acknowledge_all();
+        Ok(())
+    }
+
+    /// All that was stored is durable.
+    pub(super) fn acknowledge_all(&mut self) {
+        self.acknowledged = self.offsets.len();
     }
 
     /// Whether an image is that of some moment, and of none before what was acknowledged; which.
@@ -65,7 +78,7 @@ impl History {
     }
 
     /// Whether the session shows what it has stored, whatever the disk has done.
-    fn is_shown(&self, media: &Logged) -> Result<(), String> {
+    pub(super) fn is_shown(&self, media: &Logged) -> Result<(), String> {
         let last: BTreeMap<u64, usize> = self.offsets.iter().copied().zip(1..).collect();
         let differs = |(offset, value): (&u64, &usize)| {
             let found = narrow(word(media, *offset), *offset);
@@ -142,7 +155,7 @@ pub(super) fn open_base(disk: &SimulatedDisk) -> Base {
 }
 
 /// Whether what is opened to be read is what is opened to be written.
-fn judge_read_only(disk: &SimulatedDisk, history: &History) -> Result<(), String> {
+pub(super) fn judge_read_only(disk: &SimulatedDisk, history: &History) -> Result<(), String> {
     let region = crate::read_only(&open_base(disk), disk).map_err(|error| error.to_string())?;
     let cell = |offset: u64| region.at::<PCell>(offset);
     let cpu = everleaf_pmem::Cpu::detect();

@@ -149,12 +149,12 @@ fn after_a_failed_sync_nothing_is_acknowledged_and_nothing_that_was_is_lost() {
 fn a_full_disk_ends_acknowledgements_and_loses_nothing() {
     for room in (8..40).map(|blocks| blocks * 4096) {
         let (disk, media) = created(None);
-        disk.limit_room(room);
+        disk.limit_room(room, false);
         let mut program = Program::default();
         program.run(&media, 60);
         media.kill();
         let left = disk.after_power_failure(|_| 0);
-        left.limit_room(1 << 30);
+        left.limit_room(1 << 30, false);
         let media = open(&left, None).unwrap();
         program.judge(&media).unwrap();
         media.kill();

@@ -58,6 +58,7 @@ fn noticed(rule: Weak) -> Noticed {
         }
         Weak::PagesNotSynced | Weak::SessionNotMarked => InTests("copies.rs"),
         Weak::OtherNameNotSynced => InTests("reuse.rs"),
+        Weak::TailOfTheCache => InTests("full.rs"),
         Weak::RemovalNotSynced => InTests("openings.rs"),
         Weak::FirstPageUntouched | Weak::EqualIsDone => InTests("image.rs"),
         Weak::FirstPageGoes | Weak::DirtyGoes | Weak::UnflushedGoes => InTests("memory.rs"),
