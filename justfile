@@ -15,7 +15,7 @@ test:
 
 # Only what a compiler says, in a minute
 check:
-    cargo clippy --workspace --all-targets --features peers,plots --locked -- -D warnings
+    cargo clippy --workspace --all-targets --features peers,plots,tls --locked -- -D warnings
 
 # The laboratory's program: just lab explore --engine fptree --suite
 lab *WORDS:

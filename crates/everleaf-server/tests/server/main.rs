@@ -18,4 +18,5 @@ mod redis;
 mod restart;
 mod ring;
 mod stock;
+#[cfg(feature = "tls")]
 mod tls;
