@@ -58,4 +58,6 @@ deb:
 # Interfaces beside those of a revision, as nothing is published. It needs cargo-semver-checks
 semver REV *WORDS:
     cargo semver-checks --baseline-rev {{REV}} {{WORDS}} --all-features -p everleaf -p everleaf-pmem \
-        -p everleaf-log -p everleaf-pool -p everleaf-index -p everleaf-trees -p everleaf-server
+        -p everleaf-log -p everleaf-pool -p everleaf-index -p everleaf-trees -p everleaf-server \
+        -p everleaf-tree -p everleaf-fptree -p everleaf-linetree -p everleaf-nvtree \
+        -p everleaf-clftree -p everleaf-circtree -p everleaf-masstree
