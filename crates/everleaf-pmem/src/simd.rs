@@ -1,6 +1,6 @@
 //! Vector compares over lines that other threads may be writing: inline assembly, because the
-//! compiler may not vectorise atomic loads. With AVX-512 the registers are `zmm16` and up, which need
-//! no `vzeroupper` and do not slow later SSE code down; with AVX2 each compare ends with one.
+//! compiler may not vectorise atomic loads. With AVX-512 the registers are `zmm16` and up, which
+//! need no `vzeroupper` and do not slow later SSE code down; with AVX2 each compare ends with one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
