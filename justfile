@@ -15,7 +15,7 @@ test:
 
 # Only what a compiler says, in a minute
 check:
-    cargo clippy --workspace --all-targets --features peers,plots --locked -- -D warnings
+    cargo clippy --workspace --all-targets --features peers,plots,tls --locked -- -D warnings
 
 # The laboratory's program: just lab explore --engine fptree --suite
 lab *WORDS:
@@ -63,4 +63,6 @@ deb:
 # Interfaces beside those of a revision, as nothing is published. It needs cargo-semver-checks
 semver REV *WORDS:
     cargo semver-checks --baseline-rev {{REV}} {{WORDS}} --all-features -p everleaf -p everleaf-pmem \
-        -p everleaf-log -p everleaf-pool -p everleaf-index -p everleaf-trees -p everleaf-server
+        -p everleaf-log -p everleaf-pool -p everleaf-index -p everleaf-trees -p everleaf-server \
+        -p everleaf-tree -p everleaf-fptree -p everleaf-linetree -p everleaf-nvtree \
+        -p everleaf-clftree -p everleaf-circtree -p everleaf-masstree

@@ -14,7 +14,9 @@ export CARGO_PROFILE_DEV_DEBUG=none CARGO_INCREMENTAL=0
 # What is drawn at random is the same each time, and what a mistake makes fail is not kept.
 export PROPTEST_RNG_SEED=1 PROPTEST_DISABLE_FAILURE_PERSISTENCE=1
 
-packages=(-p everleaf-log -p everleaf-pool -p everleaf-trees -p everleaf -p everleaf-testkit)
+packages=(-p everleaf-log -p everleaf-pool -p everleaf-tree -p everleaf-fptree -p everleaf-linetree
+    -p everleaf-nvtree -p everleaf-clftree -p everleaf-circtree -p everleaf-masstree
+    -p everleaf-trees -p everleaf -p everleaf-testkit)
 built=$(
     cargo test --no-run --locked "${packages[@]}" --lib --tests 2>&1 &&
         cargo build --locked "${packages[@]}" --example scenarios 2>&1
@@ -41,7 +43,7 @@ run() {
     case $kind in
     scenario) timeout "$limit" "$CARGO_TARGET_DIR/debug/examples/scenarios" "$what" "$part" ;;
     test)
-        cd "$(ls -d "$root"/{crates,lab}/"$what" 2>/dev/null)"
+        cd "$(ls -d "$root"/{crates,crates/trees,lab}/"$what" 2>/dev/null)"
         for program in $(tests_of "$what"); do
             timeout "$limit" "$CARGO_TARGET_DIR/$program" "$part" || return
         done

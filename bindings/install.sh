@@ -15,8 +15,8 @@ mkdir -p "$folder/lib/pkgconfig" "$folder/include"
 # names begin with SYMBOLS, of that version, and no others.
 install_library() {
     local package=$1 library=$2 soname=$3 symbols=$4 symbol_version=$5 header=$6
-    local archive=$target/release/lib${package//-/_}.a
-    cargo rustc --release --locked --package "$package" --lib --crate-type staticlib
+    local archive=$target/dist/lib${package//-/_}.a
+    cargo rustc --profile dist --locked --package "$package" --lib --crate-type staticlib
     cp "$archive" "$folder/lib/$library.a"
     echo "$symbol_version { global: ${symbols}*; local: *; };" >"$map"
     "${CC:-cc}" -shared -o "$folder/lib/$soname" -Wl,-soname,"$soname" -Wl,--gc-sections \

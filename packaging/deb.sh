@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 unset CARGO_TARGET_DIR # the list of files has the paths
-cargo build --release --locked -p everleaf-cli
-program=target/release/everleaf
+cargo build --profile dist --locked -p everleaf-cli --features tls
+program=target/dist/everleaf
 made=target/deb
 rm -rf $made
 mkdir -p $made/man

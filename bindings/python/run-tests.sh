@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 /usr/bin/env python3 -m venv target/venv
 target/venv/bin/pip install --quiet 'maturin>=1.16,<2' mypy
-target/venv/bin/maturin build --release --locked --out target/wheels
+target/venv/bin/maturin build --profile dist --locked --out target/wheels
 target/venv/bin/pip install --quiet --force-reinstall --no-index --find-links target/wheels everleaf
 target/venv/bin/python -m unittest discover tests
 # everleaf.pyi says what is there.

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Crates of the workspace that are part of what is measured.
-const MEASURED: [&str; 6] = [
-    "everleaf",
-    "everleaf-bench",
-    "everleaf-index",
-    "everleaf-pmem",
-    "everleaf-pool",
-    "everleaf-trees",
+const MEASURED: [&str; 7] = [
+    "../everleaf-bench",
+    "../../crates/everleaf",
+    "../../crates/everleaf-index",
+    "../../crates/everleaf-pmem",
+    "../../crates/everleaf-pool",
+    "../../crates/everleaf-trees",
+    "../../crates/trees",
 ];
 
 /// What git prints, if it can.
@@ -38,7 +39,7 @@ fn main() {
             .for_each(|path| watch(&PathBuf::from(path)));
     }
     // Whether there are changes that were not committed.
-    MEASURED.iter().for_each(|name| watch(&Path::new("..").join(name)));
+    MEASURED.iter().for_each(|name| watch(Path::new(name)));
     if let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) {
         let changed = git(&["status", "--porcelain", "--untracked-files=no"])
             .is_some_and(|changes| !changes.is_empty());

@@ -11,15 +11,25 @@ use proc_macro2::{TokenStream, TokenTree};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let crates = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../crates");
-    let (pool, trees) =
-        (barriers_of(&crates, "everleaf-pool")?, barriers_of(&crates, "everleaf-trees")?);
+    let pool = barriers_of(&crates.join("everleaf-pool"), "")?;
+    let mut trees = barriers_of(&crates.join("everleaf-trees"), "")?;
+    let families: BTreeSet<_> = fs::read_dir(crates.join("trees"))?
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .map(|entry| entry.path())
+        .collect();
+    for family in families {
+        let name = family.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        trees.extend(barriers_of(&family, name.trim_start_matches("everleaf-"))?);
+    }
+    all_different(&trees)?;
     let mut list =
         String::from("/// Every barrier of the pool.\npub const POOL_SITES: &[Site] = &[\n");
     for (_, name) in pool {
         writeln!(list, "Site::new({name}),")?;
     }
     list.push_str(
-        "];\n/// Every barrier of the trees, each with the folder of its file below `src`.\n\
+        "];\n/// Every barrier of the trees, each with its family, or the folder of its file.\n\
         pub const TREE_SITES: &[(&str, Site)] = &[\n",
     );
     for (folder, name) in trees {
@@ -29,16 +39,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(fs::write(Path::new(&env::var("OUT_DIR")?).join("sites.rs"), list)?)
 }
 
-/// The barriers of a crate: the folder below `src`, and the name as a literal.
-fn barriers_of(crates: &Path, name: &str) -> Result<Vec<(String, String)>, Box<dyn Error>> {
-    let folder = crates.join(name).join("src");
+/// The barriers of a crate: the folder below `family`, and the name as a literal.
+fn barriers_of(path: &Path, family: &str) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+    let folder = path.join("src");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut found = Vec::new();
-    read(&folder, "", &mut found)?;
+    read(&folder, family, &mut found)?;
+    all_different(&found)?;
+    Ok(found)
+}
+
+fn all_different(barriers: &[(String, String)]) -> Result<(), Box<dyn Error>> {
     let mut names = BTreeSet::new();
-    match found.iter().find(|(_, name)| !names.insert(name)) {
+    match barriers.iter().find(|(_, name)| !names.insert(name)) {
         Some((_, name)) => Err(format!("the barrier {name} stands twice in the code").into()),
-        None => Ok(found),
+        None => Ok(()),
     }
 }
 

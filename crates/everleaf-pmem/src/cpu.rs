@@ -232,7 +232,7 @@ fn detect_instructions() -> Cpu {
         && is_x86_feature_detected!("popcnt");
     let vectors = if avx512 {
         Vectors::Avx512
-    } else if is_x86_feature_detected!("avx2") {
+    } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
         Vectors::Avx2
     } else {
         Vectors::Sse2

@@ -1,6 +1,6 @@
 //! Vector compares over lines that other threads may be writing: inline assembly, because the
-//! compiler may not vectorise atomic loads. The registers are `zmm16` and up, which need no
-//! `vzeroupper` and do not slow later SSE code down.
+//! compiler may not vectorise atomic loads. With AVX-512 the registers are `zmm16` and up, which
+//! need no `vzeroupper` and do not slow later SSE code down; with AVX2 each compare ends with one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,11 +34,13 @@ impl DramLine {
         match level.0 {
             #[cfg(target_arch = "x86_64")]
             Vectors::Avx512 => self.count_at_most_avx512(key),
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx2 => self.count_at_most_avx2(key),
             _ => self.count_at_most_by_words(key),
         }
     }
 
-    /// Apart: inlined into a search it would take the registers of the vector version.
+    /// Apart: inlined into a search it would take the registers of the vector versions.
     #[inline(never)]
     fn count_at_most_by_words(&self, key: u64) -> usize {
         self.0.iter().map(|word| usize::from(word.load(Ordering::Relaxed) <= key)).sum()
@@ -63,6 +65,36 @@ impl DramLine {
         }
         count as usize
     }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn count_at_most_avx2(&self, key: u64) -> usize {
+        let greater_bits: u64;
+        // SAFETY: reads the 64 aligned bytes of `self`, each word atomically; only `Cpu::detect`
+        // makes this level, where the CPU has AVX2 and popcnt.
+        unsafe {
+            std::arch::asm!(
+                // The compares are signed ones: of both sides the highest bit is turned.
+                "vpcmpeqd ymm1, ymm1, ymm1",
+                "vpsllq ymm1, ymm1, 63",
+                "vmovq xmm0, {key}",
+                "vpbroadcastq ymm0, xmm0",
+                "vpxor ymm2, ymm1, ymmword ptr [{line}]",
+                "vpxor ymm3, ymm1, ymmword ptr [{line} + 32]",
+                "vpcmpgtq ymm2, ymm2, ymm0",
+                "vpcmpgtq ymm3, ymm3, ymm0",
+                "vpackssdw ymm2, ymm2, ymm3", // four bytes a word
+                "vpmovmskb {bits:e}, ymm2",
+                "popcnt {bits:e}, {bits:e}",
+                "vzeroupper",
+                key = in(reg) key ^ 1 << 63, line = in(reg) self.0.as_ptr(),
+                bits = lateout(reg) greater_bits,
+                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                options(nostack, readonly, pure)
+            );
+        }
+        8 - greater_bits as usize / 4
+    }
 }
 
 /// Asks for the line where an object of DRAM begins, ahead of its use.
@@ -85,7 +117,9 @@ pub(crate) fn match_line(level: SimdLevel, line: &Line, byte: u8) -> (u64, u64) 
         #[cfg(target_arch = "x86_64")]
         Vectors::Avx512 => match_line_avx512(line, byte),
         #[cfg(target_arch = "x86_64")]
-        Vectors::Avx2 | Vectors::Sse2 => match_line_sse2(line, byte),
+        Vectors::Avx2 => match_line_avx2(line, byte),
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Sse2 => match_line_sse2(line, byte),
         _ => match_line_scalar(|i| line.0[i].load(Ordering::Acquire), byte),
     }
 }
@@ -119,6 +153,33 @@ fn match_line_avx512(line: &Line, byte: u8) -> (u64, u64) {
             line = in(reg) line.0.as_ptr(), byte = in(reg) u32::from(byte),
             first = lateout(reg) first, mask = lateout(reg) mask,
             out("xmm16") _, out("xmm17") _, out("k1") _, options(nostack, preserves_flags, readonly)
+        );
+    }
+    (first, mask)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn match_line_avx2(line: &Line, byte: u8) -> (u64, u64) {
+    let (first, mask): (u64, u64);
+    // SAFETY: reads the 64 aligned bytes of `line`, each word atomically; only `Cpu::detect` makes
+    // this level, where the CPU has AVX2.
+    unsafe {
+        std::arch::asm!(
+            "vmovdqa ymm1, ymmword ptr [{line}]",
+            "vmovd xmm0, {byte:e}",
+            "vpbroadcastb ymm0, xmm0",
+            "vpcmpeqb ymm2, ymm0, ymmword ptr [{line} + 32]",
+            "vmovq {first}, xmm1",
+            "vpcmpeqb ymm1, ymm1, ymm0",
+            "vpmovmskb {mask:e}, ymm2",
+            "vpmovmskb {low:e}, ymm1",
+            "shl {mask}, 32",
+            "or {mask}, {low}",
+            "vzeroupper",
+            line = in(reg) line.0.as_ptr(), byte = in(reg) u32::from(byte),
+            first = out(reg) first, mask = out(reg) mask, low = out(reg) _,
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, options(nostack, readonly)
         );
     }
     (first, mask)
@@ -168,6 +229,8 @@ pub(crate) fn match_word(level: SimdLevel, line: &Line, word: u64) -> (u64, u64)
     match level.0 {
         #[cfg(target_arch = "x86_64")]
         Vectors::Avx512 => match_word_avx512(line, word),
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx2 => match_word_avx2(line, word),
         _ => match_word_scalar(|i| line.0[i].load(Ordering::Acquire), word),
     }
 }
@@ -199,6 +262,41 @@ fn match_word_avx512(line: &Line, word: u64) -> (u64, u64) {
             equal = lateout(reg) equal, zero = lateout(reg) zero,
             out("xmm16") _, out("xmm17") _, out("k1") _, out("k2") _,
             options(nostack, preserves_flags, readonly)
+        );
+    }
+    (equal, zero)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn match_word_avx2(line: &Line, word: u64) -> (u64, u64) {
+    let (equal, zero): (u64, u64);
+    // SAFETY: reads the 64 aligned bytes of `line`, each word atomically; only `Cpu::detect` makes
+    // this level, where the CPU has AVX2.
+    unsafe {
+        std::arch::asm!(
+            "vmovdqa ymm2, ymmword ptr [{line}]",
+            "vmovdqa ymm3, ymmword ptr [{line} + 32]",
+            "vmovq xmm0, {word}",
+            "vpbroadcastq ymm0, xmm0",
+            "vpxor xmm1, xmm1, xmm1",
+            "vpcmpeqq ymm4, ymm2, ymm0",
+            "vpcmpeqq ymm5, ymm3, ymm0",
+            "vpcmpeqq ymm2, ymm2, ymm1",
+            "vpcmpeqq ymm3, ymm3, ymm1",
+            "vmovmskpd {equal:e}, ymm5",
+            "vmovmskpd {low:e}, ymm4",
+            "shl {equal:e}, 4",
+            "or {equal:e}, {low:e}",
+            "vmovmskpd {zero:e}, ymm3",
+            "vmovmskpd {low:e}, ymm2",
+            "shl {zero:e}, 4",
+            "or {zero:e}, {low:e}",
+            "vzeroupper",
+            line = in(reg) line.0.as_ptr(), word = in(reg) word,
+            equal = out(reg) equal, zero = out(reg) zero, low = out(reg) _,
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _,
+            out("xmm5") _, options(nostack, readonly)
         );
     }
     (equal, zero)
@@ -261,13 +359,16 @@ mod tests {
 
     #[test]
     fn every_level_counts_unsigned_words_at_most_the_key() {
-        let line = DramLine(std::array::from_fn(|i| {
-            AtomicU64::new([0, 1, 5, 1 << 62, 1 << 63, u64::MAX - 1, u64::MAX, 5][i])
-        }));
-        for key in [0, 1, 4, 5, 6, 1 << 63, u64::MAX - 1, u64::MAX] {
-            let expected = line.0.iter().filter(|w| w.load(Ordering::Relaxed) <= key).count();
-            for level in levels() {
-                assert_eq!(line.count_at_most(level, key), expected, "{level:?}, key {key}");
+        let ends = [0, 1, 5, 1 << 62, 1 << 63, u64::MAX - 1, u64::MAX, 5];
+        let random = (0..500).map(|seed| words(seed).map(|word| word << (seed % 40)));
+        for held in random.chain([ends]) {
+            let line = DramLine(held.map(AtomicU64::new));
+            for key in [0, 1, 4, 6, i64::MAX as u64].into_iter().chain(ends).chain(held) {
+                let expected = held.iter().filter(|word| **word <= key).count();
+                for level in levels() {
+                    let counted = line.count_at_most(level, key);
+                    assert_eq!(counted, expected, "{level:?}, {key} in {held:?}");
+                }
             }
         }
     }

@@ -8,11 +8,11 @@ use everleaf_index::{Contract, Index, IndexError};
 use everleaf_pmem::{Layout, Media, Transactions};
 use everleaf_pool::{KeyType, Pool};
 
-use crate::engine::{EngineEntry, Opening, Residence, TreeFamily, slots_of_array};
-use crate::support::image;
-use crate::support::key::TreeKey;
-use crate::support::parameters::{EngineParameters, ONE_RECORD};
 use crate::{cdds, clftree, fptree, lcbtree, linetree, masstree, nvtree, sorted, wbtree};
+use everleaf_tree::image;
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::parameters::{EngineParameters, ONE_RECORD};
+use everleaf_tree::{EngineEntry, Opening, Residence, TreeFamily, slots_of_array};
 
 /// Makes of the entries the names, the table, and what chooses the code by the name. Peers have no
 /// code here.

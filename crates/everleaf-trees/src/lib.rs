@@ -1,21 +1,17 @@
-//! The persistent B+-trees of Everleaf, one module a family, the pure mechanism that they share
-//! ([`support`]), and the table of engines by name ([`Engine`]).
+//! The table of engines by name ([`Engine`]), over the crates of the families, and the families
+//! that their papers measure against.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod cdds;
-pub mod clftree;
-mod engine;
 mod engines;
-pub mod fptree;
+#[cfg(test)]
+mod images;
 pub mod lcbtree;
-pub mod linetree;
-pub mod masstree;
-pub mod nvtree;
-pub mod sorted;
-pub mod support;
 pub mod wbtree;
 
-pub use engine::{EngineEntry, Opening, Residence};
 pub use engines::{DEFAULT_ENGINE, Engine, EngineError, layouts};
-pub use support::parameters::EngineParameters;
+pub use everleaf_tree::key::TreeKey;
+pub use everleaf_tree::{EngineEntry, EngineParameters, Opening, Residence};
+pub use {everleaf_circtree as sorted, everleaf_clftree as clftree, everleaf_fptree as fptree};
+pub use {everleaf_linetree as linetree, everleaf_masstree as masstree, everleaf_nvtree as nvtree};

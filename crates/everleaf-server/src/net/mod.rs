@@ -9,6 +9,10 @@ mod listener;
 mod monitor;
 mod server;
 mod syncer;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "without_tls.rs"]
 mod tls;
 mod unsent;
 

@@ -20,5 +20,6 @@ mod ring;
 mod room;
 mod stalls;
 mod stock;
+#[cfg(feature = "tls")]
 mod tls;
 mod unread;

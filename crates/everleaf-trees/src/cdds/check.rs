@@ -10,8 +10,8 @@ use super::CddsTree;
 use super::layout::{EMPTY, LIVE, NODES};
 use super::node::{Entry, Node};
 use super::search::Nodes;
-use crate::support::groups::leaves_of;
-use crate::support::key::TreeKey;
+use everleaf_tree::groups::leaves_of;
+use everleaf_tree::key::TreeKey;
 
 /// A node that is to be looked at, and the keys that bound its range.
 struct Visited<'p> {

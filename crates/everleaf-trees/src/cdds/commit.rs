@@ -5,7 +5,7 @@ use everleaf_pmem::{Media, planted, site};
 
 use super::CddsTree;
 use super::layout::{CddsRoot, Child};
-use crate::support::key::TreeKey;
+use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media> CddsTree<K, M> {
     /// The version of the operation under way.

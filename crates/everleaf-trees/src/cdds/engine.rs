@@ -8,11 +8,9 @@ use everleaf_pool::Pool;
 
 use super::CddsTree;
 use super::layout::Shape;
-use crate::engine::{Opening, TreeFamily};
-use crate::support::key::TreeKey;
-use crate::support::parameters::{
-    Choice, EngineParameters, GROUP_UNIT, Offer, Parameters as Sizes,
-};
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters as Sizes};
+use everleaf_tree::{Opening, TreeFamily};
 
 /// Slots that a node may have: 16 to 128 are 512 bytes to 4 KiB of entries of 32 bytes.
 const SLOTS: &[u64] = &[4, 8, 16, 32, 64, 128, 256];

@@ -7,7 +7,7 @@ use super::CddsTree;
 use super::node::Entry;
 use super::search::Nodes;
 use super::shift::place;
-use crate::support::key::TreeKey;
+use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media> CddsTree<K, M> {
     /// Adds a key; false if it is present.

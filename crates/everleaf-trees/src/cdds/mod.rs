@@ -117,8 +117,8 @@ use everleaf_index::{CheckReport, Direction, IndexError, IndexStatistics, Serial
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Worker};
 
-use crate::support::groups::Groups;
-use crate::support::key::TreeKey;
+use everleaf_tree::groups::Groups;
+use everleaf_tree::key::TreeKey;
 use layout::{Child, Current, Shape};
 use search::Nodes;
 

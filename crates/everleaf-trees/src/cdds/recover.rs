@@ -29,9 +29,9 @@ use super::node::{Entry, Node};
 use super::search::Nodes;
 use super::shift::Pass;
 use super::split::write_fresh;
-use crate::support::groups::Groups;
-use crate::support::image::Lines;
-use crate::support::key::TreeKey;
+use everleaf_tree::groups::Groups;
+use everleaf_tree::image::Lines;
+use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media> CddsTree<K, M> {
     /// Opens what the pool holds; an empty tree if it is fresh.

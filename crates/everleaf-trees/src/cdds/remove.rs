@@ -8,7 +8,7 @@ use super::CddsTree;
 use super::layout::Child;
 use super::search::{Nodes, Step};
 use super::shift::flush_end;
-use crate::support::key::TreeKey;
+use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media> CddsTree<K, M> {
     /// Removes a key, and returns its value; none if it is absent.

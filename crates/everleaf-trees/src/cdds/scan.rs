@@ -8,7 +8,7 @@ use everleaf_pmem::Media;
 use super::node::Node;
 use super::search::{Nodes, Path, Step};
 use super::{CddsTree, word_of};
-use crate::support::key::TreeKey;
+use everleaf_tree::key::TreeKey;
 
 impl<'p, M: Media> Nodes<'p, M> {
     /// The leaf behind that of a path, to which the path leads then.

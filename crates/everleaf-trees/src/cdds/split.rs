@@ -10,7 +10,7 @@ use super::layout::{Child, EMPTY, LINE_SLOTS, MAX_LEVELS};
 use super::node::{Entry, Node};
 use super::search::{Nodes, Step};
 use super::shift::{flush_end, place};
-use crate::support::key::TreeKey;
+use everleaf_tree::key::TreeKey;
 
 /// Writes a node that nothing leads to (S1), and flushes it. No fence: the commit has one.
 pub(super) fn write_fresh<M: Media>(

@@ -7,7 +7,7 @@ use super::CddsTree;
 use super::node::Entry;
 use super::search::Nodes;
 use super::shift::{flush_end, place};
-use crate::support::key::TreeKey;
+use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media> CddsTree<K, M> {
     /// Replaces the value of a key, and returns the old one; none if the key is absent.

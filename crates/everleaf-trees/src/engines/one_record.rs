@@ -13,8 +13,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::Engine;
-use crate::support::key::{TestKey, TreeKey};
-use crate::support::parameters::EngineParameters;
+use everleaf_tree::key::{TestKey, TreeKey};
+use everleaf_tree::parameters::EngineParameters;
 
 type Model = BTreeMap<Box<[u8]>, Vec<u8>>;
 

@@ -9,11 +9,9 @@ use everleaf_pool::Pool;
 use super::LcbTree;
 use super::layout::Shape;
 pub use super::redo::Logging;
-use crate::engine::{Opening, TreeFamily};
-use crate::support::key::TreeKey;
-use crate::support::parameters::{
-    Choice, EngineParameters, GROUP_UNIT, Offer, Parameters as Sizes,
-};
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters as Sizes};
+use everleaf_tree::{Opening, TreeFamily};
 
 /// Slots that a node may have: 21, 42, 85 and 170 are 512 bytes to 4 KiB of elements of 24 bytes.
 const SLOTS: &[u64] = &[4, 8, 16, 21, 32, 42, 64, 85, 128, 170, 256, 1024];

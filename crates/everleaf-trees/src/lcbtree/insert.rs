@@ -9,8 +9,8 @@ use super::LcbTree;
 use super::layout::{HEAD_WORDS, LINE_WORDS, Shape, State};
 use super::node::{Element, Node, element};
 use super::search::Nodes;
-use crate::support::key::TreeKey;
-use crate::support::path::Path;
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::path::Path;
 
 /// The elements of a node with one more, which comes to a slot.
 #[derive(Clone, Copy)]

@@ -15,8 +15,8 @@
 use everleaf_pmem::{LINE, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::{Node, NodeKind};
 
-use crate::support::path::MAX_LEVELS;
-use crate::support::redo::Target;
+use everleaf_tree::path::MAX_LEVELS;
+use everleaf_tree::redo::Target;
 
 /// Elements that a node can have at most.
 pub(super) const MAX_SLOTS: usize = 1024;

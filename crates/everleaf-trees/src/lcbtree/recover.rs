@@ -24,9 +24,9 @@ use super::insert::write_fresh;
 use super::layout::{LOG, NODES, Shape};
 use super::redo::{Redo, make_log};
 use super::search::Nodes;
-use crate::support::groups::{Group, Groups, leaves_of};
-use crate::support::key::TreeKey;
-use crate::support::redo::Target;
+use everleaf_tree::groups::{Group, Groups, leaves_of};
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::redo::Target;
 
 impl<K: TreeKey, M: Media> LcbTree<K, M> {
     /// Opens what the pool holds; an empty tree if it is fresh.

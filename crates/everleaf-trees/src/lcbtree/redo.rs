@@ -8,7 +8,7 @@ use everleaf_pool::{Pool, Worker};
 use super::layout::{Commit, ELEMENT_WORDS, LINE_WORDS, LOG, LcbHead, Shape, State};
 use super::node::{Element, Node};
 use super::search::Nodes;
-use crate::support::redo::{Record, Target, records_in};
+use everleaf_tree::redo::{Record, Target, records_in};
 
 /// What a record has of a node that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

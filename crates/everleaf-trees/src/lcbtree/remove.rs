@@ -7,8 +7,8 @@ use everleaf_pmem::{Counter, Media};
 use super::LcbTree;
 use super::node::Node;
 use super::search::Nodes;
-use crate::support::key::TreeKey;
-use crate::support::path::Path;
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::path::Path;
 
 impl<K: TreeKey, M: Media> LcbTree<K, M> {
     /// Removes a key, and returns its value; none if it is absent.

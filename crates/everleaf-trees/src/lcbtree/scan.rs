@@ -8,8 +8,8 @@ use everleaf_pmem::Media;
 use super::node::Node;
 use super::search::Nodes;
 use super::{LcbTree, word_of};
-use crate::support::key::TreeKey;
-use crate::support::path::{Path, first_slot};
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::path::{Path, first_slot};
 
 impl<'p, M: Media> Nodes<'p, M> {
     /// The leaf behind that of a path, to which the path leads then.

@@ -6,7 +6,7 @@ use everleaf_pool::Pool;
 
 use super::layout::{LcbRoot, Shape};
 use super::node::Node;
-use crate::support::path::{Path, Step};
+use everleaf_tree::path::{Path, Step};
 
 /// The nodes of a pool.
 pub(super) struct Nodes<'p, M: Media> {

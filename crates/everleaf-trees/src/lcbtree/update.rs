@@ -5,7 +5,7 @@ use everleaf_pmem::Media;
 
 use super::LcbTree;
 use super::search::Nodes;
-use crate::support::key::TreeKey;
+use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media> LcbTree<K, M> {
     /// Replaces the value of a key, and returns the old one; none if the key is absent.

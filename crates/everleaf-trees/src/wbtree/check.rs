@@ -14,8 +14,8 @@ use super::recover::targets;
 use super::redo::records;
 use super::search::Nodes;
 use super::space::taken_of;
-use crate::support::key::TreeKey;
-use crate::support::redo::Record;
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::redo::Record;
 
 /// A node that is to be looked at, and the key words that bound its range.
 struct Visited<'p> {

@@ -8,9 +8,9 @@ use everleaf_pool::Pool;
 
 use super::WbTree;
 use super::layout::{LINE_SLOTS, MAX_VALUE_WORDS, Shape, WORD_SLOTS};
-use crate::engine::{Opening, TreeFamily};
-use crate::support::key::TreeKey;
-use crate::support::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters};
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters};
+use everleaf_tree::{Opening, TreeFamily};
 
 /// What a node is at the least.
 const MIN_SLOTS: u64 = 4;

@@ -8,7 +8,7 @@ use everleaf_pool::Worker;
 use super::WbTree;
 use super::publish::{Change, Entry, publish};
 use super::search::Nodes;
-use crate::support::key::TreeKey;
+use everleaf_tree::key::TreeKey;
 
 /// The word that stands for a key. A record that it needs is written, and its address to a cell of
 /// the anchor, where recovery looks for it; what that had belongs to the tree or is null.

@@ -26,7 +26,7 @@
 use everleaf_pmem::{LINE, PCell, PPtr, WORD, Word, persistent};
 use everleaf_pool::{Node, NodeKind};
 
-use crate::support::path::MAX_LEVELS;
+use everleaf_tree::path::MAX_LEVELS;
 
 /// Words in a line.
 pub(super) const LINE_WORDS: usize = LINE / WORD;

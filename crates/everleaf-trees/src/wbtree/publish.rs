@@ -6,7 +6,7 @@ use everleaf_pool::Pool;
 
 use super::layout::{Shape, Slots};
 use super::node::Node;
-use crate::support::key::TreeKey;
+use everleaf_tree::key::TreeKey;
 
 /// An entry for a place that has none.
 #[derive(Clone, Copy)]

@@ -27,8 +27,8 @@ use super::search::Nodes;
 use super::space::{Space, taken_of};
 use super::split::write_fresh;
 use super::totals::Totals;
-use crate::support::key::TreeKey;
-use crate::support::redo::Target;
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::redo::Target;
 
 impl<K: TreeKey, M: Media> WbTree<K, M> {
     /// Opens what the pool holds; an empty tree if it is fresh.

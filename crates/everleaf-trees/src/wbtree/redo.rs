@@ -11,8 +11,8 @@ use everleaf_pmem::{LINE, Media, PCell, PPtr, Word, planted, site};
 use super::layout::{LINE_WORDS, Slots, WbNode};
 use super::node::Node;
 use super::search::Nodes;
-use crate::support::key::TreeKey;
-use crate::support::redo::{Record, Target, records_in};
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::redo::{Record, Target, records_in};
 
 /// The change under way: where words go, and the words.
 #[derive(Default)]

@@ -11,8 +11,8 @@ use super::node::Node;
 use super::publish::{Change, publish};
 use super::search::Nodes;
 use super::space::retire;
-use crate::support::key::TreeKey;
-use crate::support::path::Path;
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::path::Path;
 
 impl<K: TreeKey, M: Media> WbTree<K, M> {
     /// Removes a key, and hands its value over; false if it is absent.

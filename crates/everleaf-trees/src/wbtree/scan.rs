@@ -9,8 +9,8 @@ use everleaf_pool::RecordGuard;
 use super::WbTree;
 use super::node::Node;
 use super::search::Nodes;
-use crate::support::key::TreeKey;
-use crate::support::path::{Path, first_slot};
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::path::{Path, first_slot};
 
 impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
     /// The leaf behind that of a path, to which the path leads then.

@@ -10,8 +10,8 @@ use everleaf_pool::Pool;
 use super::layout::{Shape, WbAnchor};
 use super::node::Node;
 use super::publish::mend;
-use crate::support::key::TreeKey;
-use crate::support::path::{Path, Step};
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::path::{Path, Step};
 
 /// The nodes of a pool.
 pub(super) struct Nodes<'p, K: TreeKey, M: Media> {

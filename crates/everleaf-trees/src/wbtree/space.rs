@@ -14,7 +14,7 @@ use super::layout::{FREE, NODES, Shape, WbNode};
 use super::node::Node;
 use super::redo::Redo;
 use super::search::Nodes;
-use crate::support::key::TreeKey;
+use everleaf_tree::key::TreeKey;
 
 /// The runs.
 pub(super) struct Space {

@@ -12,8 +12,8 @@ use super::insert::place_key;
 use super::layout::{LINE_WORDS, Level, Slots};
 use super::node::Node;
 use super::search::Nodes;
-use crate::support::key::TreeKey;
-use crate::support::path::{MAX_LEVELS, Path};
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::path::{MAX_LEVELS, Path};
 
 /// Writes a node that nothing leads to (S1), and flushes it. No fence: P1 has one.
 pub(super) fn write_fresh<K: TreeKey, M: Media>(

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use everleaf_pmem::Media;
 
 use super::search::Nodes;
-use crate::support::key::TreeKey;
+use everleaf_tree::key::TreeKey;
 
 /// Sums over the tree, or by how much they have changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use everleaf_pmem::{Media, site};
 use super::WbTree;
 use super::publish::{Change, Entry, publish};
 use super::search::Nodes;
-use crate::support::key::TreeKey;
+use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media> WbTree<K, M> {
     /// Replaces the value of a key, and hands the old one over; false if the key is absent.

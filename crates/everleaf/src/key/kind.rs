@@ -7,8 +7,8 @@ use crate::{Error, Key};
 
 mod sealed {
     /// A kind of key that every engine has.
-    pub trait EngineKey: everleaf_trees::support::key::TreeKey {}
-    impl<K: everleaf_trees::support::key::TreeKey> EngineKey for K {}
+    pub trait EngineKey: everleaf_trees::TreeKey {}
+    impl<K: everleaf_trees::TreeKey> EngineKey for K {}
 }
 
 /// A kind of key that stores have: [`U64Keys`] or [`BytesKeys`]. How [`Key`], which is either kind,

@@ -12,19 +12,19 @@ pub(super) const FAMILY: Family = Family {
     members: &[
         Member {
             engine: "fptree",
-            folders: &["fptree", "fptree/serial", "support"],
+            folders: &["fptree", "fptree/serial", "tree"],
             needs: NEEDS,
             meetings: Meetings::Plain,
         },
         Member {
             engine: "fptree-c",
-            folders: &["fptree", "fptree/concurrent", "support"],
+            folders: &["fptree", "fptree/concurrent", "tree"],
             needs: NEEDS,
             meetings: Meetings::ByTransactions,
         },
         Member {
             engine: "ptree",
-            folders: &["fptree", "fptree/serial", "support"],
+            folders: &["fptree", "fptree/serial", "tree"],
             needs: PTREE_NEEDS,
             meetings: Meetings::Plain,
         },

@@ -11,7 +11,7 @@ use crate::ScriptKeys::{Bytes, U64};
 pub(super) const FAMILY: Family = Family {
     members: &[Member {
         engine: "linetree",
-        folders: &["linetree", "support"],
+        folders: &["linetree", "tree"],
         needs: &[
             ("linetree.link.", Needs::Store),
             ("linetree.batch.", Needs::Store),

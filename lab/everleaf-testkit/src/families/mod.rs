@@ -140,7 +140,7 @@ pub fn engine_sites(engine: Engine) -> impl Iterator<Item = Site> {
 
 /// Whether an engine's inner nodes have an image in the pool.
 pub(crate) fn has_images(engine: Engine) -> bool {
-    folders(engine).contains(&"support")
+    folders(engine).contains(&"tree")
 }
 
 /// What a barrier of an engine's index needs beside the engine.

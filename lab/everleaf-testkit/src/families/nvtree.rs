@@ -12,13 +12,13 @@ pub(super) const FAMILY: Family = Family {
     members: &[
         Member {
             engine: "nvtree",
-            folders: &["nvtree", "support"],
+            folders: &["nvtree", "tree"],
             needs: NEEDS,
             meetings: Meetings::Plain,
         },
         Member {
             engine: "nvtree-c",
-            folders: &["nvtree", "nvtree/concurrent", "support"],
+            folders: &["nvtree", "nvtree/concurrent", "tree"],
             needs: CONCURRENT_NEEDS,
             meetings: Meetings::Plain,
         },

@@ -11,20 +11,20 @@ pub(super) const FAMILY: Family = Family {
     members: &[
         Member {
             engine: "circtree",
-            folders: &["sorted", "sorted/ring"],
+            folders: &["circtree", "circtree/ring"],
             needs: NEEDS,
             meetings: Meetings::Plain,
         },
         Member {
             engine: "circtree-ls",
-            folders: &["sorted", "sorted/ring"],
+            folders: &["circtree", "circtree/ring"],
             needs: NEEDS,
             meetings: Meetings::Plain,
         },
         // An array's counts are never flushed, and are written again after a recovery.
         Member {
             engine: ARRAYS_ENGINE,
-            folders: &["sorted", "sorted/shifted"],
+            folders: &["circtree", "circtree/shifted"],
             needs: NEEDS,
             meetings: Meetings::Fewer,
         },

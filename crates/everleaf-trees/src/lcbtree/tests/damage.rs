@@ -13,7 +13,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use super::super::layout::{Commit, LOG, LcbRoot, State};
 use super::super::open;
 use super::{BOTH, Logging, Parameters, TINY, assert_sound, format_of, opened};
-use crate::support::redo::Target;
+use everleaf_tree::redo::Target;
 
 const BYTES: u64 = 128 << 10;
 

@@ -13,8 +13,8 @@ use rand::{Rng, RngExt, SeedableRng};
 use super::super::layout::{NODES, Shape, Slots, WbAnchor};
 use super::super::open;
 use super::{BOTH, TINY, Variant, assert_sound, format_of, opened};
-use crate::support::key::TreeKey;
-use crate::support::redo::Target;
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::redo::Target;
 
 const BYTES: u64 = 256 << 10;
 

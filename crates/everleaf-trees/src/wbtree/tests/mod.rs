@@ -16,9 +16,9 @@ use everleaf_pmem::{Cpu, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool};
 
 use super::{Variant, open};
-use crate::engine::TreeFamily;
-use crate::support::key::TreeKey;
-use crate::support::parameters::Parameters;
+use everleaf_tree::TreeFamily;
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::parameters::Parameters;
 
 pub(super) const BOTH: [Variant; 2] = [Variant::Slot, Variant::Bitmap];
 

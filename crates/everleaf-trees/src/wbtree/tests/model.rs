@@ -7,7 +7,7 @@ use everleaf_index::{BytesKeys, Direction, Index, Model, SerialIndex, U64Keys, V
 use proptest::prelude::*;
 
 use super::{BOTH, Parameters, TINY, Variant, assert_sound, dram_pool, opened};
-use crate::support::key::TreeKey;
+use everleaf_tree::key::TreeKey;
 
 #[derive(Clone, Copy, Debug)]
 enum Action {

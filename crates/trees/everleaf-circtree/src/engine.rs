@@ -1,0 +1,111 @@
+//! What the table of engines has of this family: sizes on offer, and opening a tree.
+
+use std::sync::Arc;
+
+use everleaf_index::{Index, IndexError};
+use everleaf_pmem::Media;
+use everleaf_pool::{Pool, Shutdown};
+
+use super::SortedTree;
+use super::layout::{DEFAULT_SLOTS, Discipline, SLOTS, Shape};
+use super::shifted;
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::parameters::{Choice, EngineParameters, Offer, Parameters};
+use everleaf_tree::{Opening, TreeFamily};
+
+/// How nodes are searched and kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// Rings: searched by halves, in the one contiguous part that can hold the key
+    /// ([`ring`](super::ring)).
+    CircTree,
+    /// Rings: searched from the first entry on.
+    Linear,
+    /// Rings whose first entry stays where it is: the volatile twin of an ordinary B+-tree.
+    Array,
+    /// Shifted arrays with a terminator ([`shifted`](super::shifted)).
+    FastFair,
+}
+
+/// The tuned size of a node.
+pub const TUNED: Parameters =
+    Parameters { leaf_slots: DEFAULT_SLOTS, inner_keys: 0, value_words: 1, group_bytes: 0 };
+
+/// Entries of a node, of 16 bytes each. The paper's: 32 to 256.
+pub static OFFER: Offer = Offer {
+    tuned: TUNED,
+    leaf_slots: Choice::OneOf(SLOTS),
+    inner_keys: Choice::Tuned,
+    value_words: Choice::Tuned,
+    group_bytes: Choice::Tuned,
+};
+
+/// Parameters of all of them: their nodes are alike.
+pub const PARAMETERS: &[&str] = &[EngineParameters::LEAF_SLOTS];
+
+impl TreeFamily for Variant {
+    fn offer(self) -> &'static Offer {
+        &OFFER
+    }
+
+    fn open<K: TreeKey, M: Media>(
+        self,
+        pool: &Arc<Pool<M>>,
+        opening: Opening,
+    ) -> Result<Box<dyn Index<K>>, IndexError> {
+        open(pool, self, opening.shutdown)
+    }
+}
+
+/// Makes an empty tree in a fresh pool whose format has its sizes. A crash on the way
+/// leaves an empty tree or none, and [`open`] makes one of either.
+///
+/// # Errors
+/// As [`open`].
+pub fn create<K: TreeKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    variant: Variant,
+) -> Result<Box<dyn Index<K>>, IndexError> {
+    open(pool, variant, Shutdown::Clean)
+}
+
+/// Opens the tree in a pool, left by `shutdown`. After a clean shutdown this takes the same time
+/// for every size.
+///
+/// # Errors
+/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or
+/// [`IndexError::Pool`] if damage is met, or if a fresh pool has no room for a node.
+///
+/// # Examples
+/// ```
+/// use everleaf_index::{Index, U64Keys};
+/// use everleaf_pmem::{Cpu, Hardware, Region};
+/// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
+/// use everleaf_trees::sorted::{OFFER, TUNED, Variant, create};
+///
+/// let format = Format {
+///     engine: "circtree".into(),
+///     key_type: KeyType::U64,
+///     parameters: OFFER.pack(TUNED),
+/// };
+/// let region = Region::anonymous(1 << 20, 1 << 24)?;
+/// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+/// let tree = create::<U64Keys, _>(&pool, Variant::CircTree)?;
+/// assert!(tree.insert(7, 70)?);
+/// assert_eq!(tree.get(7)?, Some(70));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open<K: TreeKey, M: Media>(
+    pool: &Arc<Pool<M>>,
+    variant: Variant,
+    shutdown: Shutdown,
+) -> Result<Box<dyn Index<K>>, IndexError> {
+    let parameters = OFFER.unpack(pool.format().parameters)?;
+    let discipline = match variant {
+        Variant::CircTree | Variant::Linear => Discipline::Ring,
+        Variant::Array => Discipline::Array,
+        Variant::FastFair => shifted::begin_session(pool)?,
+    };
+    let shape = Shape { slots: parameters.leaf_slots as usize, discipline };
+    Ok(Box::new(SortedTree::<K, M>::open(pool, shape, variant == Variant::Linear, shutdown)?))
+}

@@ -1,0 +1,90 @@
+//! Scans: leaf by leaf, each locked while it is shown (L4). Within a leaf what is shown stood there
+//! at one moment; from leaf to leaf time goes on. So a scan shows every key that was there all the
+//! time, none that was absent all the time, each at most once and in order.
+
+use std::ops::Bound;
+
+use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_pmem::{Media, planted};
+
+use super::ConcurrentFpTree;
+use crate::layout::Shape;
+use crate::scan::{collect, no_entries, show};
+use everleaf_tree::inner::Sought;
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::scan::{self, Leaves, Shown, within};
+use everleaf_tree::shared_nodes::SharedNodes;
+use everleaf_tree::sort::sort;
+
+impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+    /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it
+    /// must not call the tree.
+    pub(super) fn scan_from(
+        &self,
+        from: Bound<K::Ref<'_>>,
+        direction: Direction,
+        visit: &mut Visit<'_, K>,
+    ) -> Result<(), IndexError> {
+        scan::walk(self, from, direction, visit)
+    }
+}
+
+impl<K: TreeKey, M: Media, S: Shape> Leaves<K> for ConcurrentFpTree<K, M, S> {
+    fn nodes(&self) -> &SharedNodes<K> {
+        &self.inner
+    }
+
+    fn wait(&self) {
+        self.relax()();
+    }
+
+    fn restarted(&self) {
+        self.restarted();
+    }
+
+    #[inline(always)]
+    fn prefetch_leaf(&self, offset: u64) -> Result<(), IndexError> {
+        self.leaf(offset)?.prefetch_all(self.pool.media());
+        self.locks.prefetch_to_lock(offset);
+        Ok(())
+    }
+
+    /// Under the lock of the leaf.
+    fn show_leaf(
+        &self,
+        sought: &Sought<'_, K::Owned>,
+        bound: Bound<K::Ref<'_>>,
+        direction: Direction,
+        visit: &mut Visit<'_, K>,
+    ) -> Result<Shown, IndexError> {
+        let media = self.pool.media();
+        let leaf = self.leaf(sought.child)?;
+        let guard = self.locks.lock(&self.relax(), sought.child);
+        if !sought.ticket.is_current() && !planted(218) {
+            guard.unlock_unchanged();
+            return Ok(None);
+        }
+        let records = self.pool.pin();
+        let mut entries = no_entries::<K>();
+        let entries = collect::<K, M, S>(
+            &records,
+            leaf,
+            leaf.live(media).and(self.shape.all()),
+            &mut entries,
+        )?;
+        // The next leaf is on its way while this one is sorted and shown.
+        // It may be no leaf by now.
+        let next = sought.hint.filter(|next| self.prefetch_leaf(*next).is_ok());
+        let next = next.and_then(|next| self.leaf(next).ok());
+        sort::<K>(media.simd(), entries);
+        let mut part = within::<K>(entries, bound, direction);
+        if let (Some(end), Direction::Forward) = (&sought.bound, direction) {
+            // Since the leaf was looked for it may have taken over the range after it, where the
+            // scan will look next.
+            part = within::<K>(part, Bound::Excluded(K::borrow(end)), Direction::Backward);
+        }
+        let shown = show::<K, M, S>(media, leaf, part, next, direction, visit);
+        guard.unlock_unchanged();
+        Ok(Some(shown))
+    }
+}

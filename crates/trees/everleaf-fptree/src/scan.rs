@@ -1,0 +1,72 @@
+//! Scanning one leaf: its live keys are sorted on the stack and shown, while the lines of the next
+//! leaf are on their way.
+
+use std::ops::ControlFlow;
+
+use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_pmem::Media;
+use everleaf_pool::RecordGuard;
+
+use super::entry::{prefetch_record, read_key};
+use super::layout::{MAX_SLOTS, MAX_VALUE_WORDS, Shape, SlotSet};
+use super::leaf::Leaf;
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::scan::{self, Entry};
+
+/// Room for the entries of a leaf.
+#[inline(always)]
+pub(super) fn no_entries<'p, K: TreeKey>() -> [Entry<'p, K>; MAX_SLOTS] {
+    [(K::least(), 0); MAX_SLOTS]
+}
+
+/// Reads the keys of the given live slots, unsorted.
+#[inline(always)]
+pub(super) fn collect<'p, 'e, K: TreeKey, M: Media, S: Shape>(
+    records: &'p RecordGuard<'_, M>,
+    leaf: Leaf<'_, S>,
+    slots: SlotSet,
+    entries: &'e mut [Entry<'p, K>; MAX_SLOTS],
+) -> Result<&'e mut [Entry<'p, K>], IndexError> {
+    let media = records.media();
+    if K::RECORDS {
+        slots.for_each(|slot| prefetch_record::<K, M, S>(media, leaf, slot));
+    }
+    let mut count = 0;
+    for (slot, entry) in slots.zip(entries.iter_mut()) {
+        *entry = (read_key::<K, M, S>(records, leaf, slot)?, slot as u8);
+        count += 1;
+    }
+    Ok(&mut entries[..count])
+}
+
+/// Prefetches the records of a leaf's keys. What it reads may be changing: nothing depends on it.
+#[inline(always)]
+fn prefetch_keys<K: TreeKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
+    if K::RECORDS && !M::COUNTS_READS {
+        let slots = leaf.live(media).and(leaf.shape().all());
+        slots.for_each(|slot| prefetch_record::<K, M, S>(media, leaf, slot));
+    }
+}
+
+/// Shows sorted entries of a leaf in `direction`. Half-way it prefetches the keys of the `next`
+/// one, whose lines are there by then.
+#[inline(always)]
+pub(super) fn show<K: TreeKey, M: Media, S: Shape>(
+    media: &M,
+    leaf: Leaf<'_, S>,
+    entries: &[Entry<'_, K>],
+    next: Option<Leaf<'_, S>>,
+    direction: Direction,
+    visit: &mut Visit<'_, K>,
+) -> ControlFlow<()> {
+    let mut words = [0; MAX_VALUE_WORDS];
+    let words = &mut words[..leaf.shape().value_words()];
+    let ahead = |entry: &Entry<'_, K>| {
+        K::prefetch_value(media, &leaf.value(usize::from(entry.1))[0]);
+    };
+    let half_way = || next.into_iter().for_each(|next| prefetch_keys::<K, M, S>(media, next));
+    scan::show(entries, direction, ahead, half_way, |entry| {
+        leaf.read_value(media, usize::from(entry.1), words);
+        visit(entry.0, words)
+    })
+}

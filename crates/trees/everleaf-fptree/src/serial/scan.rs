@@ -1,0 +1,57 @@
+//! Scans: leaf by leaf through the inner nodes, each leaf sorted on the stack while the lines of
+//! the next one are on their way.
+
+use std::ops::{Bound, ControlFlow};
+
+use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_pmem::Media;
+
+use super::FpTree;
+use crate::layout::Shape;
+use crate::scan::{collect, no_entries, show};
+use everleaf_tree::key::TreeKey;
+use everleaf_tree::scan::within;
+use everleaf_tree::sort::sort;
+
+impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
+    /// Visits entries in key order from `from` on.
+    pub(super) fn scan_from(
+        &self,
+        from: Bound<K::Ref<'_>>,
+        direction: Direction,
+        visit: &mut Visit<'_, K>,
+    ) -> Result<(), IndexError> {
+        let mut leaves = match (from, direction) {
+            (Bound::Included(key) | Bound::Excluded(key), _) => self.inner.seek(key),
+            (Bound::Unbounded, _) => self.inner.start(direction),
+        };
+        let mut bound = from;
+        let mut leaf = self.leaf(leaves.current())?;
+        leaf.prefetch_all(self.pool.media());
+        loop {
+            let records = self.pool.pin();
+            let mut entries = no_entries::<K>();
+            let live = leaf.live(self.pool.media()).and(self.shape.all());
+            let entries = collect::<K, M, S>(&records, leaf, live, &mut entries)?;
+            // The next leaf is on its way while this one is sorted and shown.
+            let next = leaves.step(direction).map(|next| self.leaf(next)).transpose()?;
+            if let Some(next) = next {
+                next.prefetch_all(self.pool.media());
+            }
+            sort::<K>(self.pool.media().simd(), entries);
+            let shown = show::<K, M, S>(
+                self.pool.media(),
+                leaf,
+                within::<K>(entries, bound, direction),
+                next,
+                direction,
+                visit,
+            );
+            match (shown, next) {
+                (ControlFlow::Continue(()), Some(next)) => leaf = next,
+                _ => return Ok(()),
+            }
+            bound = Bound::Unbounded; // All keys of the leaves that follow are beyond it.
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The packed words that readers watch: that of a node, and that of the root.
+
+use crate::latch::LatchWord;
+
+/// The count of a node, and its latch: 13 bits count, 1 bit lock, 36 bits version, and 14 bits 0.
+/// Stored complemented, so that it is greater than every unambiguous search word and looks like
+/// padding to a search: [`FIRST_AMBIGUOUS_WORD`] is the least that it can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeWord(u64);
+
+/// Search words from here on could be mistaken for padding or the word of a node: 1 in 16384 of
+/// all.
+pub(super) const FIRST_AMBIGUOUS_WORD: u64 = !NodeWord::ALL;
+
+const _: () =
+    assert!(u64::MAX - FIRST_AMBIGUOUS_WORD < 1 << (64 - 12), "few keys take the slow search");
+
+impl NodeWord {
+    const COUNT: u64 = (1 << 13) - 1;
+    const LOCK: u64 = 1 << 13;
+    const VERSION_ONE: u64 = 1 << 14;
+    const ALL: u64 = (1 << 50) - 1;
+    /// The greatest count.
+    pub(super) const MAX_COUNT: usize = Self::COUNT as usize;
+    /// That of a node that was never used: no slots, not locked. The same as padding.
+    pub const EMPTY: Self = Self(u64::MAX);
+
+    /// Slots in use.
+    #[inline(always)]
+    pub(super) fn count(self) -> usize {
+        (!self.0 & Self::COUNT) as usize
+    }
+
+    /// The same with another count.
+    pub(super) fn with_count(self, count: usize) -> Self {
+        debug_assert!(count <= Self::MAX_COUNT);
+        Self((self.0 | Self::COUNT) & !(count as u64))
+    }
+}
+
+impl LatchWord for NodeWord {
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self.0
+    }
+    #[inline(always)]
+    fn is_locked(self) -> bool {
+        self.0 & Self::LOCK == 0
+    }
+    #[inline(always)]
+    fn locked(self) -> Self {
+        Self(self.0 & !Self::LOCK)
+    }
+    #[inline(always)]
+    fn unlocked(self) -> Self {
+        Self(self.0 | Self::LOCK)
+    }
+    #[inline(always)]
+    fn next_version(self) -> Self {
+        Self(!((!self.0).wrapping_add(Self::VERSION_ONE) & Self::ALL))
+    }
+}
+
+/// Where the tree begins: 32 bits the root node, 6 bits height, 26 bits version. One word, so that
+/// root and height are read together; the version, so that a thread that saw an earlier root
+/// notices, even if the same node is the root again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RootWord(pub(super) u64);
+
+impl RootWord {
+    const HEIGHT_SHIFT: u32 = 32;
+    const HEIGHT: u64 = (1 << 6) - 1;
+    const VERSION_SHIFT: u32 = 38;
+    /// There is no node, only one child.
+    pub(super) const NO_NODE: Self = Self(0);
+
+    /// Levels of nodes.
+    #[inline(always)]
+    pub(super) fn height(self) -> u32 {
+        (self.0 >> Self::HEIGHT_SHIFT & Self::HEIGHT) as u32
+    }
+
+    /// The root node; 0 and meaningless if the height is 0.
+    #[inline(always)]
+    pub(super) fn node(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The word that follows this one.
+    pub(super) fn replaced_by(self, node: u32, height: u32) -> Self {
+        debug_assert!(u64::from(height) <= Self::HEIGHT);
+        let version = (self.0 >> Self::VERSION_SHIFT).wrapping_add(1);
+        Self(
+            version << Self::VERSION_SHIFT
+                | u64::from(height) << Self::HEIGHT_SHIFT
+                | u64::from(node),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn node_words_round_trip(
+            version: u64,
+            count in 0..=NodeWord::MAX_COUNT,
+            other in 0..=NodeWord::MAX_COUNT,
+            locked: bool,
+        ) {
+            let packed = version << 14 & NodeWord::ALL | u64::from(locked) << 13 | count as u64;
+            let word = NodeWord::from_bits(!packed);
+            prop_assert_eq!((word.count(), word.is_locked()), (count, locked));
+            prop_assert!(word.bits() >= FIRST_AMBIGUOUS_WORD, "it looks like padding");
+            prop_assert_eq!(word.with_count(other).with_count(count), word);
+            let changed = word.with_count(other);
+            prop_assert_eq!((changed.count(), changed.is_locked()), (other, locked));
+            prop_assert!(word.locked().is_locked() && !word.unlocked().is_locked());
+            prop_assert_eq!(word.locked().unlocked(), word.unlocked());
+            let next = word.next_version();
+            prop_assert_eq!((next.count(), next.is_locked()), (count, locked));
+            prop_assert_eq!(!next.bits() >> 14, (version + 1) % (1 << 36), "and goes round");
+            prop_assert!(next.bits() >= FIRST_AMBIGUOUS_WORD);
+        }
+
+        #[test]
+        fn root_words_round_trip(bits: u64, node: u32, height in 0u32..64) {
+            let word = RootWord(bits);
+            let next = word.replaced_by(node, height);
+            prop_assert_eq!((next.node(), next.height()), (node, height));
+            prop_assert_ne!(next, word);
+            let again = next.replaced_by(word.node(), word.height());
+            prop_assert_ne!(again, word, "the same root again is another word");
+        }
+    }
+
+    #[test]
+    fn an_unused_node_is_padding_and_not_locked() {
+        assert_eq!(
+            (NodeWord::EMPTY.bits(), NodeWord::EMPTY.count(), NodeWord::EMPTY.is_locked()),
+            (u64::MAX, 0, false)
+        );
+        assert_eq!((RootWord::NO_NODE.height(), RootWord::NO_NODE.node()), (0, 0));
+    }
+}
