@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_pmem::Media;
+use everleaf_pmem::{Media, PPtr};
 
 use crate::chunks::{Chunks, ClaimedChunks};
 use crate::classes::Usage;
@@ -29,27 +29,24 @@ impl<M: Media> Claim<M> {
         Ok(claimed.map(|claimed| Self { pool: Arc::clone(pool), claimed }))
     }
 
-    /// Copies of the records that lie there, as far as they can be read. One that is freed
-    /// meanwhile may be among them.
-    pub fn records(&self) -> Vec<Vec<u8>> {
-        let (mut records, pool) = (Vec::new(), &self.pool);
-        let chunks = self.claimed.chunks.clone();
+    /// Shows the keys of the records that lie there, unverified, as far as they can be read. One
+    /// that is freed meanwhile may be among them.
+    pub fn for_each_key(&self, mut visit: impl FnMut(&[u8])) {
+        let (pool, chunks) = (&self.pool, self.claimed.chunks.clone());
+        let records = pool.pin();
+        let mut show = |offset| records.key_unverified(PPtr::at(offset)).map(&mut visit);
         pool.chunks().for_each_usage_in(pool.media(), chunks, |chunk, line, usage| {
-            let mut read = |offset, bytes| {
-                records.extend(pool.copy_within(offset, bytes).map(|(_, content)| content));
-            };
+            // What is damaged is left for a check.
             match usage {
-                Ok(Usage::RecordRun(chunks)) => read(chunk * CHUNK, chunks * CHUNK),
+                Ok(Usage::RecordRun(_)) => _ = show(chunk * CHUNK),
                 Ok(Usage::RecordBlocks(class)) => {
-                    // What is damaged is left for a check.
                     let _ = Chunks::for_each_block(pool.media(), chunk, line, class, |offset| {
-                        read(offset, class.block_bytes());
+                        let _ = show(offset);
                     });
                 }
                 _ => {}
             }
         });
-        records
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::Instant;
 
-use everleaf::{Error, Key, OwnedKey, Scan};
+use everleaf::{DurabilityMode, Error, Key, OwnedKey, Scan};
 
 use super::database::{Database, hash};
 use super::room::{Removed, Spared};
@@ -133,15 +133,9 @@ impl Database {
     /// # Errors
     /// As a write.
     pub(super) fn evict_excess(&self) -> Result<(), Error> {
-        let Some(limit) = self.evicts_beyond() else { return Ok(()) };
-        let statistics = self.store.statistics()?;
-        // The reserve is never used up, so a pool is full before all of its bytes are in use.
-        let kept_free = statistics.reserve_bytes + statistics.max_bytes / FREE;
-        let limit = limit.min(statistics.max_bytes.saturating_sub(kept_free));
-        let excess = statistics.used_bytes.saturating_sub(limit);
-        let mut evicted = 0;
+        let (mut excess, mut evicted) = (self.excess_bytes()?, 0);
         for _ in 0..BATCHES {
-            if evicted >= excess || self.has_deleted_parts()? {
+            if excess == 0 || self.has_deleted_parts()? {
                 break;
             }
             let pending = Pending::new();
@@ -150,11 +144,26 @@ impl Database {
                 Removed { keys: 0, .. } => break,
                 removed => evicted += removed.bytes,
             }
-        }
-        if evicted > 0 {
-            self.store.sync()?; // What an epoch has retired is in use until it ends.
+            // Keys take more of the pool than their bytes: so it is asked again half-way.
+            if 2 * evicted >= excess {
+                let mode = self.store.capabilities().durability_mode;
+                if matches!(mode, DurabilityMode::Buffered { .. }) {
+                    self.store.sync()?; // What an epoch has retired is in use until it ends.
+                }
+                (excess, evicted) = (self.excess_bytes()?, 0);
+            }
         }
         Ok(())
+    }
+
+    /// Bytes that the pool has beyond its limit.
+    fn excess_bytes(&self) -> Result<u64, Error> {
+        let Some(limit) = self.evicts_beyond() else { return Ok(0) };
+        let statistics = self.store.statistics()?;
+        // The reserve is never used up, so a pool is full before all of its bytes are in use.
+        let kept_free = statistics.reserve_bytes + statistics.max_bytes / FREE;
+        let limit = limit.min(statistics.max_bytes.saturating_sub(kept_free));
+        Ok(statistics.used_bytes.saturating_sub(limit))
     }
 
     /// Evicts some keys, none of those that are spared. The caller shares `whole`, or has it.

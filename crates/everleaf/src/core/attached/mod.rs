@@ -35,13 +35,13 @@ use crate::core::keyspace::Space;
 use crate::core::link::OpenStore;
 use crate::core::progress::{Progress, Watch};
 use crate::core::showing::{self, Showing};
-use crate::core::value_record::{ValueRecord, key_of_bytes};
+use crate::core::value_record::key_of_bytes;
 use crate::durability::choice_of;
 use crate::registry::Opening as IndexOpening;
 use crate::restore::BEING_RESTORED;
 use crate::{
-    Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, OwnedKey,
-    Statistics, StoreKey, registry,
+    Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Statistics,
+    StoreKey, registry,
 };
 
 /// What is decided about a store before there is an index.
@@ -330,12 +330,16 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
             Ok(Claim::of(&live.pool, from, bytes)?)
         })?;
         let Some(claim) = claim else { return Ok(None) };
-        let own = |content: Vec<u8>| {
-            let record = ValueRecord::parse(&content)?;
-            let key = key_of_bytes(record.key, K::TYPE)?;
+        let own = |key: &[u8]| {
+            let key = key_of_bytes(key, K::TYPE)?;
             (Space::of_encoded(key) == Some(space)).then(|| space.decode(key)).flatten()
         };
-        let keys: Option<Vec<OwnedKey>> = claim.records().into_iter().map(own).collect();
+        let mut keys = Some(Vec::new());
+        claim.for_each_key(|key| match (&mut keys, own(key)) {
+            (Some(keys), Some(key)) => keys.push(key),
+            (_, None) => keys = None,
+            (None, _) => {}
+        });
         Ok(keys.map(|keys| ClaimedPlace { keys, _claim: Box::new(claim) }))
     }
 
