@@ -27,6 +27,7 @@ use super::layout::{Fill, LEAVES, ListHead, Shape};
 use super::leaf::Leaf;
 use super::{NvTree, groups};
 use crate::engine::Opening;
+use crate::support::fresh::require_fresh;
 use crate::support::groups::{Group, Groups, leaves_of};
 use crate::support::image::{self, Image, NO_LEAF};
 use crate::support::key::TreeKey;
@@ -125,6 +126,9 @@ impl Leaves {
     ) -> Result<Self, IndexError> {
         let runs = pool.runs(LEAVES)?;
         let mut list = List::follow(pool, &runs, shape)?;
+        if list.leaves.is_empty() {
+            require_fresh(pool)?;
+        }
         let free = list.others();
         if K::RECORDS && shutdown == Shutdown::Crash {
             clean::<K, M>(pool, worker, shape, &list.leaves, &free)?;

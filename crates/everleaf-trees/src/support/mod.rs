@@ -2,6 +2,7 @@
 //! persistent memory, flushes or fences.
 
 pub(crate) mod count;
+pub(crate) mod fresh;
 pub(crate) mod groups;
 pub(crate) mod image;
 pub mod inner;
