@@ -181,6 +181,32 @@ impl<M: Media> Pool<M> {
             max_bytes: self.media().region().max_len(),
         })
     }
+
+    /// Whether any record is in use: reads the table of chunks as far as the first one.
+    ///
+    /// # Errors
+    /// [`PoolError::Corrupt`] if a line of the table is damaged.
+    pub fn holds_records(&self) -> Result<bool, PoolError> {
+        let mut found = Ok(false);
+        self.chunks().for_each_usage(self.media(), |chunk, line, usage| {
+            if !matches!(found, Ok(false)) {
+                return;
+            }
+            match usage {
+                Ok(Usage::RecordRun(_)) => found = Ok(true),
+                Ok(Usage::RecordBlocks(class)) => {
+                    let mut any = false;
+                    let whole = Chunks::for_each_block(self.media(), chunk, line, class, |_| {
+                        any = true;
+                    });
+                    found = whole.map(|()| any);
+                }
+                Ok(_) => {}
+                Err(error) => found = Err(error),
+            }
+        });
+        found
+    }
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ use super::node::{Entry, Node};
 use super::search::Nodes;
 use super::shift::Pass;
 use super::split::write_fresh;
+use everleaf_tree::fresh::require_fresh;
 use everleaf_tree::groups::Groups;
 use everleaf_tree::image::Lines;
 use everleaf_tree::key::TreeKey;
@@ -49,8 +50,9 @@ impl<K: TreeKey, M: Media> CddsTree<K, M> {
         let nodes = Nodes { pool, shape, root };
         let runs = pool.runs(NODES)?;
         let mut survey = Survey::new(&runs, current.version());
-        if root != Child::NULL {
-            survey.follow(nodes)?;
+        match root == Child::NULL {
+            true => require_fresh(pool)?,
+            false => survey.follow(nodes)?,
         }
         let Survey { reached, mut leaves, keys, undone, .. } = survey;
         undo(nodes.media(), &undone);

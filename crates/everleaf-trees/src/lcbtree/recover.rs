@@ -24,6 +24,7 @@ use super::insert::write_fresh;
 use super::layout::{LOG, NODES, Shape};
 use super::redo::{Redo, make_log};
 use super::search::Nodes;
+use everleaf_tree::fresh::require_fresh;
 use everleaf_tree::groups::{Group, Groups, leaves_of};
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::redo::Target;
@@ -58,6 +59,9 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
         let mut redo = Redo::open(pool, shape, parameters.logging, log, is_target)?;
         let mut reached = Reached::new(&runs, shape.node_bytes());
         let is_fresh = nodes.media().load(&nodes.anchor()?.root).is_null();
+        if is_fresh {
+            require_fresh(pool)?;
+        }
         if !is_fresh {
             reached.follow(nodes)?;
         } else if redo.has_committed() {

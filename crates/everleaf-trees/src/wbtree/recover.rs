@@ -27,6 +27,7 @@ use super::search::Nodes;
 use super::space::{Space, taken_of};
 use super::split::write_fresh;
 use super::totals::Totals;
+use everleaf_tree::fresh::require_fresh;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::redo::Target;
 
@@ -48,6 +49,7 @@ impl<K: TreeKey, M: Media> WbTree<K, M> {
         let mut redo = redo::open(nodes, targets(nodes, &runs)?)?;
         let is_fresh = media.load(&nodes.anchor()?.root).is_null();
         if is_fresh {
+            require_fresh(pool)?;
             for run in &runs {
                 if taken_of(media, *run, shape)? > 1 {
                     let (offset, what) = (run.offset, "the tree has no root any more");

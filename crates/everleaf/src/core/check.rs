@@ -65,6 +65,27 @@ pub(crate) fn check<M: Media, K: StoreKey>(
     Ok(CheckOutcome { ok, keys, violations, leaked_blocks: audited.leaked_blocks })
 }
 
+/// Refuses an empty index beside records that it should lead to, as a damaged root or a damaged
+/// first node leaves it: it would be taken for a store without keys, and written to. Looks only at
+/// an index that is empty.
+///
+/// # Errors
+/// [`Error::is_corruption`].
+pub(crate) fn refuse_emptied<M: Media, K: StoreKey>(
+    pool: &Pool<M>,
+    index: &dyn Index<K>,
+) -> Result<(), Error> {
+    if index.len() > 0 || !pool.holds_records()? {
+        return Ok(());
+    }
+    let mut audit = Audit::new();
+    index.check(&mut audit)?;
+    match pool.finish_audit(audit).leaked_blocks {
+        0 => Ok(()),
+        _ => Err(Error::corrupt(0, "the index is empty, and there are records")),
+    }
+}
+
 /// S1 and S2; the number of entries. Those that are sound are shown to `there`.
 fn check_values<M: Media, K: StoreKey>(
     pool: &Pool<M>,

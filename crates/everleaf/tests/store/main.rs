@@ -24,6 +24,7 @@ mod neighbours;
 mod older_formats;
 mod ranges;
 mod refusals;
+mod root_words;
 mod salvaged;
 mod traced;
 mod transactions;

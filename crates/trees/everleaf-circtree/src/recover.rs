@@ -41,6 +41,7 @@ use super::node::Node;
 use super::split::new_root;
 use super::{LOCKS, SortedTree, WORKERS};
 use everleaf_tree::count::Count;
+use everleaf_tree::fresh::require_fresh;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::steps::Steps;
 use everleaf_tree::version_locks::{Seen, VersionLocks};
@@ -62,6 +63,9 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         let mut worker = pool.worker()?;
         let media = pool.media();
         let anchor = pool.index_root::<Anchor>()?;
+        if media.load(&anchor.root).is_null() {
+            require_fresh(pool)?;
+        }
         recover_log::<K, M>(pool, &mut worker, shape)?;
         if media.load(&anchor.root).is_null() {
             new_root(&mut worker, shape, 0, None)?;

@@ -27,6 +27,7 @@ use super::publish::log_offset;
 use super::scan::Content;
 use super::search::{Nodes, Settings};
 use super::space::Space;
+use everleaf_tree::fresh::require_fresh;
 use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media> ClfTree<K, M> {
@@ -49,6 +50,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         let mut leaves = space(LEAVES, settings.shape.leaf_bytes())?;
         let mut lines = space(LINES, size_of::<Words>() as u64)?;
         if nodes.root()?.is_null() {
+            require_fresh(pool)?;
             let leaf = leaves.take(&mut worker, 0)?;
             make_first(nodes, leaf)?;
             return Ok(Self {

@@ -27,6 +27,7 @@ use super::layout::{Fill, LEAVES, ListHead, Shape};
 use super::leaf::Leaf;
 use super::{NvTree, groups};
 use everleaf_tree::Opening;
+use everleaf_tree::fresh::require_fresh;
 use everleaf_tree::groups::{Group, Groups, leaves_of};
 use everleaf_tree::image::{self, Image, NO_LEAF};
 use everleaf_tree::key::TreeKey;
@@ -125,6 +126,9 @@ impl Leaves {
     ) -> Result<Self, IndexError> {
         let runs = pool.runs(LEAVES)?;
         let mut list = List::follow(pool, &runs, shape)?;
+        if list.leaves.is_empty() {
+            require_fresh(pool)?;
+        }
         let free = list.others();
         if K::RECORDS && shutdown == Shutdown::Crash {
             clean::<K, M>(pool, worker, shape, &list.leaves, &free)?;

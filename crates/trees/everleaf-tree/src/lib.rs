@@ -6,6 +6,7 @@
 
 pub mod count;
 mod engine;
+pub mod fresh;
 pub mod groups;
 pub mod image;
 pub mod inner;

@@ -114,6 +114,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             IndexOpening { transactions: terms.transactions, ..IndexOpening::from(opened) };
         let live = OpenStore::new(registry::open_engine(pool, engine, opening)?, Arc::clone(pool));
         let recovered_writes = live.resolve(opened)?;
+        check::refuse_emptied(&live.pool, &*live.index)?;
         let counts = kept_counts::take(pool)?.map_or_else(Counts::default, Counts::knowing);
         let met = Met { shutdown: opened.shutdown, recovery: start.elapsed(), recovered_writes };
         Self::over(engine, live, counts, terms, met, lock)
