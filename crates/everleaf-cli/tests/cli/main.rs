@@ -4,6 +4,7 @@ mod backup;
 mod bad_input;
 mod commands;
 mod common;
+mod full_disk;
 mod inspect;
 mod kill;
 mod laboratory;
