@@ -26,6 +26,11 @@ guest *WORDS:
     cargo build --release
     tests/guest/run {{WORDS}}
 
+# Disks that are full: just full --sizes 16 --kinds limit
+full *WORDS:
+    cargo build
+    tests/full/run {{WORDS}}
+
 # SIGKILL for real processes on a disk
 kills *WORDS:
     cargo build --release

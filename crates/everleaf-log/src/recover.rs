@@ -3,9 +3,9 @@
 //! ```text
 //! R1  the newest valid control block; the file of the pool is mapped privately: the image. The
 //!     groups from the redo point on are read as far as they are valid, and checked
-//! R2  spares of the session before are removed, and what it left unfinished
-//!     Segments behind the end are removed, the last one first, and the folder is synced after each
+//! R2  segments behind the end are removed, the last one first, and the folder is synced after each
 //!     Crash: those that are left follow the end without a gap; they are removed.
+//!     Spares are taken over (`spares`); what was left unfinished is removed
 //!     What the groups hold is written into new segments there, under a new session, and synced; so
 //!     is the stamp of the file, as it was read
 //!     Crash: no control block speaks of the segments; they are behind the end, and are removed.
@@ -34,6 +34,27 @@
 //! early, and the end of the log is behind what any page has. So a page may be written between any
 //! two captures. It is not given back before it is synced: what the system could not write it may
 //! forget, and the page would show what it was.
+//!
+//! Where the disk has no room for the copy of R2, the file of the pool gets what the log holds:
+//!
+//! ```text
+//! F1  the groups that are not known to be durable are written again where they are, and synced
+//!     Crash: each sector is what it was, or what was written, which is the same.
+//! F2  the stamp as it was read is written again and synced; then the control block as it was read,
+//!     under the next number, with that stamp. Both may have been in the page cache only
+//!     Crash: the stamp fits the control block before it as well: it is that of R2, or of a
+//!     checkpoint (C4, C6).
+//! F3  the groups are stored into the image, as in R6
+//!     Crash: as there. The log that counts is durable up to its end, and begins where it did.
+//! F4  a checkpoint of the session before, C1 to C8: the log begins at its end, and the segments
+//!     before become spares
+//!     Crash: as in any checkpoint.
+//! ```
+//!
+//! Then the new session begins behind that end, in the same segment, and has nothing to copy: R3
+//! to R6 follow. Until R3 nothing stands there that counts. What may stand there has the session
+//! before or an earlier one, and no reader of the new session takes it for its own. Without F1 a
+//! crash in F3 or F4 may take back groups that the file holds in part.
 //!
 //! What is behind the end holds no group that counts; the name of the last of these segments may
 //! not be durable. If one were made behind it, a crash could leave that one alone: a gap. And

@@ -10,7 +10,8 @@
 //! ```text
 //! S1  it is made under another name, filled with zeros and headed, and synced; or it is one that
 //!     is before the redo point of a durable control block, and gets the name of a spare (`spares`)
-//!     Crash: a file that the next opening removes; it may have its old name still, or both.
+//!     Crash: a file that the next opening removes, or takes over as a spare; it may have its old
+//!     name still, or both. The header of one that is taken over is written again and synced.
 //! S2  it gets its name, and the folder is synced: from now on it has no other
 //!     Crash: it is there or not, and may have names of S1 as well; nothing speaks of it, and no
 //!     group of its number is in it. The next opening removes it, durably, and spares, before it
@@ -24,7 +25,9 @@
 //! where a last group was read the next segment must be there: anything else is damage.
 //!
 //! One that is used again is not filled with zeros: behind its own groups, and in what a crash has
-//! left of one, it has *stale* groups. Each names a segment of a lower number than this one. For
+//! left of one, it has *stale* groups. Each names a segment of a lower number than this one; but
+//! where an opening has found no room (F4 of `recover`) those behind the end of the session before
+//! have its name, are of that session, and so of no later one. For
 //! only segments before a durable redo point are used again, and new ones are behind it; those that
 //! an opening removes behind the end, whose numbers come again, are never used again. So:
 //!

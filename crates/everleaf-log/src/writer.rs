@@ -11,7 +11,7 @@ use crate::payload::encode_payload;
 use crate::segment::{
     FIRST, LIMIT, SPARE, Segment, UNFINISHED, bytes_for, head, make, segment_name,
 };
-use crate::spares::{Spare, Spares};
+use crate::spares::{LEAST, Spare, Spares};
 use crate::weak::{Weak, Weakness};
 
 /// Where a session writes.
@@ -201,7 +201,8 @@ impl Writer {
         for spare in self.spares.drain(..) {
             self.disk.remove(&spare.name)?;
         }
-        self.make(least).map_err(|error| match is_full(&error) {
+        let shorter = least.max(LEAST.min(self.segment_bytes));
+        self.make(shorter).or_else(|_| self.make(least)).map_err(|error| match is_full(&error) {
             true => io::Error::new(error.kind(), NoRoom { bytes: least }),
             false => error,
         })

@@ -5,6 +5,7 @@ mod bad_input;
 mod commands;
 mod common;
 mod faults;
+mod full_disk;
 mod inspect;
 mod kill;
 mod laboratory;
