@@ -59,7 +59,7 @@ impl LogOptions {
     pub fn on(self, space: Option<Space>) -> Self {
         let Some(space) = space else { return self };
         let log_bytes = self.log_bytes.min((space.total_bytes / 32).max(256 << 10));
-        let segment_bytes = self.segment_bytes.min((log_bytes / 4).next_multiple_of(4096));
+        let segment_bytes = self.segment_bytes.min((log_bytes / 2).next_multiple_of(4096));
         Self { segment_bytes, log_bytes, ..self }
     }
 

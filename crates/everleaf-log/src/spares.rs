@@ -21,7 +21,7 @@ use crate::segment::{SPARE, UNFINISHED, bytes_of, make, segment_name, segment_nu
 use crate::weak::Weakness;
 
 /// Bytes of the spare that a log has if it has no other, at most.
-pub(crate) const LEAST: u64 = 256 << 10;
+pub(crate) const LEAST: u64 = 512 << 10;
 
 /// A segment without a number.
 #[derive(Clone, Debug, PartialEq, Eq)]

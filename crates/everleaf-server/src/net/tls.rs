@@ -78,7 +78,11 @@ impl Tls {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+<<<<<<< HEAD
     use std::task::{Context, Poll};
+=======
+    use std::task::Poll;
+>>>>>>> h-stalls
 
     use tokio::io::AsyncReadExt;
     use tokio_rustls::TlsConnector;
@@ -112,8 +116,15 @@ mod tests {
             let mut stream = tls.begin(ours, &mut stop).await.unwrap();
             let mut unsent = Unsent::new(&Room::of(0), 0);
             let mut out = REPLY.to_vec();
+<<<<<<< HEAD
             let mut send = |context: &mut Context<'_>| unsent.send(&mut stream, context, &mut out);
             poll_fn(|context| Poll::Ready(send(context))).await.unwrap();
+=======
+            let sent = poll_fn(|context| {
+                Poll::Ready(unsent.send(&mut stream, context, &mut out)) // As much as it takes.
+            });
+            sent.await.unwrap();
+>>>>>>> h-stalls
             poll_fn(|context| unsent.poll_send(&mut stream, context)).await.unwrap();
             std::future::pending::<()>().await;
         };
