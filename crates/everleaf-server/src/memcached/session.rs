@@ -263,8 +263,8 @@ impl Session {
     }
 }
 
-/// Whether a line ends in `noreply`, and its command is one of those that take it. The key of such a
-/// command is never that word.
+/// Whether a line ends in `noreply`, and its command is one of those that take it. Where a key
+/// follows the command, `noreply` is no key.
 fn wants_no_reply(command: &[u8], words: Words<'_>) -> bool {
     let skipped = match command {
         b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" | b"incr" | b"decr"
