@@ -154,7 +154,8 @@ impl CreateOptions {
     }
 
     /// Sets where the folder of the log is made. The pool finds it again by a symbolic link, which
-    /// is to be moved with the pool.
+    /// is to be moved with the pool. It is a relative one if the folder is beside the pool or below
+    /// that folder. A copy whose link leads to the log of the original is refused.
     ///
     /// ```no_run
     /// use everleaf::{CreateOptions, Store};

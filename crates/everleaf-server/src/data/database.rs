@@ -159,8 +159,7 @@ impl Database {
         &self.store
     }
 
-    /// What the store tells of itself, at most a second old: to find it out anew reads the table of
-    /// all chunks.
+    /// What the store tells of itself, at most a second old: engines may count their nodes for it.
     ///
     /// # Errors
     /// As [`Store::statistics`].

@@ -128,22 +128,26 @@ impl Database {
         self.eviction.evicted.load(Ordering::Relaxed)
     }
 
-    /// Evicts what the pool has beyond the limit, or so much that it is not quite full.
+    /// Evicts what the pool has beyond the limit, or so much that it is not quite full; whether
+    /// that was anything.
     ///
     /// # Errors
     /// As a write.
-    pub(super) fn evict_excess(&self) -> Result<(), Error> {
+    pub(super) fn evict_excess(&self) -> Result<bool, Error> {
         let (mut excess, mut evicted) = (self.excess_bytes()?, 0);
+        let is_excess = excess > 0;
         for _ in 0..BATCHES {
             if excess == 0 || self.has_deleted_parts()? {
                 break;
             }
-            let pending = Pending::new();
-            let _shared = self.lock_many([]);
-            match self.evict_some(&Spared::of(&pending))? {
-                Removed { keys: 0, .. } => break,
-                removed => evicted += removed.bytes,
+            let removed = {
+                let (pending, _shared) = (Pending::new(), self.lock_many([]));
+                self.evict_some(&Spared::of(&pending))?
+            };
+            if removed.keys == 0 {
+                break;
             }
+            evicted += removed.bytes;
             // Keys take more of the pool than their bytes: so it is asked again half-way.
             if 2 * evicted >= excess {
                 let mode = self.store.capabilities().durability_mode;
@@ -153,7 +157,7 @@ impl Database {
                 (excess, evicted) = (self.excess_bytes()?, 0);
             }
         }
-        Ok(())
+        Ok(is_excess)
     }
 
     /// Bytes that the pool has beyond its limit.

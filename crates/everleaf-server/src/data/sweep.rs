@@ -29,7 +29,9 @@ const FEW: usize = 100;
 /// The pause between two steps of the first round, and of one behind a round that found many.
 const SHORT_PAUSE: Duration = Duration::from_millis(2);
 
-/// The pause before it is looked again whether keys have to be evicted.
+/// The pause before it is looked again whether keys have to be evicted, where some were. Each time
+/// that none were it is twice as long, until it is that of the sweep: a write that finds no room
+/// makes some by itself.
 const EVICTION_PAUSE: Duration = Duration::from_millis(20);
 
 /// The thread that sweeps; it ends when this is dropped.
@@ -64,14 +66,19 @@ impl Sweeper {
         let thread = std::thread::spawn(move || {
             let (mut round, mut next) = (Round::default(), Duration::ZERO);
             let (mut is_urgent, mut looked) = (true, Instant::now());
+            let mut eviction_pause = EVICTION_PAUSE;
             while matches!(stopped.recv_timeout(next), Err(RecvTimeoutError::Timeout)) {
                 let Some(data) = Weak::upgrade(&data) else { return };
                 // What fails here fails for the next writer too, which gets the error.
                 if !data.count_some().unwrap_or(true) {
                     continue;
                 }
-                if looked.elapsed() > EVICTION_PAUSE {
-                    let _ = data.evict_excess(); // A write that finds no room says so.
+                if looked.elapsed() > eviction_pause.min(pause) {
+                    // A write that finds no room says so.
+                    eviction_pause = match data.evict_excess() {
+                        Ok(true) => EVICTION_PAUSE,
+                        _ => pause.min(2 * eviction_pause),
+                    };
                     looked = Instant::now();
                 }
                 match data.sweep_step(&mut round) {
@@ -81,7 +88,7 @@ impl Sweeper {
                 }
                 next = match data.evicts_beyond() {
                     _ if is_urgent => SHORT_PAUSE.min(pause),
-                    Some(_) => EVICTION_PAUSE.min(pause),
+                    Some(_) => eviction_pause.min(pause),
                     None => pause,
                 };
             }

@@ -85,6 +85,8 @@ fn talk(store: &Store, session: &mut Session<'_>, no_history: bool) -> Result<Af
     editor.set_helper(Some(Completion::new(store)));
     let history =
         std::env::home_dir().filter(|_| !no_history).map(|home| home.join(".everleaf_history"));
+    // A pipe there would be waited for.
+    let history = history.filter(|path| path.metadata().map_or(true, |found| found.is_file()));
     if let Some(history) = &history {
         let _ = editor.load_history(history); // There is none the first time.
     }
