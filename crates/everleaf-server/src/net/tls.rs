@@ -15,8 +15,6 @@ use tokio_rustls::rustls::pki_types::pem::{Error, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 
-use crate::setting_file::read_setting_file;
-
 /// How long a client may take until both have agreed on keys.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -42,13 +40,12 @@ impl Tls {
             Error::NoItemsFound => format!("{} holds no {what} in PEM's form", path.display()),
             error => format!("{} holds no valid {what}: {error:?}", path.display()),
         };
-        let text = |path| read_setting_file(path).map_err(Error::Io);
-        let chain = text(certificate)
-            .and_then(|text| CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>())
+        let chain = CertificateDer::pem_file_iter(certificate)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .and_then(|all| if all.is_empty() { Err(Error::NoItemsFound) } else { Ok(all) })
             .map_err(|error| wrong(certificate, "certificate", error))?;
-        let own = text(key).and_then(|text| PrivateKeyDer::from_pem_slice(&text));
-        let own = own.map_err(|error| wrong(key, "private key", error))?;
+        let own =
+            PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, "private key", error))?;
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .and_then(|config| config.with_no_client_auth().with_single_cert(chain, own));
@@ -78,11 +75,7 @@ impl Tls {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-<<<<<<< HEAD
-    use std::task::{Context, Poll};
-=======
     use std::task::Poll;
->>>>>>> h-stalls
 
     use tokio::io::AsyncReadExt;
     use tokio_rustls::TlsConnector;
@@ -116,15 +109,10 @@ mod tests {
             let mut stream = tls.begin(ours, &mut stop).await.unwrap();
             let mut unsent = Unsent::new(&Room::of(0), 0);
             let mut out = REPLY.to_vec();
-<<<<<<< HEAD
-            let mut send = |context: &mut Context<'_>| unsent.send(&mut stream, context, &mut out);
-            poll_fn(|context| Poll::Ready(send(context))).await.unwrap();
-=======
             let sent = poll_fn(|context| {
                 Poll::Ready(unsent.send(&mut stream, context, &mut out)) // As much as it takes.
             });
             sent.await.unwrap();
->>>>>>> h-stalls
             poll_fn(|context| unsent.poll_send(&mut stream, context)).await.unwrap();
             std::future::pending::<()>().await;
         };

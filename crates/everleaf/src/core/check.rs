@@ -75,7 +75,7 @@ pub(crate) fn refuse_emptied<M: Media, K: StoreKey>(
     pool: &Pool<M>,
     index: &dyn Index<K>,
 ) -> Result<(), Error> {
-    if index.len() > 0 || !pool.holds_records()? {
+    if !index.is_empty() || !pool.holds_records()? {
         return Ok(());
     }
     let mut audit = Audit::new();
