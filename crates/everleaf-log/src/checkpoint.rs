@@ -197,8 +197,9 @@ impl Core {
         Ok(())
     }
 
-    /// Refuses to lengthen the file by so many bytes if they would be missed by the log, on the same
-    /// disk: by the longest that writers do not wait for, or by the copy that an opening makes.
+    /// Refuses to lengthen the file by so many bytes if they would be missed by the log, on the
+    /// same disk: by the longest that writers do not wait for, or by the copy that an opening
+    /// makes.
     fn leave_room(&self, bytes: u64) -> io::Result<()> {
         let log = self.log.lock().spares();
         let (Some(of_pool), Some(of_log)) = (self.base.space(), log.disk.space()) else {

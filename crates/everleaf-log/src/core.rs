@@ -394,8 +394,8 @@ impl Core {
         Ok(())
     }
 
-    /// Holds the caller up until there is a segment ahead of need, or it was found that there can be
-    /// none. The caller has no latch and no buffer.
+    /// Holds the caller up until there is a segment ahead of need, or it was found that there can
+    /// be none. The caller has no latch and no buffer.
     #[inline]
     fn wait_for_spare(&self) -> Result<(), MediaError> {
         if self.lacks_spare.load(Relaxed) { self.wait_for_lacking_spare() } else { Ok(()) }

@@ -3,9 +3,9 @@
 //! Once it is open it is reached by its descriptor only, and so is the folder around a new one: a
 //! path may lead to another folder by then, of another pool.
 //!
-//! What is in it is input, as the file of a pool is. Only files are opened, and no link is followed;
-//! opening never waits, as it would for a pipe. A new file replaces what has its name, and is not
-//! written into that.
+//! What is in it is input, as the file of a pool is. Only files are opened, and no link is
+//! followed; opening never waits, as it would for a pipe. A new file replaces what has its name,
+//! and is not written into that.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};

@@ -14,8 +14,8 @@ impl Store {
     /// and on its medium.
     ///
     /// # Errors
-    /// [`PoolError::Exists`](crate::PoolError::Exists), [`PoolError::Io`](crate::PoolError::Io) if the file cannot be made; as
-    /// [`dump`](Store::dump). No file is left then.
+    /// [`PoolError::Exists`](crate::PoolError::Exists), [`PoolError::Io`](crate::PoolError::Io) if
+    /// the file cannot be made; as [`dump`](Store::dump). No file is left then.
     ///
     /// # Examples
     /// ```

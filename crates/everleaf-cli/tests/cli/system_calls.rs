@@ -1,5 +1,5 @@
-//! What commands make of system calls that fail: strace lets one of them fail at a time. Where there
-//! is no strace, or none may trace, the tests say so and end.
+//! What commands make of system calls that fail: strace lets one of them fail at a time. Where
+//! there is no strace, or none may trace, the tests say so and end.
 
 use std::process::Command;
 

@@ -206,7 +206,8 @@ impl Database {
             }
             any = true; // M3.
         }
-        Ok(any && round < ROUNDS_OF_PLACES || self.evict_many(&spared)? || any)
+        let more = any && round < ROUNDS_OF_PLACES || self.evict_many(&spared)?;
+        Ok(more || any)
     }
 
     // ---- M1

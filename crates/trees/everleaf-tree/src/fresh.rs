@@ -4,9 +4,9 @@ use everleaf_index::IndexError;
 use everleaf_pmem::{Media, PCell};
 use everleaf_pool::Pool;
 
-/// Refuses a pool that is not fresh, before a tree whose root leads nowhere is begun, or anything of
-/// it is cleared up. The first record is made when there is a root, so records beside a root that
-/// leads nowhere are what a damaged one has led to. A creation that was cut has left none.
+/// Refuses a pool that is not fresh, before a tree whose root leads nowhere is begun, or anything
+/// of it is cleared up. The first record is made when there is a root, so records beside a root
+/// that leads nowhere are what a damaged one has led to. A creation that was cut has left none.
 ///
 /// # Errors
 /// [`IndexError::Corrupt`] if a record is in use, [`IndexError::Pool`] if the table of chunks is
