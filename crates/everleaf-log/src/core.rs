@@ -419,9 +419,9 @@ impl Core {
     pub(crate) fn get_spare(&self) -> Result<(), MediaError> {
         let spares = {
             let log = self.log.lock();
-            log.wants_spare().then(|| log.spares())
+            log.wants_spare().then(|| (log.spares(), log.spares.is_empty()))
         };
-        let made = spares.map(|spares| spares.make());
+        let made = spares.map(|(spares, is_first)| spares.make(is_first));
         let done = match made {
             Some(Ok(spare)) => {
                 let mut log = self.log.lock();

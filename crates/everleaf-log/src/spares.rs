@@ -44,11 +44,11 @@ pub(crate) struct Spares {
 }
 
 impl Spares {
-    /// Makes one of zeros: of the length that is wanted, or of the least if there is room for no
-    /// more. The caller has none that is as long.
-    pub(crate) fn make(&self) -> io::Result<Spare> {
+    /// Makes one of zeros: of the length that is wanted, which no other has; or of the least if
+    /// there is room for no more, and no other spare (`is_first`), which may have that length.
+    pub(crate) fn make(&self, is_first: bool) -> io::Result<Spare> {
         match self.make_of(self.bytes) {
-            Err(error) if is_full(&error) && LEAST < self.bytes => self.make_least(),
+            Err(error) if is_full(&error) && is_first && LEAST < self.bytes => self.make_least(),
             done => done,
         }
     }

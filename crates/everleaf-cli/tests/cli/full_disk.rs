@@ -8,10 +8,10 @@ use crate::common::Bench;
 
 /// Files of at most 700 KiB. What is printed has no dependence on how much a pool holds.
 const SCRIPT: &str = r#"
-ulimit -f 1400 || exit 77
-"$EVERLEAF" create p --size 256KiB --engine "$ENGINE" || exit 1
 value() { printf "$1%0900d" "$2"; }
 i=0; while [ $i -lt 2000 ]; do printf 'k%d\t%s\n' $i "$(value a $i)"; i=$((i + 1)); done > ../rows
+ulimit -f 1400 || exit 77
+"$EVERLEAF" create p --size 256KiB --engine "$ENGINE" || exit 1
 "$EVERLEAF" load p ../rows --format tsv 2> /dev/null; echo "load $?"
 for round in b c d; do
     rm -f ../in && mkfifo ../in

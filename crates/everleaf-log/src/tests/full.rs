@@ -91,6 +91,25 @@ fn a_pool_leaves_the_room_that_its_log_needs() {
     media.kill();
 }
 
+#[test]
+fn a_short_spare_is_not_made_twice_where_there_is_no_room_for_a_long_one() {
+    let disk = SimulatedDisk::new();
+    disk.nameless();
+    let options = LogOptions { segment_bytes: 1 << 20, ..options(None) };
+    let media = Logged::create(&base(&disk), Arc::new(disk.clone()), BYTES, options).unwrap();
+    fill(&disk, 140, false);
+    {
+        let mut log = media.core.log.lock();
+        (log.file_bytes, log.appended_bytes) = (4096, 1 << 20); // More than half, and much.
+        assert!(log.wants_spare());
+    }
+    media.core.get_spare().unwrap();
+    let spares = media.core.log.lock().spares.clone();
+    assert_eq!(spares.len(), 1, "{spares:?}");
+    assert!(disk.open(&spares[0].name).is_ok());
+    media.kill();
+}
+
 /// A pool that was killed, with a log of some segments.
 fn killed() -> (SimulatedDisk, History) {
     let (disk, media) = created(None);
