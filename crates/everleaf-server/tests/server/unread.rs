@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use everleaf_server::{Address, Limits, ServeOptions};
 use rustix::net::sockopt;
 use tempfile::TempDir;
+#[cfg(feature = "tls")]
 use tokio_rustls::rustls::version::TLS13;
 
 use crate::common::{Client, PATIENCE, Served, options, tcp};
+#[cfg(feature = "tls")]
 use crate::tls::Pair;
 
 /// Bytes of a long value.
@@ -191,6 +193,7 @@ fn a_pipeline_by_a_socket_of_the_file_system_is_answered_too() {
     expect_nothing_unsent(&served);
 }
 
+#[cfg(feature = "tls")]
 #[test]
 fn a_pipeline_by_tls_is_answered_too() {
     let pair = Pair::new();
