@@ -23,7 +23,7 @@ pub enum Variant {
     Linear,
     /// Rings whose first entry stays where it is: the volatile twin of an ordinary B+-tree.
     Array,
-    /// Shifted arrays with a terminator ([`shifted`](super::shifted)).
+    /// Shifted arrays with a terminator ([`shifted`]).
     FastFair,
 }
 

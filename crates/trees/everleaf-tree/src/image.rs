@@ -2,7 +2,7 @@
 //! opening reads no leaf, and no record of a lower bound.
 //!
 //! It is a list of all leaves with their lower bounds, ascending, and the number of keys; the
-//! bytes of byte strings stand behind the list ([`bounds`]). Inner nodes are built from it as they
+//! bytes of byte strings stand behind the list (`bounds`). Inner nodes are built from it as they
 //! are built from leaves, so neither their layout nor their fanout is part of it. What is free of
 //! the runs of leaves is all that is not in the list.
 //!

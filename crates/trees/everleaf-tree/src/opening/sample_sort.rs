@@ -277,7 +277,7 @@ pub struct PartitionedLeaves<K: TreeKey> {
 
 impl<K: TreeKey> PartitionedLeaves<K> {
     /// What threads have found of so many buckets. Neighbouring buckets are one range until it has
-    /// leaves enough for [`NODES_PER_RANGE`] nodes of so many children.
+    /// leaves enough for `NODES_PER_RANGE` nodes of so many children.
     pub fn of(partition: Vec<Partition<K>>, buckets: usize, inner_keys: u64) -> Self {
         let least = RANGE_LEAVES.max(NODES_PER_RANGE.saturating_mul(inner_keys as usize));
         let mut leaves = Self { partition, ranges: Vec::new(), len: 0 };
