@@ -15,10 +15,9 @@ use everleaf_pool::{
 };
 
 use crate::core::attached::{Attached, Terms};
-use crate::core::backend::Backend;
+use crate::core::backend::{BEING_RESTORED, Backend};
 use crate::durability::{DurabilityContext, choice_of, has_log, with_choice, with_log};
 use crate::held::{PoolIdentity, terms};
-use crate::restore::BEING_RESTORED;
 use crate::unfinished::Unfinished;
 use crate::{
     Clock, DurabilityMode, Engine, EngineParameters, Error, Store, StoreKey, logged, registry,

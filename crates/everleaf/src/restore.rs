@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 use everleaf_index::Direction;
 use everleaf_pmem::{planted, unless_planted};
-use everleaf_pool::RootName;
 
 use crate::core::fetched::{BATCH_ENTRIES, Fetched};
 use crate::core::life::TreeLiveness;
@@ -32,9 +31,6 @@ use crate::core::write::{Kind, Write};
 use crate::dump::{read_entries, read_head_for};
 use crate::scan::Cursor;
 use crate::{Error, OpenOptions, Store};
-
-/// The mark of a pool whose restore has begun and not ended.
-pub(crate) const BEING_RESTORED: RootName = RootName::new("refill");
 
 /// Fills the empty pool at `path` from a dump, all or nothing: until it is complete, every opening
 /// of the pool but another restore is refused, with [`Error::BeingRestored`], whatever ends the

@@ -16,7 +16,7 @@ use everleaf_pool::{
     DamagedFile, Found, KeyType, Opened, Pool, PoolError, Shutdown, lock_damaged_file,
 };
 
-use crate::core::backend::Condition;
+use crate::core::backend::{BEING_RESTORED, Condition};
 use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, Fetched};
 use crate::core::keyspace::{CatalogEntry, Space};
 use crate::core::life::TreeLiveness;
@@ -24,7 +24,6 @@ use crate::core::link::{OpenStore, value_record};
 use crate::core::progress::{Progress, Watch, report};
 use crate::core::value_record::{KeyBytes, ValueRecord, key_of_bytes};
 use crate::durability::{choice_of, has_log};
-use crate::restore::BEING_RESTORED;
 use crate::transfer::store_all;
 use crate::unfinished::Unfinished;
 use crate::{CreateOptions, Engine, Error, OwnedKey, Store, StoreKey, logged, registry};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everleaf_index::Direction;
-use everleaf_pool::KeyType;
+use everleaf_pool::{KeyType, RootName};
 
 use crate::core::behind::Waiting;
 use crate::core::gate::Turn;
@@ -25,6 +25,9 @@ use crate::{
     Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Key, OwnedKey,
     Statistics,
 };
+
+/// The mark of a pool whose restore has begun and not ended.
+pub(crate) const BEING_RESTORED: RootName = RootName::new("refill");
 
 /// When a write takes place. An expired value counts as absent.
 pub enum Condition<'c> {

@@ -26,7 +26,7 @@ use self::counts::{Counted, Counts};
 use self::durable::{Stripes, wait};
 use self::expiring::Expiring;
 use crate::clock::Clock;
-use crate::core::backend::{Backend, ClaimedPlace};
+use crate::core::backend::{BEING_RESTORED, Backend, ClaimedPlace};
 use crate::core::behind::Waiting;
 use crate::core::check;
 use crate::core::gate::Gate;
@@ -38,7 +38,6 @@ use crate::core::showing::{self, Showing};
 use crate::core::value_record::key_of_bytes;
 use crate::durability::choice_of;
 use crate::registry::Opening as IndexOpening;
-use crate::restore::BEING_RESTORED;
 use crate::{
     Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Statistics,
     StoreKey, registry,
