@@ -100,7 +100,8 @@ fn look(writer: usize, client: &mut Client, known: &mut Known) {
     assert!((known.counter..=known.counter + 1).contains(&counter), "{counter}");
     known.counter = counter;
     // Waited for: the writer sets this key next, on a connection of its own.
-    client.send(format!("md {writer}-{} q\r\n", known.sets.len()));
+    client.send(format!("md {writer}-{}\r\n", known.sets.len()));
+    client.line(); // It may be there or not.
     client.ask("mn\r\n", "MN\r\n");
 }
 
