@@ -26,14 +26,14 @@
 //!   segments of a session of its own and syncs them first.
 //! * I6: after the first error nothing more is logged, and nothing more is acknowledged.
 //!
-//! Map of the files: `disk` (what is asked of a disk) · `folder` (a real one) · `ownership` (whose
-//! its files are) · `served_pool` (which pool it serves) · `simulated` (one whose power fails) ·
-//! `error` · `group` (the header of a group) · `payload` (its lines) · `segment` (the files of
-//! groups) · `spares` (before they have a number) · `control` (where the log begins) · `writer`
-//! (appending) · `reader` (one group after the other) · `lines` (what is new in each line) · `core`
-//! (captures, group commit) · `checkpoint` · `memory` (how much the image takes) · `recover` ·
-//! `replay` · `salvage` (what a damaged log holds) · `media` (the media) · `thread` (what happens
-//! meanwhile).
+//! Map of the files: `disk` (what is asked of a disk) · `folder` (a real one) · `ownership`
+//! (whose its files are) · `served_pool` (which pool it serves) · `simulated` (one whose power
+//! fails) · `error` · `group` (the header of a group) · `payload` (its lines) · `segment` (the
+//! files of groups) · `spares` (before they have a number) · `control` (where the log begins) ·
+//! `writer` (appending) · `reader` (one group after the other) · `lines` (what is new in each
+//! line) · `core` (captures, group commit) · `checkpoint` · `memory` (how much the image takes)
+//! · `recover` · `replay` · `salvage` (what a damaged log holds) · `media` (the media) ·
+//! `thread` (what happens meanwhile).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

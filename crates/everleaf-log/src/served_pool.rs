@@ -34,7 +34,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::disk::Disk;
+use crate::disk::{Disk, is_full};
 use crate::folder::Folder;
 
 /// The name of the note in the folder of the log.
@@ -120,7 +120,7 @@ impl Folder {
     /// As the system reports. That the folder takes no file, for want of room or of the right, is
     /// none: a note that is missing or out of date refuses nothing.
     pub fn note_pool(&self, pool: &ServedPool) -> io::Result<()> {
-        use io::ErrorKind::{PermissionDenied, QuotaExceeded, StorageFull};
+        use io::ErrorKind::PermissionDenied;
         let note = pool.encode();
         if self.note().is_some_and(|found| found == note) {
             return Ok(());
@@ -133,7 +133,7 @@ impl Folder {
             Disk::sync(self) // W2
         };
         match write() {
-            Err(e) if matches!(e.kind(), StorageFull | QuotaExceeded | PermissionDenied) => Ok(()),
+            Err(error) if is_full(&error) || error.kind() == PermissionDenied => Ok(()),
             written => written,
         }
     }

@@ -3,15 +3,16 @@
 //! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header
 //! and the chunk table) · `format` (what the documentation shows of it) · `header` (identity) ·
 //! `file` (opening and locking pool files) · `new_file` (making them) · `naming` (giving names to
-//! new files) · `boot` (which boot of the machine left one) · `pool` (create, open, close) · `seal`
-//! (what a close leaves for the index) · `growth` · `listing` (what is in it) · `chunks` (the chunk
-//! table and its DRAM shadow) · `classes` (sizes of blocks, kinds of nodes, uses of chunks) ·
-//! `intent` (a worker's line) · `worker` (allocation: the order of persistence) · `doubt` (links
-//! that an index takes part in) · `batch` (many links with one commit point) · `epoch` (memory that
-//! follows epochs) · `lease` (workers for many threads) · `recover` (crash states of a worker's
-//! intent) · `record` (byte strings) · `front` `record_key` (the keys in them) · `pins` (threads
-//! that look at what others may free) · `guard` (lending records) · `roots` (where structures
-//! begin, by name) · `audit` (every block reachable exactly once, or free) · `sites`.
+//! new files) · `boot` (which boot of the machine left one) · `pool` (create, open, close) ·
+//! `seal` (what a close leaves for the index) · `growth` · `listing` (what is in it) · `chunks`
+//! (the chunk table and its DRAM shadow) · `classes` (sizes of blocks, kinds of nodes, uses of
+//! chunks) · `intent` (a worker's line) · `worker` (allocation: the order of persistence) ·
+//! `doubt` (links that an index takes part in) · `batch` (many links with one commit point) ·
+//! `epoch` (memory that follows epochs) · `lease` (workers for many threads) · `recover` (crash
+//! states of a worker's intent) · `record` (byte strings) · `front` `record_key` (the keys in
+//! them) · `pins` (threads that look at what others may free) · `guard` (lending records) ·
+//! `roots` (where structures begin, by name) · `audit` (every block reachable exactly once, or
+//! free) · `sites`.
 #![warn(missing_docs)]
 
 mod audit;

@@ -203,16 +203,8 @@ pub(crate) fn open(
     let how = log_options(bytes, engine, terms.mode, options.memory_bytes, &disk);
     let disk = Arc::new(disk);
     let media = Logged::open(&base, disk.clone(), how).map_err(failed(&folder))?;
-    match disk.note_pool(&pool) {
-        Err(error) if is_no_room(&error) => {} // The log counts without the note.
-        noted => noted.map_err(io_failed("noting the pool in", &folder))?,
-    }
+    disk.note_pool(&pool).map_err(io_failed("noting the pool in", &folder))?;
     options.open_as(media, start, |_, _| Ok(terms), None).map(|(store, _)| store)
-}
-
-fn is_no_room(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// The terms for a pool of this format.

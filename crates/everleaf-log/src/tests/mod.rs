@@ -1,10 +1,11 @@
 //! Histories on the simulated disk, and on a real one.
 //!
 //! Map of the files: this one (a program whose every state can be judged, and its exploration) ·
-//! `histories` (each rule, and what happens without it) · `chains` (of sessions) · `openings` (that
-//! are cut) · `damage` · `salvage` · `copies` (of the pool's file and of the log, made at different
-//! moments) · `full` (disks) · `threads` · `image` (what of it is the file) · `memory` (pages that
-//! go back to it) · `replay` (that keeps to the memory) · `reuse` (segments that are used again).
+//! `histories` (each rule, and what happens without it) · `chains` (of sessions) · `openings`
+//! (that are cut) · `damage` · `salvage` · `copies` (of the pool's file and of the log, made at
+//! different moments) · `full` (disks) · `threads` · `image` (what of it is the file) ·
+//! `memory` (pages that go back to it) · `replay` (that keeps to the memory) · `reuse` (segments
+//! that are used again).
 
 mod chains;
 mod copies;

@@ -128,6 +128,17 @@ impl Database {
         self.eviction.evicted.load(Ordering::Relaxed)
     }
 
+    /// What an epoch has retired is in use until it ends: so it ends, where there are epochs.
+    ///
+    /// # Errors
+    /// As a sync.
+    pub(super) fn end_epoch(&self) -> Result<(), Error> {
+        match self.store.capabilities().durability_mode {
+            DurabilityMode::Buffered { .. } => self.store.sync(),
+            _ => Ok(()),
+        }
+    }
+
     /// Evicts what the pool has beyond the limit, or so much that it is not quite full; whether
     /// that was anything.
     ///
@@ -150,10 +161,7 @@ impl Database {
             evicted += removed.bytes;
             // Keys take more of the pool than their bytes: so it is asked again half-way.
             if 2 * evicted >= excess {
-                let mode = self.store.capabilities().durability_mode;
-                if matches!(mode, DurabilityMode::Buffered { .. }) {
-                    self.store.sync()?; // What an epoch has retired is in use until it ends.
-                }
+                self.end_epoch()?;
                 (excess, evicted) = (self.excess_bytes()?, 0);
             }
         }

@@ -2,11 +2,12 @@
 //!
 //! Map of the files: `database` (opening, locks, reading) · `collections` (members of a key) ·
 //! `work` (the writes of one request, committed together) · `keys` (all keys of a database) ·
-//! `counts` (how many there are) · `picture` (about where) · `ranks` (of members) · `moment` (what
-//! replies are read from that are sent in parts) · `rows` (keys of the store) · `record` (values of
-//! the store) · `sequence` (numbers that are never given twice) · `flush` (emptying a database in
-//! constant time) · `sweep` (room of what expired or was deleted) · `evict` (room of what was not
-//! used for long) · `room` (for a write that finds none) · `waiting` (clients that wait for a key).
+//! `counts` (how many there are) · `picture` (about where) · `ranks` (of members) · `moment`
+//! (what replies are read from that are sent in parts) · `rows` (keys of the store) · `record`
+//! (values of the store) · `sequence` (numbers that are never given twice) · `flush` (emptying a
+//! database in constant time) · `sweep` (room of what expired or was deleted) · `evict` (room of
+//! what was not used for long) · `room` (for a write that finds none) · `waiting` (clients that
+//! wait for a key).
 
 mod collections;
 mod counts;

@@ -1,8 +1,8 @@
 //! Room for a write that finds the pool full.
 //!
 //! The writer makes room and writes again, until it is done or nothing is left that can go. All
-//! others that commit wait meanwhile, so what has become free is not taken by them. Each time, the
-//! first of these that finds something:
+//! others that commit wait meanwhile, and the sweep: what has become free is not taken by them, and
+//! what is being removed is not missed. Each time, the first of these that finds something:
 //!
 //! * M1. Parts of collections that were deleted, and keys of databases that were emptied.
 //! * M2. Where keys are evicted: some of the least recently used, if what was refused is no longer
@@ -19,9 +19,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::{Bound, ControlFlow};
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossbeam_utils::sync::ShardedLock;
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard};
 use everleaf::internal::{ClaimedPlace, claim_place};
 use everleaf::{Error, Key, OwnedKey, PoolError, Scan};
 use parking_lot::{Mutex, MutexGuard};
@@ -106,6 +107,11 @@ impl<'p> Spared<'p> {
 }
 
 impl Room {
+    /// Nobody makes room meanwhile. Whoever takes locks of keys has them already.
+    pub fn beside(&self) -> ShardedLockReadGuard<'_, ()> {
+        self.turn.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Keys were written.
     pub fn note_owners(&self, pending: &Pending) {
         if !self.knows_owners.load(Ordering::Acquire) {
@@ -146,26 +152,32 @@ impl Database {
         pending: &Pending,
         mut write: impl FnMut() -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let beside = self.room.turn.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let beside = self.room.beside();
         let mut refused = match write() {
             Err(error) if error.is_full() => error,
             done => return done,
         };
         drop(beside);
-        if !self.may_make_room(pending)? {
-            return Err(refused);
-        }
-        let _alone = self.room.turn.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _alone = self.room.turn.write().unwrap_or_else(PoisonError::into_inner);
+        let mut made = false;
         for round in 0..ROUNDS {
             match write() {
                 Err(error) if error.is_full() => refused = error,
                 done => return done,
             }
-            if !self.make_room(pending, refused_bytes(&refused), round)? {
+            // What could be removed may be gone since the write was refused: so it was done again.
+            if round == 0 && !self.may_make_room(pending)?
+                || !self.make_room(pending, refused_bytes(&refused), round)?
+            {
                 break;
             }
+            made = true;
         }
-        Err(refused)
+        if !made {
+            return Err(refused);
+        }
+        self.end_epoch()?;
+        write()
     }
 
     fn may_make_room(&self, pending: &Pending) -> Result<bool, Error> {
@@ -445,5 +457,33 @@ impl Database {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use everleaf::{Clock, CreateOptions, Engine};
+
+    use super::*;
+
+    /// Another thread may remove what is in the way just then, so that nothing is left to be
+    /// removed: the write is done again all the same.
+    #[test]
+    fn a_write_is_done_again_though_others_have_made_the_room() {
+        for engine in [Engine::FpTreeConcurrent, Engine::Masstree] {
+            let folder = tempfile::tempdir().unwrap();
+            let options = CreateOptions::new().engine(engine).size_bytes(1 << 20);
+            let store = options.create(folder.path().join("a.pool")).unwrap();
+            let data = Database::over(store, Clock::system()).unwrap();
+            let mut refusals = 1;
+            let written = data.write_with_room(&Pending::new(), || {
+                if refusals > 0 {
+                    refusals -= 1;
+                    return Err(PoolError::PoolFull { requested_bytes: 1 }.into());
+                }
+                Ok(())
+            });
+            assert!(written.is_ok(), "{engine}: {written:?}");
+        }
     }
 }

@@ -118,6 +118,7 @@ impl Database {
     /// As a write.
     pub(crate) fn sweep_step(&self, round: &mut Round) -> Result<bool, Error> {
         let ended = self.sweep_keys(round)?;
+        let _beside = self.room.beside();
         self.sweep_parts(BATCHES)?;
         Ok(ended)
     }
@@ -178,6 +179,7 @@ impl Database {
                 expired_keys += u64::from(expired);
             }
         }
+        let _beside = self.room.beside();
         work.commit_sweep()?;
         self.expired_keys.add(expired_keys);
         Ok(())
@@ -208,6 +210,7 @@ impl Database {
             if parts.is_empty() {
                 break;
             }
+            let _beside = self.room.beside();
             self.remove_rows(&parts)?; // W2.
         }
         let _held = self.lock_many([row]);
@@ -220,6 +223,7 @@ impl Database {
     fn remove_row(&self, row: &[u8], now_ms: u64) -> Result<(), Error> {
         let mut work = Work::new(self, now_ms);
         work.delete(row.to_vec());
+        let _beside = self.room.beside();
         work.commit_sweep()
     }
 

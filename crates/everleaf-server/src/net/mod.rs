@@ -1,8 +1,8 @@
 //! Sockets: who is listened to, and how bytes become requests and replies.
 //!
 //! Map of the files: `server` (listeners and threads) · `connection` (one connection) · `unsent`
-//! (replies wait for their client) · `syncer` (replies wait for the disk) · `listener` (addresses)
-//! · `tls` · `monitor` (who operates the server).
+//! (replies wait for their client) · `syncer` (replies wait for the disk) · `listener`
+//! (addresses) · `tls` · `monitor` (who operates the server).
 
 mod connection;
 mod listener;

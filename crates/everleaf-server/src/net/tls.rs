@@ -15,6 +15,8 @@ use tokio_rustls::rustls::pki_types::pem::{Error, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 
+use crate::setting_file::read_setting_file;
+
 /// How long a client may take until both have agreed on keys.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -35,17 +37,20 @@ impl Tls {
     /// # Errors
     /// A sentence: what is wrong with which file.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, String> {
+        let read = |path: &Path| {
+            read_setting_file(path)
+                .map_err(|error| format!("cannot read {}: {error}", path.display()))
+        };
         let wrong = |path: &Path, what, error| match error {
-            Error::Io(error) => format!("cannot read {}: {error}", path.display()),
             Error::NoItemsFound => format!("{} holds no {what} in PEM's form", path.display()),
             error => format!("{} holds no valid {what}: {error:?}", path.display()),
         };
-        let chain = CertificateDer::pem_file_iter(certificate)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        let chain = CertificateDer::pem_slice_iter(&read(certificate)?)
+            .collect::<Result<Vec<_>, _>>()
             .and_then(|all| if all.is_empty() { Err(Error::NoItemsFound) } else { Ok(all) })
             .map_err(|error| wrong(certificate, "certificate", error))?;
-        let own =
-            PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, "private key", error))?;
+        let own = PrivateKeyDer::from_pem_slice(&read(key)?)
+            .map_err(|error| wrong(key, "private key", error))?;
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .and_then(|config| config.with_no_client_auth().with_single_cert(chain, own));
