@@ -19,10 +19,15 @@ struct Small {
 
 impl Small {
     fn new(engine: Engine, bytes: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::on(tempfile::tempdir().unwrap(), engine, bytes, false)
+    }
+
+    /// With a log, if it is asked for, or the engine needs one there.
+    fn on(folder: TempDir, engine: Engine, bytes: u64, log: bool) -> Self {
         let create = CreateOptions::new().engine(engine).size_bytes(bytes).max_size_bytes(bytes);
         let create = match engine {
             Engine::Masstree => create,
+            _ if log => create.durability(DurabilityMode::Immediate),
             _ => create.durability(DurabilityMode::Process),
         };
         let store = create.create(folder.path().join("a.pool")).unwrap();
@@ -31,9 +36,12 @@ impl Small {
     }
 
     fn evicting(engine: Engine, bytes: u64) -> Self {
-        let small = Self::new(engine, bytes);
-        small.shared.data.evict_beyond(u64::MAX);
-        small
+        Self::new(engine, bytes).which_evicts()
+    }
+
+    fn which_evicts(self) -> Self {
+        self.shared.data.evict_beyond(u64::MAX);
+        self
     }
 
     fn client(&self) -> Client {
@@ -84,8 +92,11 @@ const KINDS: [Kind; 10] = [
     ("large", 100, |at| format!("SET key{at:06} {}", value(100_000))),
 ];
 
-fn fill(engine: Engine, bytes: u64, (name, many, command): Kind) {
-    let small = Small::evicting(engine, bytes);
+fn fill(engine: Engine, bytes: u64, kind: Kind) {
+    fill_over(Small::evicting(engine, bytes), engine, bytes, kind);
+}
+
+fn fill_over(small: Small, engine: Engine, bytes: u64, (name, many, command): Kind) {
     let mut client = small.client();
     for at in 0..many * bytes / (4 * MIB) {
         let reply = client.ask(&command(at));
@@ -292,5 +303,23 @@ fn clients_that_write_at_once_are_not_refused_and_see_whole_hashes() {
             }
         });
         small.check_evicted();
+    }
+}
+
+/// Some minutes: `cargo test --release -p everleaf-server --test server -- --ignored every_size`.
+#[test]
+#[ignore = "for minutes"]
+fn every_type_is_evicted_at_every_size_on_a_disk_and_in_memory() {
+    for (folder, log) in [("/dev/shm", false), ("/var/tmp", false), ("/var/tmp", true)] {
+        for engine in ENGINES {
+            for bytes in [4 * MIB, 8 * MIB, 16 * MIB, 64 * MIB] {
+                for kind in KINDS {
+                    let Ok(folder) = tempfile::tempdir_in(folder) else { continue };
+                    let small = Small::on(folder, engine, bytes, log).which_evicts();
+                    fill_over(small, engine, bytes, kind);
+                }
+                println!("{folder}, log {log}, {engine:?}, {} MiB: none refused", bytes / MIB);
+            }
+        }
     }
 }

@@ -72,7 +72,7 @@ pub(super) fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
 }
 
 /// Leaves that are read at a time: what is copied of their bounds stays in the caches.
-const PART: usize = if cfg!(test) { 7 } else { 4096 };
+const PART: usize = if cfg!(any(test, feature = "testing")) { 7 } else { 4096 };
 
 /// A part of the entries, whose bounds follow those of the part before.
 pub struct Part<'r, M> {

@@ -19,7 +19,7 @@ use everleaf_pool::{Pool, RecordGuard};
 use crate::key::TreeKey;
 
 /// Leaves of a bucket, about.
-const BUCKET_LEAVES: usize = if cfg!(test) { 64 } else { 4096 };
+const BUCKET_LEAVES: usize = if cfg!(any(test, feature = "testing")) { 64 } else { 4096 };
 /// Buckets at most: to add into more takes longer than it saves.
 const MAX_BUCKETS: usize = 64;
 /// Leaves of a bucket that lie together: a kilobyte of `u64` keys.
@@ -32,7 +32,7 @@ const _: () = assert!(
     "two counts in a line of words find any bucket"
 );
 /// Leaves above which a thread builds nodes at a time, at least.
-const RANGE_LEAVES: usize = if cfg!(test) { 32 } else { 2048 };
+const RANGE_LEAVES: usize = if cfg!(any(test, feature = "testing")) { 32 } else { 2048 };
 /// Inner nodes above them, at least: the last one may be almost empty.
 const NODES_PER_RANGE: usize = 16;
 
