@@ -4,10 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use everleaf::internal::{create_on, open_on};
 use everleaf::{DurabilityMode, Engine, KeyType, OpenOptions, Store};
-use everleaf_log::{
-    Base, Disk, DiskFile, LogOptions, Logged, SimulatedDisk, read_damaged, read_only,
-};
-use everleaf_pmem::{Cpu, Hardware, Region};
+use everleaf_log::{Base, Disk, DiskFile, Log, LogOptions, SimulatedDisk, read_damaged, read_only};
+use everleaf_pmem::{Cpu, Mapped, Region};
 use everleaf_pool::LOG_STAMP_OFFSET;
 
 use crate::damage::{STAYS, change, changes, word};
@@ -27,11 +25,12 @@ const CONTROL: usize = 140;
 static DISKS: LazyLock<Vec<SimulatedDisk>> = LazyLock::new(|| {
     let disk = SimulatedDisk::new();
     disk.nameless();
-    let media = Logged::create(&base(&disk), Arc::new(disk.clone()), BYTES.0, log());
+    let media = Log::create(&base(&disk), Arc::new(disk.clone()), BYTES.0, log());
     let media = media.expect("a log");
     let options = options(Engine::default(), KeyType::Bytes).durability(DurabilityMode::Immediate);
     let (store, pool) = create_on(&options, media).expect("a store");
-    pool.media().checkpoint().expect("room on the disk");
+    let log = Log::of(pool.media()).expect("a log");
+    log.checkpoint().expect("room on the disk");
     fill(&store);
     let first = disk.after_kill();
     drop((store, pool));
@@ -53,13 +52,13 @@ fn base(disk: &SimulatedDisk) -> Base {
 }
 
 fn open(disk: &SimulatedDisk) -> Option<Store> {
-    let media = Logged::open(&base(disk), Arc::new(disk.clone()), log()).ok()?;
+    let media = Log::open(&base(disk), Arc::new(disk.clone()), log()).ok()?;
     open_on(&OpenOptions::new(), media).ok().map(|(store, _pool)| store)
 }
 
 /// Reads what is in a region; its pool was not closed.
 fn look(region: Region) {
-    let media = Hardware::new(region, &Cpu::detect()).expect("a processor that flushes");
+    let media = Mapped::new(region, &Cpu::detect()).expect("a processor that flushes");
     if let Ok((store, _pool)) = open_on(&OpenOptions::new(), media) {
         read(&store);
     }

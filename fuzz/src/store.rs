@@ -2,7 +2,7 @@
 
 use everleaf::internal::create_on;
 use everleaf::{Clock, CreateOptions, Engine, EngineParameters, KeyType, OwnedKey, Scan, Store};
-use everleaf_pmem::{Cpu, Hardware, Region};
+use everleaf_pmem::{Cpu, Mapped, Region};
 
 /// Keys that a store is filled with.
 const KEYS: u64 = 40;
@@ -23,7 +23,7 @@ pub fn options(engine: Engine, key_type: KeyType) -> CreateOptions {
 /// An empty store in memory.
 pub fn in_memory(key_type: KeyType, clock: &Clock) -> Store {
     let region = Region::anonymous(BYTES, BYTES).expect("some memory");
-    let media = Hardware::new(region, &Cpu::detect()).expect("a processor that flushes");
+    let media = Mapped::new(region, &Cpu::detect()).expect("a processor that flushes");
     let options = options(Engine::default(), key_type).clock(clock.clone());
     create_on(&options, media).expect("an empty store").0
 }

@@ -130,7 +130,7 @@ impl Core {
     fn check_length(&self) -> Result<(), LogError> {
         let action = "writing the pool";
         let bytes = self.base.length().map_err(LogError::io(action))?;
-        if bytes < self.hardware.region().len() {
+        if bytes < self.memory.region().len() {
             let what = "its file was truncated while it was open; restore it from a backup";
             return Err(LogError::io(action)(io::Error::other(what)));
         }
@@ -214,7 +214,7 @@ impl Core {
 
     /// Lines of the image.
     pub(crate) fn line_count(&self) -> u64 {
-        self.hardware.region().len() / LINE as u64
+        self.memory.region().len() / LINE as u64
     }
 }
 

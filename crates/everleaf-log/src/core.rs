@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::{Backoff, CachePadded};
-use everleaf_pmem::{Hardware, LINE, Mapping, Media, MediaError, SyncLatch};
+use everleaf_pmem::{LINE, Mapped, Mapping, Media, MediaError, SyncLatch};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::control::Control;
@@ -46,7 +46,7 @@ struct Buffer {
 
 /// What the threads share.
 pub(crate) struct Core {
-    pub(crate) hardware: Hardware,
+    pub(crate) memory: Mapped,
     pub(crate) lines: Lines,
     /// Lowest bit: taken. Above it: how often it was given back.
     stripes: Box<[AtomicU64]>,
@@ -98,7 +98,7 @@ pub(crate) struct Core {
 
 /// What an opening hands over.
 pub(crate) struct Parts {
-    pub(crate) hardware: Hardware,
+    pub(crate) memory: Mapped,
     pub(crate) lines: Lines,
     pub(crate) writer: Writer,
     pub(crate) base: Arc<dyn DiskFile>,
@@ -110,14 +110,14 @@ pub(crate) struct Parts {
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { hardware, lines, writer, base, stamp_offset, control, control_file, options } =
+        let Parts { memory, lines, writer, base, stamp_offset, control, control_file, options } =
             parts;
         let (appended_bytes, weak) = (AtomicU64::new(writer.appended_bytes), writer.weak);
-        let limited = hardware.region().mapping() == Mapping::Image;
+        let limited = memory.region().mapping() == Mapping::Image;
         let full = (options.segment_bytes / 4 / CAPTURE_BYTES).clamp(16, FULL as u64) as usize;
         let memory_bytes = if limited { options.memory_bytes } else { u64::MAX };
         Self {
-            hardware,
+            memory,
             lines,
             stripes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             buffers: (0..BUFFERS).map(|_| CachePadded::default()).collect(),
@@ -212,13 +212,13 @@ impl Core {
         let latch = self.latch(line);
         capture.order = latch.count;
         let point = self.open.load(SeqCst);
-        if let Some(cells) = self.hardware.region().cells(line * LINE as u64, WORDS) {
+        if let Some(cells) = self.memory.region().cells(line * LINE as u64, WORDS) {
             if copy.is_none() || !self.weak.is(Weak::CopyUncaptured) {
                 capture.mask = self.lines.take(line);
             }
             if capture.mask != 0 || copy.is_some() {
                 for (word, cell) in capture.words.iter_mut().zip(cells) {
-                    *word = self.hardware.load(cell);
+                    *word = self.memory.load(cell);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Power-fail safety on ordinary disks: the stream of flushes as a redo log.
 //!
-//! An engine's flushes and fences say which line must be durable before which. [`Logged`] keeps the
-//! working image of a pool in private memory; a flush copies what is new in its line into the open
+//! An engine's flushes and fences say which line must be durable before which. With a [`Log`] the
+//! working image of a pool lies in private memory; a flush copies what is new in its line into the open
 //! *group*, and a fence only orders. A group is written and synced as a whole, all or nothing, so a
 //! prefix of the log is an image that persistent memory could have held. A caller that promises
 //! durability waits once, for the group that holds its last flush, and everybody who waits
@@ -66,7 +66,7 @@ mod writer;
 pub use self::disk::{Disk, DiskFile, Space};
 pub use self::error::{Damage, LogError};
 pub use self::folder::{Folder, NewFolder};
-pub use self::media::{LogOptions, Logged};
+pub use self::media::{Log, LogOptions};
 pub use self::recover::Base;
 pub use self::replay::read_only;
 pub use self::salvage::{read_damaged, read_unidentified};

@@ -1,13 +1,15 @@
-//! The media: memory whose flushes go to a log.
+//! The log of a memory: what its stores and flushes do, and how long it lives.
 
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use everleaf_pmem::{
-    Durability, DurablePoint, LINE, Line, LineAtomicity, LogCounts, MapError, Media, MediaError,
-    PCell, Persistent, Region, Rtm, SimdLevel, Site, Word,
+    Cpu, DurablePoint, LINE, Line, LogCounts, MapError, Mapped, Media, MediaError, PCell, RedoLog,
 };
 
 use parking_lot::Mutex;
@@ -71,24 +73,30 @@ impl LogOptions {
     }
 }
 
-/// Memory of this process whose flushes go to a log, and from time to time to the file of a pool.
+/// The log of memory of this process, and from time to time of the file of a pool.
 ///
 /// A flush copies what is new in its line: no system call, about a hundred nanoseconds. A fence is
 /// nothing. [`wait_durable`](Media::wait_durable) writes and syncs the log, once for all who wait.
 /// A line written by [`write_line`](Media::write_line) is durable whole or not at all.
 ///
-/// Dropping it writes a last checkpoint; if that fails, the next opening reads the log.
-pub struct Logged {
+/// Dropping the memory writes a last checkpoint; if that fails, the next opening reads the log.
+pub struct Log {
     pub(crate) core: Arc<Core>,
     background: Mutex<Option<Background>>,
     /// Whether the last checkpoint is still to be made.
     closes: AtomicBool,
 }
 
-impl Logged {
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("length_bytes", &self.core.length_bytes()).finish()
+    }
+}
+
+impl Log {
     /// Zeroed memory of `bytes` bytes and a new log for it in an empty folder. The names in the
     /// folder are durable on return; the file of the pool is complete after the first
-    /// [`checkpoint`](Logged::checkpoint).
+    /// [`checkpoint`](Log::checkpoint).
     ///
     /// # Errors
     /// [`LogError::Io`], [`LogError::Map`].
@@ -97,7 +105,7 @@ impl Logged {
         disk: Arc<dyn Disk>,
         bytes: u64,
         options: LogOptions,
-    ) -> Result<Self, LogError> {
+    ) -> Result<Mapped, LogError> {
         Self::over(recover::create(base, disk, bytes, options)?)
     }
 
@@ -105,15 +113,22 @@ impl Logged {
     ///
     /// # Errors
     /// [`LogError`]. Where the log is damaged or not the pool's, nothing was written.
-    pub fn open(base: &Base, disk: Arc<dyn Disk>, options: LogOptions) -> Result<Self, LogError> {
+    pub fn open(base: &Base, disk: Arc<dyn Disk>, options: LogOptions) -> Result<Mapped, LogError> {
         Self::over(recover::open(base, disk, options)?)
     }
 
-    fn over(core: Core) -> Result<Self, LogError> {
+    fn over(core: Core) -> Result<Mapped, LogError> {
         let core = Arc::new(core);
         let start = || Background::start(&core).map_err(LogError::io("starting the log's thread"));
         let background = core.options.background.then(start).transpose()?;
-        Ok(Self { core, background: Mutex::new(background), closes: AtomicBool::new(true) })
+        let memory = Mapped::new(core.memory.region().share(), &Cpu::detect())?;
+        let log = Self { core, background: Mutex::new(background), closes: AtomicBool::new(true) };
+        Ok(memory.with_log(Box::new(log)))
+    }
+
+    /// The log of a memory that has one.
+    pub fn of(memory: &Mapped) -> Option<&Self> {
+        memory.log().and_then(|log| (log as &dyn Any).downcast_ref())
     }
 
     /// Writes what the log holds to the file of the pool, so that the log becomes short. Others
@@ -125,25 +140,26 @@ impl Logged {
         self.core.checkpoint()
     }
 
-    /// Drops it as a killed process does: no last checkpoint.
-    pub fn kill(self) {
+    /// It ends as that of a killed process does when its memory is dropped: no last checkpoint.
+    pub fn abandon(&self) {
         self.closes.store(false, Relaxed);
     }
 
     /// Reads a cell of a line that is to be stored to: where its page is on the disk only, the disk
     /// is waited for here, and not under a latch, unless the page is given back in between.
     #[inline(always)]
-    fn fault_in<T: Word>(&self, line: u64, cell: &PCell<T>) {
-        std::hint::black_box(self.load(cell).into_word());
+    fn fault_in(&self, line: u64, cell: &PCell) {
+        std::hint::black_box(self.core.memory.load(cell));
         self.core.lines.prepare(line);
-    }
-
-    fn place(&self, offset: u64) -> (u64, u8) {
-        (offset / LINE as u64, 1 << (offset / 8 % 8))
     }
 }
 
-impl Drop for Logged {
+/// A line and a bit for a word of it.
+fn place(offset: u64) -> (u64, u8) {
+    (offset / LINE as u64, 1 << (offset / 8 % 8))
+}
+
+impl Drop for Log {
     fn drop(&mut self) {
         *self.background.get_mut() = None;
         if !std::thread::panicking() {
@@ -153,44 +169,13 @@ impl Drop for Logged {
     }
 }
 
-impl Media for Logged {
-    fn log_counts(&self) -> Option<LogCounts> {
-        let load = |count: &AtomicU64| count.load(Relaxed);
-        let (core, zero_bytes) = (&self.core, self.core.log.lock().zero_bytes);
-        Some(LogCounts::new([
-            load(&core.syncs),
-            load(&core.appended_bytes),
-            zero_bytes,
-            load(&core.checkpoints),
-            load(&core.base_bytes),
-        ]))
-    }
-
-    const DURABLE_LATER: bool = true;
-
-    fn region(&self) -> &Region {
-        self.core.hardware.region()
-    }
-    fn simd(&self) -> SimdLevel {
-        self.core.hardware.simd()
-    }
-    fn durability(&self) -> Durability {
-        Durability::PowerFail
-    }
-    fn rtm(&self) -> Option<Rtm> {
-        self.core.hardware.rtm()
-    }
-    #[inline(always)]
-    fn load<T: Word>(&self, cell: &PCell<T>) -> T {
-        self.core.hardware.load(cell)
-    }
-    #[inline]
-    fn store<T: Word>(&self, cell: &PCell<T>, value: T) {
-        let (line, word) = self.place(self.region().pointer_to(cell).offset());
+impl RedoLog for Log {
+    fn store(&self, offset: u64, cell: &PCell, word: u64) {
+        let (line, bit) = place(offset);
         self.fault_in(line, cell);
         let latch = self.core.latch(line);
-        self.core.hardware.store(cell, value);
-        let is_first = self.core.lines.add(line, word);
+        self.core.memory.store(cell, word);
+        let is_first = self.core.lines.add(line, bit);
         drop(latch);
         if is_first {
             self.core.bound_memory();
@@ -198,85 +183,56 @@ impl Media for Logged {
     }
     /// Where the cell holds something else nothing is exchanged: for the processor that would be a
     /// store too, and the page would take memory.
-    fn compare_exchange<T: Word>(&self, cell: &PCell<T>, current: T, new: T) -> Result<(), T> {
-        let (line, word) = self.place(self.region().pointer_to(cell).offset());
+    fn compare_exchange(
+        &self,
+        offset: u64,
+        cell: &PCell,
+        current: u64,
+        new: u64,
+    ) -> Result<(), u64> {
+        let (line, bit) = place(offset);
         let compare = || {
-            let found = self.load(cell);
-            if found.into_word() == current.into_word() { Ok(()) } else { Err(found) }
+            let found = self.core.memory.load(cell);
+            if found == current { Ok(()) } else { Err(found) }
         };
         compare()?;
         self.core.lines.prepare(line);
         let latch = self.core.latch(line);
         compare()?;
-        let exchanged = self.core.hardware.compare_exchange(cell, current, new);
-        let is_first = exchanged.is_ok() && self.core.lines.add(line, word);
+        let exchanged = self.core.memory.compare_exchange(cell, current, new);
+        let is_first = exchanged.is_ok() && self.core.lines.add(line, bit);
         drop(latch);
         if is_first {
             self.core.bound_memory();
         }
         exchanged
     }
-    #[inline(always)]
-    fn match_line(&self, line: &Line, byte: u8) -> (u64, u64) {
-        self.core.hardware.match_line(line, byte)
+    /// Stored under one latch, so no capture sees a part; captured at once.
+    fn write_line(&self, offset: u64, line: &Line, words: [u64; 8]) {
+        let number = offset / LINE as u64;
+        self.fault_in(number, &line.0[0]);
+        {
+            let _latch = self.core.latch(number);
+            for (cell, word) in line.0.iter().zip(words) {
+                self.core.memory.store(cell, word);
+            }
+            self.core.lines.add(number, u8::MAX);
+        }
+        self.core.capture(std::iter::once(number));
     }
-    #[inline(always)]
-    fn match_word(&self, line: &Line, word: u64) -> (u64, u64) {
-        self.core.hardware.match_word(line, word)
+    fn capture(&self, lines: Range<u64>) {
+        self.core.capture(lines);
     }
-    #[inline(always)]
-    fn prefetch<T: Persistent>(&self, object: &T) {
-        self.core.hardware.prefetch(object);
-    }
-    fn flush<T: Word>(&self, _site: Site, cell: &PCell<T>) {
-        let line = self.region().pointer_to(cell).offset() / LINE as u64;
-        self.core.capture(std::iter::once(line));
-    }
-    fn flush_object<T: Persistent>(&self, _site: Site, object: &T) {
-        let first = self.region().pointer_to(object).offset();
-        let end = first + size_of::<T>() as u64;
-        self.core.capture(first / LINE as u64..end.div_ceil(LINE as u64));
-    }
-    fn flush_lines(&self, _site: Site, lines: impl Iterator<Item = u64>) {
+    fn capture_at(&self, offsets: &mut dyn Iterator<Item = u64>) {
         let count = self.core.line_count();
-        self.core.capture(lines.map(|offset| {
+        self.core.capture(offsets.map(|offset| {
             let line = offset / LINE as u64;
             assert!(line < count, "lines are noted as they are written to");
             line
         }));
     }
-    #[inline(always)]
-    fn fence(&self, site: Site) {
-        self.core.hardware.fence(site);
-    }
-    #[inline(always)]
-    fn order(&self, site: Site) {
-        self.core.hardware.order(site);
-    }
-    fn line_atomicity(&self) -> LineAtomicity {
-        LineAtomicity::Line
-    }
-    /// Stored under one latch, so no capture sees a part; captured at once.
-    fn write_line(&self, _site: Site, line: &Line, words: [u64; 8]) -> LineAtomicity {
-        let number = self.region().pointer_to(line).offset() / LINE as u64;
-        self.fault_in(number, &line.0[0]);
-        {
-            let _latch = self.core.latch(number);
-            for (cell, word) in line.0.iter().zip(words) {
-                self.core.hardware.store(cell, word);
-            }
-            self.core.lines.add(number, u8::MAX);
-        }
-        self.core.capture(std::iter::once(number));
-        LineAtomicity::Line
-    }
-    fn relax(&self) {
-        self.core.hardware.relax();
-    }
-    #[inline(always)]
-    fn end_operation(&self) {}
 
-    fn durable_point(&self) -> DurablePoint {
+    fn point(&self) -> DurablePoint {
         DurablePoint::new(self.core.point())
     }
     fn is_durable(&self, point: DurablePoint) -> bool {
@@ -297,12 +253,8 @@ impl Media for Logged {
         let finished = !self.closes.swap(false, Relaxed);
         if finished { Ok(()) } else { self.core.checkpoint_at_end().map_err(media_error) }
     }
-    fn grow(&self, new_len: u64) -> Result<(), MapError> {
-        let max_bytes = self.region().max_len();
-        if new_len > max_bytes {
-            return Err(MapError::MaxSize { requested_bytes: new_len, max_bytes });
-        }
-        let requested_bytes = new_len.saturating_sub(self.region().len());
+    fn lengthen(&self, new_len: u64) -> Result<(), MapError> {
+        let requested_bytes = new_len.saturating_sub(self.core.memory.region().len());
         self.core.lengthen(new_len).map_err(|error| match error {
             LogError::Io { source, .. } if is_full(&source) => {
                 MapError::DiskFull { requested_bytes }
@@ -312,7 +264,18 @@ impl Media for Logged {
                 let source = std::io::Error::from(media_error(error));
                 MapError::System { action: "lengthening the pool", source }
             }
-        })?;
-        self.region().grow(new_len)
+        })
+    }
+
+    fn counts(&self) -> LogCounts {
+        let load = |count: &AtomicU64| count.load(Relaxed);
+        let (core, zero_bytes) = (&self.core, self.core.log.lock().zero_bytes);
+        LogCounts::new([
+            load(&core.syncs),
+            load(&core.appended_bytes),
+            zero_bytes,
+            load(&core.checkpoints),
+            load(&core.base_bytes),
+        ])
     }
 }

@@ -118,7 +118,7 @@ impl Core {
         if !clean {
             return;
         }
-        match self.hardware.region().revert(page * BLOCK, BLOCK) {
+        match self.memory.region().revert(page * BLOCK, BLOCK) {
             true => self.lines.forget_private(page),
             // Memory that the program has locked: to wait for it would be in vain, for ever.
             false => self.keeps_pages.store(true, Relaxed),

@@ -79,7 +79,7 @@
 use std::io;
 use std::sync::Arc;
 
-use everleaf_pmem::{Cpu, Hardware, Media, Region};
+use everleaf_pmem::{Cpu, Mapped, Media, Region};
 
 use crate::checkpoint::{put_stamp, stamp_in};
 use crate::control::{self, Control, Place, Stamp};
@@ -125,11 +125,11 @@ pub(crate) fn create(
 ) -> Result<Core, LogError> {
     let making = |source| LogError::io("making the log")(source);
     base.file.allocate(bytes).map_err(LogError::io("allocating the pool"))?;
-    let hardware = match mapped(base, bytes, base.max_bytes)? {
-        Some(hardware) => hardware,
-        None => memory(bytes, base.max_bytes)?,
+    let memory = match mapped(base, bytes, base.max_bytes)? {
+        Some(memory) => memory,
+        None => zeroed(bytes, base.max_bytes)?,
     };
-    take_stamp(base, &hardware, options.weak)?; // The first page is stored to.
+    take_stamp(base, &memory, options.weak)?; // The first page is stored to.
     let control_file = disk.create(control::NAME).map_err(making)?;
     let session = random_word();
     let place = Place { segment: 0, offset: 0, number: 1, before: 0 };
@@ -149,8 +149,8 @@ pub(crate) fn create(
     let control = control.create(&*control_file)?;
     disk.sync().map_err(making)?;
     Ok(Core::new(Parts {
-        lines: Lines::new(hardware.region().max_len()),
-        hardware,
+        lines: Lines::new(memory.region().max_len()),
+        memory,
         writer,
         base: Arc::clone(&base.file),
         stamp_offset: base.stamp_offset,
@@ -167,7 +167,7 @@ pub(crate) fn open(
     options: LogOptions,
 ) -> Result<Core, LogError> {
     let weak = options.weak;
-    let Found { hardware, control, end, durable, stamp } = find(base, &*disk, weak)?; // R1
+    let Found { memory, control, end, durable, stamp } = find(base, &*disk, weak)?; // R1
     let control_file = disk.open(control::NAME).map_err(failed)?;
     let last = segment_numbers(&*disk)?.last().copied().unwrap_or(0).max(end.segment);
     let goes_on = control.clean && last == end.segment
@@ -176,8 +176,8 @@ pub(crate) fn open(
     let mut before = Writer::new(Arc::clone(&disk), base.uuid, end, &options);
     (before.session, before.previous_session) = (control.session, control.previous_session);
     let core = Core::new(Parts {
-        lines: Lines::new(hardware.region().max_len()),
-        hardware,
+        lines: Lines::new(memory.region().max_len()),
+        memory,
         writer: before,
         base: Arc::clone(&base.file),
         stamp_offset: base.stamp_offset,
@@ -395,12 +395,12 @@ fn write_stamp(base: &Base, stamp: Stamp, synced: bool) -> Result<(), LogError> 
 }
 
 /// The file of the pool as an image, and the stamp in it.
-pub(crate) fn image(base: &Base, weak: Weakness) -> Result<(Hardware, Stamp), LogError> {
+pub(crate) fn image(base: &Base, weak: Weakness) -> Result<(Mapped, Stamp), LogError> {
     image_of(base, length(base)? / BLOCK * BLOCK, weak)
 }
 
 /// The same of a damaged file, which may end within a block: zeros are behind.
-pub(crate) fn image_of_damaged(base: &Base) -> Result<(Hardware, Stamp), LogError> {
+pub(crate) fn image_of_damaged(base: &Base) -> Result<(Mapped, Stamp), LogError> {
     image_of(base, length(base)?.next_multiple_of(BLOCK), Weakness::default())
 }
 
@@ -408,41 +408,41 @@ fn length(base: &Base) -> Result<u64, LogError> {
     base.file.length().map_err(LogError::io("reading the pool"))
 }
 
-fn image_of(base: &Base, bytes: u64, weak: Weakness) -> Result<(Hardware, Stamp), LogError> {
+fn image_of(base: &Base, bytes: u64, weak: Weakness) -> Result<(Mapped, Stamp), LogError> {
     let max_bytes = base.max_bytes.max(bytes);
-    let hardware = match mapped(base, bytes, max_bytes)? {
-        Some(hardware) => hardware,
+    let memory = match mapped(base, bytes, max_bytes)? {
+        Some(memory) => memory,
         None => read(base, bytes, max_bytes)?,
     };
-    let stamp = take_stamp(base, &hardware, weak)?;
-    Ok((hardware, stamp))
+    let stamp = take_stamp(base, &memory, weak)?;
+    Ok((memory, stamp))
 }
 
 /// The file as private memory; none where it cannot be mapped.
-fn mapped(base: &Base, bytes: u64, max_bytes: u64) -> Result<Option<Hardware>, LogError> {
+fn mapped(base: &Base, bytes: u64, max_bytes: u64) -> Result<Option<Mapped>, LogError> {
     if base.read_whole {
         return Ok(None);
     }
     let file = base.file.to_map().map_err(LogError::io("opening the pool"))?;
     let region = file.map(|file| Region::image(file, bytes, max_bytes)).transpose()?.flatten();
-    Ok(region.map(|region| Hardware::new(region, &Cpu::detect())).transpose()?)
+    Ok(region.map(|region| Mapped::new(region, &Cpu::detect())).transpose()?)
 }
 
 /// The file read into memory whole.
-fn read(base: &Base, bytes: u64, max_bytes: u64) -> Result<Hardware, LogError> {
-    let hardware = memory(bytes, max_bytes)?;
+fn read(base: &Base, bytes: u64, max_bytes: u64) -> Result<Mapped, LogError> {
+    let memory = zeroed(bytes, max_bytes)?;
     let mut piece = vec![0; PIECE];
     for offset in (0..bytes).step_by(PIECE) {
         let piece = &mut piece[..(bytes - offset).min(PIECE as u64) as usize];
         read_there(base, offset, piece)?;
-        let cells = hardware.region().cells(offset, piece.len() / 8).unwrap_or_default();
+        let cells = memory.region().cells(offset, piece.len() / 8).unwrap_or_default();
         for (cell, word) in cells.iter().zip(piece.as_chunks::<8>().0) {
             if *word != [0; 8] {
-                hardware.store(cell, u64::from_le_bytes(*word)); // Fresh memory is zero.
+                memory.store(cell, u64::from_le_bytes(*word)); // Fresh memory is zero.
             }
         }
     }
-    Ok(hardware)
+    Ok(memory)
 }
 
 /// Fills `bytes` with what the file has from `offset` on, and with zeros behind its end.
@@ -454,20 +454,20 @@ fn read_there(base: &Base, offset: u64, bytes: &mut [u8]) -> Result<(), LogError
 }
 
 /// The stamp of the file, for which the image has zeros from now on.
-fn take_stamp(base: &Base, hardware: &Hardware, weak: Weakness) -> Result<Stamp, LogError> {
-    let Some(cells) = hardware.region().cells(base.stamp_offset, 3) else {
+fn take_stamp(base: &Base, memory: &Mapped, weak: Weakness) -> Result<Stamp, LogError> {
+    let Some(cells) = memory.region().cells(base.stamp_offset, 3) else {
         return Ok(Stamp::default());
     };
     let mut page = [0; BLOCK as usize];
     read_there(base, 0, &mut page)?;
     if !weak.is(Weak::FirstPageUntouched) {
-        cells.iter().for_each(|cell| hardware.store(cell, 0));
+        cells.iter().for_each(|cell| memory.store(cell, 0));
     }
     Ok(stamp_in(&page, base.stamp_offset))
 }
 
-fn memory(bytes: u64, max_bytes: u64) -> Result<Hardware, LogError> {
-    Ok(Hardware::new(Region::anonymous(bytes, max_bytes)?, &Cpu::detect())?)
+fn zeroed(bytes: u64, max_bytes: u64) -> Result<Mapped, LogError> {
+    Ok(Mapped::new(Region::anonymous(bytes, max_bytes)?, &Cpu::detect())?)
 }
 
 fn random_word() -> u64 {

@@ -1,6 +1,6 @@
 //! Going through a log: what it leads to (R1 of `recover`), and storing it into memory (R6).
 
-use everleaf_pmem::{Hardware, LINE, Media, PCell, Region};
+use everleaf_pmem::{LINE, Mapped, Media, PCell, Region};
 
 use crate::control::{Control, Place, Stamp};
 use crate::core::Core;
@@ -20,7 +20,7 @@ const AT_ONCE: usize = if cfg!(test) { 2 } else { 256 };
 /// A pool and its log, which belong together.
 pub(crate) struct Found {
     /// The image.
-    pub(crate) hardware: Hardware,
+    pub(crate) memory: Mapped,
     pub(crate) control: Control,
     /// Where the valid groups end.
     pub(crate) end: Place,
@@ -32,7 +32,7 @@ pub(crate) struct Found {
 
 /// R1. Nothing is stored into the image, and nothing is written.
 pub(crate) fn find(base: &Base, disk: &dyn Disk, weak: Weakness) -> Result<Found, LogError> {
-    let show = |hardware: &Hardware, capture: &Capture| words_of(hardware, capture).is_some();
+    let show = |memory: &Mapped, capture: &Capture| words_of(memory, capture).is_some();
     through(base, disk, weak, image, show)
 }
 
@@ -42,14 +42,14 @@ pub(crate) fn find(base: &Base, disk: &dyn Disk, weak: Weakness) -> Result<Found
 /// [`LogError`].
 pub fn read_only(base: &Base, disk: &dyn Disk) -> Result<Region, LogError> {
     let found = through(base, disk, Weakness::default(), image, set)?;
-    Ok(found.hardware.into_region())
+    Ok(found.memory.into_region())
 }
 
 /// The same of a file that may end within a block.
 pub(crate) fn read_only_damaged(base: &Base, disk: &dyn Disk) -> Result<Region, LogError> {
     let image = |base: &Base, _| image_of_damaged(base);
     let found = through(base, disk, Weakness::default(), image, set)?;
-    Ok(found.hardware.into_region())
+    Ok(found.memory.into_region())
 }
 
 /// Shows each capture; false where it leads outside the pool.
@@ -57,18 +57,18 @@ fn through(
     base: &Base,
     disk: &dyn Disk,
     weak: Weakness,
-    image: impl FnOnce(&Base, Weakness) -> Result<(Hardware, Stamp), LogError>,
-    show: impl Fn(&Hardware, &Capture) -> bool,
+    image: impl FnOnce(&Base, Weakness) -> Result<(Mapped, Stamp), LogError>,
+    show: impl Fn(&Mapped, &Capture) -> bool,
 ) -> Result<Found, LogError> {
     let control = Control::read(disk, weak)?;
     if control.uuid != base.uuid {
         return Err(LogError::Foreign);
     }
     let mut log = Reader::new(disk, &control, weak)?;
-    let (hardware, stamp) = image(base, weak)?;
+    let (memory, stamp) = image(base, weak)?;
     let (mut reaches_stamp, mut inside) = (log.is_at(stamp), true);
     while log.next()? {
-        inside &= decode_payload(log.payload(), |capture| inside &= show(&hardware, &capture));
+        inside &= decode_payload(log.payload(), |capture| inside &= show(&memory, &capture));
         if log.is_at(stamp) {
             reaches_stamp = true;
             log.note_durable(stamp.number); // It was, when the stamp was written.
@@ -87,23 +87,19 @@ fn through(
         true => reaches_stamp && stamp.lets_begin_at(control.redo),
         false => stamp == control.stamp,
     };
-    if fits {
-        Ok(Found { hardware, control, end, durable, stamp })
-    } else {
-        Err(LogError::OtherTime)
-    }
+    if fits { Ok(Found { memory, control, end, durable, stamp }) } else { Err(LogError::OtherTime) }
 }
 
 /// The words of a line; none outside the pool.
-fn words_of<'m>(hardware: &'m Hardware, capture: &Capture) -> Option<&'m [PCell]> {
-    hardware.region().cells(capture.line * LINE as u64, WORDS)
+fn words_of<'m>(memory: &'m Mapped, capture: &Capture) -> Option<&'m [PCell]> {
+    memory.region().cells(capture.line * LINE as u64, WORDS)
 }
 
 /// Stores what is new in a line; false if it is outside the pool.
-pub(crate) fn set(hardware: &Hardware, capture: &Capture) -> bool {
-    let Some(cells) = words_of(hardware, capture) else { return false };
+pub(crate) fn set(memory: &Mapped, capture: &Capture) -> bool {
+    let Some(cells) = words_of(memory, capture) else { return false };
     for word in given(capture) {
-        hardware.store(&cells[word], capture.words[word]);
+        memory.store(&cells[word], capture.words[word]);
     }
     true
 }
@@ -131,20 +127,20 @@ impl Core {
     /// Lets the system read the pages of captures, many at a time. Lines ascend.
     fn read_ahead(&self, captures: &[Capture]) {
         for pages in captures.chunk_by(|a, b| a.line / PAGE_LINES == b.line / PAGE_LINES) {
-            self.hardware.region().will_need(pages[0].line / PAGE_LINES * BLOCK, BLOCK);
+            self.memory.region().will_need(pages[0].line / PAGE_LINES * BLOCK, BLOCK);
         }
     }
 
     fn set_captured(&self, capture: &Capture) {
         if self.weak.is(Weak::EqualIsDone) {
             let equal = |cells: &[PCell]| {
-                given(capture).all(|word| self.hardware.load(&cells[word]) == capture.words[word])
+                given(capture).all(|word| self.memory.load(&cells[word]) == capture.words[word])
             };
-            if words_of(&self.hardware, capture).is_some_and(equal) {
+            if words_of(&self.memory, capture).is_some_and(equal) {
                 return;
             }
         }
-        if set(&self.hardware, capture) {
+        if set(&self.memory, capture) {
             let latch = self.latch(capture.line);
             self.lines.add(capture.line, capture.mask);
             self.lines.take(capture.line);

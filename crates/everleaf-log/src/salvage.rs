@@ -6,7 +6,7 @@
 //! first segment of those without a gap; and from one session into the next. Words have absolute
 //! values, so going through more of the log than necessary changes nothing at its end.
 
-use everleaf_pmem::{Hardware, Region};
+use everleaf_pmem::{Mapped, Region};
 
 use crate::control::Control;
 use crate::disk::Disk;
@@ -65,11 +65,11 @@ fn read(
         Err(why @ LogError::Map(_)) => return Err(why),
         Err(why) => why,
     };
-    let (hardware, _) = image_of_damaged(base)?;
+    let (memory, _) = image_of_damaged(base)?;
     // What goes wrong from here on is told by `why`, since then something of the log is missing.
     let log = if takes(&why) { beginning(disk, base.uuid, &why).ok().flatten() } else { None };
-    let took = log.is_some_and(|log| take(&hardware, log));
-    Ok((hardware.into_region(), Some(why), took))
+    let took = log.is_some_and(|log| take(&memory, log));
+    Ok((memory.into_region(), Some(why), took))
 }
 
 /// Where to begin in a damaged log; none if there is nothing of it.
@@ -101,12 +101,12 @@ fn first_without_gap(numbers: &[u64]) -> Option<u64> {
 }
 
 /// All that is valid, up to the end of the last session; whether that is anything.
-fn take(hardware: &Hardware, mut log: Reader<'_>) -> bool {
+fn take(memory: &Mapped, mut log: Reader<'_>) -> bool {
     let (mut followed, mut took) = (false, false);
     loop {
         match log.next() {
             Ok(true) => {
-                decode_payload(log.payload(), |capture| took |= set(hardware, &capture));
+                decode_payload(log.payload(), |capture| took |= set(memory, &capture));
                 followed = false;
             }
             Ok(false) if !followed && log.follow_session().is_ok_and(|follows| follows) => {

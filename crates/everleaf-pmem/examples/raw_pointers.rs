@@ -20,7 +20,7 @@ mod sides {
     use std::time::Instant;
 
     use everleaf_pmem::{
-        Cpu, FlushInstruction, Hardware, Line, MapError, Media, PCell, PPtr, Region, site,
+        Cpu, FlushInstruction, Line, MapError, Mapped, Media, PCell, PPtr, Region, site,
     };
 
     /// Slots of a leaf, and how many of them are live before insertions; bytes of a leaf, and of
@@ -60,7 +60,7 @@ mod sides {
     }
 
     #[inline(always)]
-    fn leaf(media: &Hardware, key: u64) -> Option<(&Line, &[PCell])> {
+    fn leaf(media: &Mapped, key: u64) -> Option<(&Line, &[PCell])> {
         let (region, offset) = (media.region(), offset_of(key));
         Some((
             region.get(PPtr::at(offset))?,
@@ -69,7 +69,7 @@ mod sides {
     }
 
     #[inline(always)]
-    fn find(media: &Hardware, key: u64) -> Option<u64> {
+    fn find(media: &Mapped, key: u64) -> Option<u64> {
         let hash = hash(key);
         let (line, body) = leaf(media, key)?;
         media.prefetch(&body[2 * home(hash) as usize]);
@@ -80,7 +80,7 @@ mod sides {
     }
 
     #[inline(always)]
-    fn insert(media: &Hardware, key: u64, value: u64) {
+    fn insert(media: &Mapped, key: u64, value: u64) {
         let hash = hash(key);
         let (Some((line, body)), None) = (leaf(media, key), find(media, key)) else { return };
         let live: u64 = media.load(&line.0[0]);
@@ -159,13 +159,13 @@ mod sides {
         start.elapsed().as_nanos() as f64 / keys as f64
     }
 
-    fn bitmap(memory: &Hardware, leaf: u64) -> &PCell {
+    fn bitmap(memory: &Mapped, leaf: u64) -> &PCell {
         &memory.region().get::<Line>(PPtr::at(offset_of(leaf << 6))).expect("mapped").0[0]
     }
 
     /// Finds, and insertions that are taken back afterwards; ns an operation.
     fn round(
-        memory: &Hardware,
+        memory: &Mapped,
         leaves: u64,
         find: impl Fn(u64) -> Option<u64>,
         insert: impl Fn(u64, u64),
@@ -186,7 +186,7 @@ mod sides {
         [find, insert]
     }
 
-    fn compare(memories: &[Hardware; 2], leaves: u64, rounds: usize) {
+    fn compare(memories: &[Mapped; 2], leaves: u64, rounds: usize) {
         let mut ratios = [Vec::new(), Vec::new()];
         for i in 0..rounds {
             let (mine, other) = (&memories[i % 2], &memories[1 - i % 2]);
@@ -240,7 +240,7 @@ mod sides {
         assert!(cpu.simd().bytes() == 64, "the raw side is written for AVX-512");
         let bytes = (leaves + 1) * LEAF_BYTES;
         let memory =
-            || Hardware::forced(Region::anonymous(bytes, bytes)?, &cpu, FlushInstruction::Clwb);
+            || Mapped::forced(Region::anonymous(bytes, bytes)?, &cpu, FlushInstruction::Clwb);
         let memories = [memory()?, memory()?];
         for memory in &memories {
             (0..leaves)

@@ -315,7 +315,7 @@ mod tests {
         let cpu = Cpu::detect();
         assert_ne!(cpu.best_line_write(FlushInstruction::None), LineWriteMethod::Movdir64b);
         let region = crate::Region::anonymous(4096, 4096).unwrap();
-        let unflushed = crate::Hardware::new(region, &cpu).unwrap();
+        let unflushed = crate::Mapped::new(region, &cpu).unwrap();
         assert_ne!(unflushed.line_write_method(), LineWriteMethod::Movdir64b);
     }
 }

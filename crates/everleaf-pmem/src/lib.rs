@@ -1,8 +1,8 @@
 //! Persistent memory as cells of eight bytes, and the *media* that they live on.
 //!
 //! Everything above this crate is written once, generic over [`Media`]: the same tree runs on real
-//! memory ([`Hardware`]), on memory whose flushes go to a log (everleaf-log), and on the media of
-//! the laboratory, which count, add latencies or record (everleaf-crash). A media is a value chosen
+//! memory ([`Mapped`]), whose flushes may go to a log (everleaf-log), and on the media of the
+//! laboratory, which count, add latencies or record (everleaf-crash). A media is a value chosen
 //! when a pool is opened, never a feature flag.
 //!
 //! The rules that make this safe without `unsafe` in the trees:
@@ -15,7 +15,7 @@
 //!
 //! Map of the files: `cell` `pointer` `layout` (what persistent structures are made of) · `region`
 //! `medium` (mapped memory and what it can promise) · `dram_arena` (lines of DRAM) · `media`
-//! `durability` (the operations, and what of them can fail) · `hardware` (the media of users) ·
+//! `durability` (the operations, and what of them can fail) · `mapped` `redo_log` (the media of users) ·
 //! `transaction` (on DRAM) · `process` (forks) · `cpu` `instructions` `simd` `ranks` (the machine)
 //! · `site` `counter` (names for what is counted) · `digits` (numbers in messages).
 #![warn(missing_docs)]
@@ -32,15 +32,16 @@ mod cpu;
 mod digits;
 mod dram_arena;
 mod durability;
-mod hardware;
 mod instructions;
 mod layout;
+mod mapped;
 mod media;
 mod medium;
 mod planted;
 mod pointer;
 mod process;
 mod ranks;
+mod redo_log;
 mod region;
 mod simd;
 mod site;
@@ -52,15 +53,16 @@ pub use cpu::{Cpu, FlushInstruction, LineWriteMethod, Rtm, SimdLevel};
 pub use digits::grouped;
 pub use dram_arena::{DramArena, DramSource, SpareArenas};
 pub use durability::{DurablePoint, LogCounts, MediaError, SyncLatch};
-pub use hardware::Hardware;
 pub use instructions::timestamp;
 pub use layout::{Field, Layout};
+pub use mapped::Mapped;
 pub use media::{LineAtomicity, Media};
 pub use medium::{DaxHint, Durability, Medium};
 pub use planted::planted;
 pub use pointer::PPtr;
 pub use process::Process;
 pub use ranks::{MAX_RANKED, ranks};
+pub use redo_log::RedoLog;
 pub use region::{MAX_REGION_BYTES, MapError, Mapping, Region, length_of, read_start};
 pub use simd::{DramLine, prefetch, prefetch_to_write};
 pub use site::Site;

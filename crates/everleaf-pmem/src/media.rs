@@ -36,10 +36,6 @@ pub trait Media: Send + Sync + 'static {
     /// across an access: the thread that waits says so by [`relax`](Media::relax).
     const SCHEDULED: bool = false;
 
-    /// Whether a fence only orders here, so that a caller that promises durability must wait for it
-    /// ([`wait_durable`](Media::wait_durable)). Elsewhere what was fenced is durable.
-    const DURABLE_LATER: bool = false;
-
     /// The mapped memory.
     fn region(&self) -> &Region;
 
@@ -171,6 +167,14 @@ pub trait Media: Send + Sync + 'static {
     /// lines here.
     fn end_operation(&self);
 
+    /// Whether a fence only orders here, so that a caller that promises durability must wait for it
+    /// ([`wait_durable`](Media::wait_durable)). Elsewhere what was fenced is durable. It never
+    /// changes.
+    #[inline(always)]
+    fn is_durable_later(&self) -> bool {
+        false
+    }
+
     /// The point at which all that was fenced so far is durable.
     #[inline(always)]
     fn durable_point(&self) -> DurablePoint {
@@ -235,16 +239,16 @@ pub trait Media: Send + Sync + 'static {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cpu, Hardware, site};
+    use crate::{Cpu, Mapped, site};
 
-    fn hardware() -> Hardware {
+    fn hardware() -> Mapped {
         let region = Region::anonymous(4096, 4096).unwrap();
-        Hardware::new(region, &Cpu::detect()).unwrap()
+        Mapped::new(region, &Cpu::detect()).unwrap()
     }
 
     #[test]
     fn threads_block_on_hardware_and_nothing_is_counted_there() {
-        const { assert!(!Hardware::COUNTS_READS && !Hardware::SCHEDULED) };
+        const { assert!(!Mapped::COUNTS_READS && !Mapped::SCHEDULED) };
         assert!(!hardware().is_repeatable());
     }
 

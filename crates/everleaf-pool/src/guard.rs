@@ -23,7 +23,7 @@ use crate::{Pool, PoolError, Record};
 ///
 /// # Examples
 /// ```
-/// use everleaf_pmem::{Cpu, Hardware, Media, PCell, PPtr, Region, persistent};
+/// use everleaf_pmem::{Cpu, Mapped, Media, PCell, PPtr, Region, persistent};
 /// use everleaf_pool::{Format, KeyType, Pool, Record};
 ///
 /// persistent! {
@@ -33,7 +33,7 @@ use crate::{Pool, PoolError, Record};
 /// }
 /// let format = Format { engine: "example".into(), key_type: KeyType::Bytes, parameters: [0; 8] };
 /// let region = Region::anonymous(1 << 20, 1 << 20)?;
-/// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+/// let pool = Pool::create(Mapped::new(region, &Cpu::detect())?, &format)?;
 /// let (mut worker, entry) = (pool.worker()?, &pool.index_root::<Index>()?.entry);
 /// worker.alloc_record_into(entry, &[b"first"])?;
 ///

@@ -153,7 +153,7 @@ impl<M: Media> DerefMut for Lease<'_, M> {
 
 #[cfg(test)]
 mod tests {
-    use everleaf_pmem::{Cpu, Hardware, Region};
+    use everleaf_pmem::{Cpu, Mapped, Region};
 
     use super::*;
     use crate::{Format, KeyType};
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn workers_are_shared_by_more_threads_than_there_are() {
         let media =
-            Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap();
+            Mapped::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap();
         let format = Format { engine: "none".into(), key_type: KeyType::U64, parameters: [0; 8] };
         let pool = Pool::create(media, &format).unwrap();
         let workers = Workers::new(Arc::clone(&pool), 2);

@@ -59,14 +59,14 @@ impl<M: Media> Pool<M> {
     ///
     /// # Examples
     /// ```
-    /// use everleaf_pmem::{Cpu, Hardware, Region};
+    /// use everleaf_pmem::{Cpu, Mapped, Region};
     /// use everleaf_pool::{Format, KeyType, NodeKind, Pool};
     ///
     /// const LEAVES: NodeKind = NodeKind::new(1);
     /// let engine = "example".to_owned();
     /// let format = Format { engine, key_type: KeyType::U64, parameters: [0; 8] };
     /// let region = Region::anonymous(1 << 20, 1 << 20)?;
-    /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+    /// let pool = Pool::create(Mapped::new(region, &Cpu::detect())?, &format)?;
     /// let mut nodes = Vec::new();
     /// for part in pool.table_parts(4) {
     ///     pool.for_each_node_in(LEAVES, &part, |offset| nodes.push(offset))?;
@@ -105,13 +105,13 @@ impl<M: Media> Pool<M> {
     ///
     /// # Examples
     /// ```
-    /// use everleaf_pmem::{Cpu, Hardware, Region};
+    /// use everleaf_pmem::{Cpu, Mapped, Region};
     /// use everleaf_pool::{Format, KeyType, NodeKind, Pool};
     ///
     /// let engine = "example".to_owned();
     /// let format = Format { engine, key_type: KeyType::U64, parameters: [0; 8] };
     /// let region = Region::anonymous(1 << 20, 1 << 20)?;
-    /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+    /// let pool = Pool::create(Mapped::new(region, &Cpu::detect())?, &format)?;
     /// assert!(pool.sample_nodes(NodeKind::new(1), 64).len() <= 4 * 64);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -213,7 +213,7 @@ impl<M: Media> Pool<M> {
 mod tests {
     use std::sync::Arc;
 
-    use everleaf_pmem::{Cpu, Hardware, PCell, PPtr, Region, persistent};
+    use everleaf_pmem::{Cpu, Mapped, PCell, PPtr, Region, persistent};
 
     use super::*;
     use crate::{EpochWorker, Format, KeyType, Node, Record, Worker};
@@ -228,10 +228,10 @@ mod tests {
         const KIND: NodeKind = NodeKind::new(1);
     }
 
-    fn pool(max_bytes: u64) -> Arc<Pool<Hardware>> {
+    fn pool(max_bytes: u64) -> Arc<Pool<Mapped>> {
         let region = Region::anonymous(1 << 20, max_bytes).unwrap();
         let format = Format { engine: "test".into(), key_type: KeyType::U64, parameters: [0; 8] };
-        Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format).unwrap()
+        Pool::create(Mapped::new(region, &Cpu::detect()).unwrap(), &format).unwrap()
     }
 
     /// Numbers that look random and are the same every time.
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn compare(pool: &Pool<Hardware>) {
+    fn compare(pool: &Pool<Mapped>) {
         let known = pool.chunks().free_bytes(pool.media()).unwrap();
         assert_eq!(known, pool.chunks().count_free_bytes(pool.media()));
     }
@@ -256,7 +256,7 @@ mod tests {
 
     /// Exchanges some records; whether all had room.
     fn exchange_some(
-        worker: &mut Worker<Hardware>,
+        worker: &mut Worker<Mapped>,
         slots: &Slots,
         below: &mut impl FnMut(u64) -> u64,
     ) -> bool {

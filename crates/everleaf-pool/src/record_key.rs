@@ -122,7 +122,7 @@ impl<M: Media> Pool<M> {
 
 #[cfg(test)]
 mod tests {
-    use everleaf_pmem::{Cpu, Hardware, Region};
+    use everleaf_pmem::{Cpu, Mapped, Region};
 
     use super::*;
     use crate::front::EntryHead;
@@ -132,7 +132,7 @@ mod tests {
     fn keys_are_found_behind_heads_and_in_records_of_their_own() {
         let format = Format { engine: "e".into(), key_type: KeyType::Bytes, parameters: [0; 8] };
         let region = Region::anonymous(1 << 20, 1 << 20).unwrap();
-        let pool = Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format).unwrap();
+        let pool = Pool::create(Mapped::new(region, &Cpu::detect()).unwrap(), &format).unwrap();
         let mut worker = pool.worker().unwrap();
         for length in 0..40 {
             let key: Vec<u8> = (0..length).map(|byte| 200 - byte).collect();

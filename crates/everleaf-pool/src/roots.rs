@@ -202,7 +202,7 @@ impl<M: Media> Pool<M> {
     ///
     /// # Examples
     /// ```
-    /// use everleaf_pmem::{Cpu, Hardware, Region};
+    /// use everleaf_pmem::{Cpu, Mapped, Region};
     /// use everleaf_pool::{Format, KeyType, Pool, RootName};
     ///
     /// const SORTED: RootName = RootName::new("sorted");
@@ -210,7 +210,7 @@ impl<M: Media> Pool<M> {
     /// let engine = "example".to_owned();
     /// let format = Format { engine, key_type: KeyType::U64, parameters: [0; 8] };
     /// let region = Region::anonymous(1 << 20, 1 << 20)?;
-    /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+    /// let pool = Pool::create(Mapped::new(region, &Cpu::detect())?, &format)?;
     /// assert!(!pool.has_root(SORTED));
     /// pool.set_mark(SORTED)?;
     /// assert!(pool.has_root(SORTED));
@@ -243,7 +243,7 @@ impl<M: Media> Pool<M> {
     ///
     /// # Examples
     /// ```
-    /// use everleaf_pmem::{Cpu, Hardware, Region};
+    /// use everleaf_pmem::{Cpu, Mapped, Region};
     /// use everleaf_pool::{Format, KeyType, Pool, RootName};
     ///
     /// const SORTED: RootName = RootName::new("sorted");
@@ -251,7 +251,7 @@ impl<M: Media> Pool<M> {
     /// let engine = "example".to_owned();
     /// let format = Format { engine, key_type: KeyType::U64, parameters: [0; 8] };
     /// let region = Region::anonymous(1 << 20, 1 << 20)?;
-    /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+    /// let pool = Pool::create(Mapped::new(region, &Cpu::detect())?, &format)?;
     /// pool.set_mark(SORTED)?;
     /// pool.clear_mark(SORTED)?;
     /// assert!(!pool.has_root(SORTED));
@@ -282,7 +282,7 @@ impl<M: Media> Pool<M> {
     ///
     /// # Examples
     /// ```
-    /// use everleaf_pmem::{Cpu, Hardware, Region};
+    /// use everleaf_pmem::{Cpu, Mapped, Region};
     /// use everleaf_pool::{Format, KeyType, Pool, RootName};
     ///
     /// const SORTED: RootName = RootName::new("sorted");
@@ -290,7 +290,7 @@ impl<M: Media> Pool<M> {
     /// let engine = "example".to_owned();
     /// let format = Format { engine, key_type: KeyType::U64, parameters: [0; 8] };
     /// let region = Region::anonymous(1 << 20, 1 << 20)?;
-    /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+    /// let pool = Pool::create(Mapped::new(region, &Cpu::detect())?, &format)?;
     /// pool.set_mark(SORTED)?;
     /// assert!(Pool::has_mark_on(pool.media(), SORTED));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -323,7 +323,7 @@ impl<M: Media> Worker<M> {
     ///
     /// # Examples
     /// ```
-    /// use everleaf_pmem::{Cpu, Hardware, Media, PCell, Region, persistent};
+    /// use everleaf_pmem::{Cpu, Mapped, Media, PCell, Region, persistent};
     /// use everleaf_pool::{Format, KeyType, Pool, RootName};
     ///
     /// persistent! {
@@ -336,7 +336,7 @@ impl<M: Media> Worker<M> {
     /// let engine = "example".to_owned();
     /// let format = Format { engine, key_type: KeyType::U64, parameters: [0; 8] };
     /// let region = Region::anonymous(1 << 20, 1 << 20)?;
-    /// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+    /// let pool = Pool::create(Mapped::new(region, &Cpu::detect())?, &format)?;
     /// pool.worker()?.create_root::<Epochs>(EPOCHS)?;
     /// assert_eq!(pool.media().load(&pool.root::<Epochs>(EPOCHS)?.failed[7]), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

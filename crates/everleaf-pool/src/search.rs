@@ -151,17 +151,17 @@ impl<M: Media> Sums<'_, M> {
 
 #[cfg(test)]
 mod tests {
-    use everleaf_pmem::{Cpu, Hardware, Region};
+    use everleaf_pmem::{Cpu, Mapped, Region};
 
     use super::*;
     use crate::{Format, KeyType};
 
     /// A pool whose chunk table says nothing any more.
-    fn without_a_table(bytes: u64) -> std::sync::Arc<Pool<Hardware>> {
+    fn without_a_table(bytes: u64) -> std::sync::Arc<Pool<Mapped>> {
         let engine = "example".to_owned();
         let format = Format { engine, key_type: KeyType::Bytes, parameters: [0; 8] };
         let region = Region::anonymous(bytes, bytes).unwrap();
-        let pool = Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format).unwrap();
+        let pool = Pool::create(Mapped::new(region, &Cpu::detect()).unwrap(), &format).unwrap();
         for chunk in 4..pool.chunks().end() {
             let line = 3 * CHUNK + (chunk - 3) * 64;
             pool.fill(everleaf_pmem::site!("test"), line, 64, 0).unwrap();
@@ -169,7 +169,7 @@ mod tests {
         pool
     }
 
-    fn found_in(pool: &Pool<Hardware>) -> Vec<Vec<u8>> {
+    fn found_in(pool: &Pool<Mapped>) -> Vec<Vec<u8>> {
         let mut records = Vec::new();
         pool.for_each_record(|found| {
             if let Found::Record(content) = found {

@@ -192,7 +192,7 @@ impl DurabilityContext {
     /// Of an engine on a media that was opened.
     pub(crate) fn of<M: Media>(engine: Engine, media: &M) -> Self {
         let on = Self::new(engine, media.region().medium(), media.durability());
-        Self { log: M::DURABLE_LATER, ..on }
+        Self { log: media.is_durable_later(), ..on }
     }
 
     /// The same with a log beside the pool, on an ordinary file.

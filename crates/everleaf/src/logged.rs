@@ -27,10 +27,10 @@ use std::time::{Duration, Instant};
 
 use everleaf_index::Contract;
 use everleaf_log::{
-    Base, Disk, Folder, LogError, LogOptions, Logged, NewFolder, ServedPool, new_uuid,
-    read_damaged, read_only, read_unidentified,
+    Base, Disk, Folder, Log, LogError, LogOptions, NewFolder, ServedPool, new_uuid, read_damaged,
+    read_only, read_unidentified,
 };
-use everleaf_pmem::{Cpu, Hardware, Region};
+use everleaf_pmem::{Cpu, Mapped, Region};
 use everleaf_pool::{
     DamagedFile, Format, LOG_STAMP_OFFSET, LockedFile, PoolError, folder_of_new, uuid_of,
 };
@@ -124,12 +124,14 @@ pub(crate) fn create(
     let base = base_of(new_uuid(), max_bytes, file, false);
     let disk = new.folder();
     let how = log_options(bytes, options.engine, mode, None, &disk);
-    let media = Logged::create(&base, disk.clone(), bytes, how).map_err(failed(&folder))?;
+    let media = Log::create(&base, disk.clone(), bytes, how).map_err(failed(&folder))?;
     disk.note_pool(&pool).map_err(io_failed("noting the pool in", &folder))?;
     new.sync_name().map_err(io_failed("syncing", &folder))?; // N1
     let ground = DurabilityContext::with_log(options.engine);
     let (store, pool) = options.make(media, ground, PoolIdentity::As(base.uuid))?;
-    pool.media().checkpoint().map_err(failed(&folder))?; // N2
+    if let Some(log) = Log::of(pool.media()) {
+        log.checkpoint().map_err(failed(&folder))?; // N2
+    }
     Ok((store, new))
 }
 
@@ -195,14 +197,14 @@ pub(crate) fn open(
         let lock = file.try_clone().map_err(io_failed("opening", path))?;
         let base = base_of(uuid, max_bytes, file, options.prefault);
         let region = read_only(&base, &disk).map_err(failed(&folder))?;
-        let media = Hardware::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
+        let media = Mapped::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
         return options.open_as(media, start, |_, _| Ok(terms), Some(lock)).map(|(store, _)| store);
     }
     let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
     let base = base_of(uuid, max_bytes, file, options.prefault);
     let how = log_options(bytes, engine, terms.mode, options.memory_bytes, &disk);
     let disk = Arc::new(disk);
-    let media = Logged::open(&base, disk.clone(), how).map_err(failed(&folder))?;
+    let media = Log::open(&base, disk.clone(), how).map_err(failed(&folder))?;
     disk.note_pool(&pool).map_err(io_failed("noting the pool in", &folder))?;
     options.open_as(media, start, |_, _| Ok(terms), None).map(|(store, _)| store)
 }

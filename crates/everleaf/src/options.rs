@@ -7,9 +7,7 @@ use std::time::Instant;
 
 use everleaf_index::{BytesKeys, U64Keys};
 use everleaf_log::NewFolder;
-use everleaf_pmem::{
-    Cpu, FlushInstruction, Hardware, Media, Medium, Region, Transactions, planted,
-};
+use everleaf_pmem::{Cpu, FlushInstruction, Mapped, Media, Medium, Region, Transactions, planted};
 use everleaf_pool::{
     DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, lock_file,
 };
@@ -577,11 +575,9 @@ impl OpenOptions {
         start: Instant,
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
         let (medium, keeps) = (media.region().medium(), media.durability());
+        let log = media.is_durable_later();
         let terms = |engine, format: &Format| {
-            let ground = DurabilityContext {
-                log: M::DURABLE_LATER,
-                ..DurabilityContext::new(engine, medium, keeps)
-            };
+            let ground = DurabilityContext { log, ..DurabilityContext::new(engine, medium, keeps) };
             let mode = ground.of_opening(choice_of(format)?, self.durability, !self.read_only)?;
             Ok(self.terms(ground, mode))
         };
@@ -635,11 +631,11 @@ fn attach<M: Media, K: StoreKey>(
     Ok(attached)
 }
 
-fn hardware(region: Region, flush: FlushChoice) -> Result<Hardware, Error> {
+fn hardware(region: Region, flush: FlushChoice) -> Result<Mapped, Error> {
     let cpu = Cpu::detect();
     let media = match flush {
-        FlushChoice::Auto => Hardware::new(region, &cpu),
-        FlushChoice::Force(instruction) => Hardware::forced(region, &cpu, instruction),
+        FlushChoice::Auto => Mapped::new(region, &cpu),
+        FlushChoice::Force(instruction) => Mapped::forced(region, &cpu, instruction),
     };
     media.map_err(|error| Error::Pool(PoolError::Map(error)))
 }

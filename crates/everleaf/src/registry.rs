@@ -55,10 +55,10 @@ pub(crate) fn store_format(
 /// use everleaf::internal::registry;
 /// use everleaf::{Engine, EngineParameters, KeyType};
 /// use everleaf_index::U64Keys;
-/// use everleaf_pmem::{Cpu, Hardware, Region};
+/// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::Pool;
 ///
-/// let media = Hardware::new(Region::anonymous(1 << 20, 1 << 24)?, &Cpu::detect())?;
+/// let media = Mapped::new(Region::anonymous(1 << 20, 1 << 24)?, &Cpu::detect())?;
 /// let parameters = EngineParameters::default();
 /// let format = registry::pool_format(Engine::FpTree, KeyType::U64, &parameters, 1)?;
 /// let pool = Pool::create(media, &format)?;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use everleaf_index::{BytesKeys, Direction, U64Keys};
-use everleaf_pmem::{Cpu, Hardware, Region};
+use everleaf_pmem::{Cpu, Mapped, Region};
 use everleaf_pool::{
     DamagedFile, Found, KeyType, Opened, Pool, PoolError, Shutdown, lock_damaged_file,
 };
@@ -109,7 +109,7 @@ fn region_of(path: &Path, file: &DamagedFile) -> Result<(Region, Option<String>)
 fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<Salvaged, Error> {
     let file = lock_damaged_file(damaged)?; // Until the end.
     let (region, without_log) = region_of(damaged, &file)?;
-    let media = Hardware::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
+    let media = Mapped::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
     let (pool, opened, complaints) = match Pool::open_damaged(media, file.found_bytes()) {
         // It is refused in the words of every other opening.
         Err(why @ PoolError::Corrupt { .. }) => {
@@ -155,7 +155,7 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
 
 /// Shows all that is found without the index, up to an error.
 fn search(
-    pool: &Pool<Hardware>,
+    pool: &Pool<Mapped>,
     mut show: impl FnMut(Found) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut searched = Ok(());
@@ -168,7 +168,7 @@ fn search(
 
 /// The kind of keys. Where the pool does not tell, they are numbers if all have their length and
 /// some are no text.
-fn key_type_of(pool: &Pool<Hardware>, watch: &mut Watch<'_>) -> Result<KeyType, Error> {
+fn key_type_of(pool: &Pool<Mapped>, watch: &mut Watch<'_>) -> Result<KeyType, Error> {
     if !pool.format().is_lost() {
         return Ok(pool.format().key_type);
     }
@@ -196,7 +196,7 @@ struct Work<'w> {
 
 impl Work<'_> {
     /// Nothing is waited for: the new pool has no name before it is closed, and all of it durable.
-    fn save(&mut self, pool: &Arc<Pool<Hardware>>, opened: &Opened) -> Result<(), Error> {
+    fn save(&mut self, pool: &Arc<Pool<Mapped>>, opened: &Opened) -> Result<(), Error> {
         let new = self.new;
         let gather = || match new.key_type() {
             KeyType::U64 => self.gather::<U64Keys>(pool, opened),
@@ -208,7 +208,7 @@ impl Work<'_> {
 
     fn gather<K: StoreKey>(
         &mut self,
-        pool: &Arc<Pool<Hardware>>,
+        pool: &Arc<Pool<Mapped>>,
         opened: &Opened,
     ) -> Result<(), Error> {
         if !pool.format().is_lost() {
@@ -227,7 +227,7 @@ impl Work<'_> {
     }
 
     /// How many values there are; none if not everything can be read.
-    fn values_in(&mut self, pool: &Pool<Hardware>) -> Result<Option<u64>, Error> {
+    fn values_in(&mut self, pool: &Pool<Mapped>) -> Result<Option<u64>, Error> {
         let (mut values, mut damaged) = (0, false);
         search(pool, |found| {
             match found {
@@ -283,17 +283,17 @@ impl Work<'_> {
     /// All that the index leads to. The error is one of the new pool, or the watcher's.
     fn gather_index<K: StoreKey>(
         &mut self,
-        pool: &Arc<Pool<Hardware>>,
+        pool: &Arc<Pool<Mapped>>,
         opened: &Opened,
     ) -> Result<(), Error> {
-        let index = match registry::open_index::<K, Hardware>(pool, Shutdown::Crash) {
+        let index = match registry::open_index::<K, Mapped>(pool, Shutdown::Crash) {
             Ok((index, _)) => index,
             Err(error) => {
                 self.salvaged.complain(error);
                 return Ok(());
             }
         };
-        let live = OpenStore::<Hardware, K>::new(index, Arc::clone(pool));
+        let live = OpenStore::<Mapped, K>::new(index, Arc::clone(pool));
         if let Err(error) = live.resolve_writes(opened) {
             self.salvaged.complain(error);
         }
@@ -341,7 +341,7 @@ impl Work<'_> {
     }
 
     /// All records that are values, of keys that are still missing.
-    fn gather_records<K: StoreKey>(&mut self, pool: &Arc<Pool<Hardware>>) -> Result<(), Error> {
+    fn gather_records<K: StoreKey>(&mut self, pool: &Arc<Pool<Mapped>>) -> Result<(), Error> {
         search(pool, |found| match found {
             Found::Record(bytes) => self.take_record::<K>(&bytes),
             Found::Damage(error) => {
@@ -399,7 +399,7 @@ mod tests {
         let before = syncs();
         let file = lock_damaged_file(&path).unwrap();
         let (region, _) = region_of(&path, &file).unwrap();
-        let media = Hardware::new(region, &Cpu::detect()).unwrap();
+        let media = Mapped::new(region, &Cpu::detect()).unwrap();
         let (pool, opened, _) = Pool::open_damaged(media, file.found_bytes()).unwrap();
         let (salvaged, progress) = (Salvaged::default(), Progress::default());
         let watch = &mut |_: &Progress| ControlFlow::Continue(());

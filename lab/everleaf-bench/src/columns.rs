@@ -399,15 +399,15 @@ impl<M: Media> Database<M> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use everleaf_pmem::{Cpu, Hardware};
+    use everleaf_pmem::{Cpu, Mapped};
 
     use super::*;
     use crate::target::{MapTarget, Target};
 
-    fn database(subscribers: u64) -> Database<Hardware> {
+    fn database(subscribers: u64) -> Database<Mapped> {
         let layout = Layout::new(subscribers);
         let region = Region::anonymous(layout.bytes(), layout.bytes()).unwrap();
-        Database::new(Hardware::new(region, &Cpu::detect()).unwrap(), layout)
+        Database::new(Mapped::new(region, &Cpu::detect()).unwrap(), layout)
     }
 
     #[test]

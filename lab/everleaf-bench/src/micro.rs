@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use everleaf_crash::{Counts, Instrumented};
-use everleaf_pmem::Hardware;
+use everleaf_pmem::Mapped;
 use everleaf_pool::Pool;
 
 use crate::key::{BenchKey, String16};
@@ -116,7 +116,7 @@ impl Session {
         &self,
         steps: &mut ProgressTracker<'_>,
     ) -> Result<Vec<Counts>, BenchError> {
-        let media = Instrumented::counting(Hardware::new(self.region()?, &self.cpu)?);
+        let media = Instrumented::counting(Mapped::new(self.region()?, &self.cpu)?);
         match self.plan.subject {
             Subject::Index(engine) => {
                 let (pool, target) = self.index::<K, _>(engine, media)?;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use everleaf::Engine;
 use everleaf::internal::registry;
 use everleaf_crash::Instrumented;
-use everleaf_pmem::{Hardware, Media, Region};
+use everleaf_pmem::{Mapped, Media, Region};
 use everleaf_pool::{OpenMode, Pool, PoolError, Seal, Shutdown, open_file};
 use serde::Serialize;
 
@@ -238,7 +238,7 @@ impl<'s, K: BenchKey> Reopenable<'s, K> {
     ) -> Result<Self, BenchError> {
         let region = session.region()?;
         let file = PoolFile::of(&region)?;
-        let (pool, target) = session.index::<K, Hardware>(engine, session.hardware(region)?)?;
+        let (pool, target) = session.index::<K, Mapped>(engine, session.hardware(region)?)?;
         let mut targets = [target];
         let mut insert_seconds = 0.0;
         session.drive(

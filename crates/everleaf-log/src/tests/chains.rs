@@ -28,7 +28,7 @@ pub(super) struct History {
 
 impl History {
     /// Stores so many words in neighbouring lines, flushed by one call.
-    pub(super) fn store(&mut self, media: &Logged, offset: u64, lines: u64) {
+    pub(super) fn store(&mut self, media: &Mapped, offset: u64, lines: u64) {
         let lines = (0..lines).map(|i| offset / 64 * 64 + i * 64);
         for line in lines.clone() {
             let at = line + offset % 64;
@@ -40,7 +40,7 @@ impl History {
     }
 
     /// Stores a word, and waits until it is durable.
-    pub(super) fn store_and_wait(&mut self, media: &Logged, offset: u64) -> Result<(), String> {
+    pub(super) fn store_and_wait(&mut self, media: &Mapped, offset: u64) -> Result<(), String> {
         self.store(media, offset, 1);
         media.wait_durable(media.durable_point()).map_err(|error| error.to_string())?;
         self.acknowledge_all();
@@ -78,7 +78,7 @@ impl History {
     }
 
     /// Whether the session shows what it has stored, whatever the disk has done.
-    pub(super) fn is_shown(&self, media: &Logged) -> Result<(), String> {
+    pub(super) fn is_shown(&self, media: &Mapped) -> Result<(), String> {
         let last: BTreeMap<u64, usize> = self.offsets.iter().copied().zip(1..).collect();
         let differs = |(offset, value): (&u64, &usize)| {
             let found = narrow(word(media, *offset), *offset);
@@ -89,7 +89,7 @@ impl History {
     }
 
     /// What was served is there from now on, and nothing else.
-    pub(super) fn serve(&mut self, media: &Logged) -> Result<(), String> {
+    pub(super) fn serve(&mut self, media: &Mapped) -> Result<(), String> {
         let there = |offset: u64| media.region().at::<PCell>(offset);
         let newest = self.judge(|offset| there(offset).map(|cell| media.load(cell)))?;
         self.offsets.truncate(newest);
@@ -109,7 +109,7 @@ fn any_options(weak: Option<Weak>, chance: &mut Chance) -> LogOptions {
 
 /// One session: until an operation fails, or to its end.
 pub(super) fn session(
-    media: &Logged,
+    media: &Mapped,
     history: &mut History,
     chance: &mut Chance,
 ) -> Result<(), ()> {
@@ -126,8 +126,8 @@ pub(super) fn session(
                 }
             }
             1 => media.checkpoint().map_err(drop)?,
-            2 => media.core.seal().map_err(drop)?,
-            3 => _ = media.core.close_for_checkpoint().map_err(drop)?,
+            2 => media.core().seal().map_err(drop)?,
+            3 => _ = media.core().close_for_checkpoint().map_err(drop)?,
             4 => {
                 // Now and then more than a segment holds.
                 let lines = lines(200, chance).min((length - 4096) / 64);
@@ -160,7 +160,7 @@ pub(super) fn judge_read_only(disk: &SimulatedDisk, history: &History) -> Result
     let cell = |offset: u64| region.at::<PCell>(offset);
     let cpu = everleaf_pmem::Cpu::detect();
     let fresh = everleaf_pmem::Region::anonymous(4096, 4096).unwrap();
-    let reader = everleaf_pmem::Hardware::new(fresh, &cpu).unwrap();
+    let reader = everleaf_pmem::Mapped::new(fresh, &cpu).unwrap();
     history.judge(|offset| cell(offset).map(|cell| reader.load(cell))).map(drop)
 }
 
@@ -172,7 +172,7 @@ fn chain(weak: Option<Weak>, seed: u64, seen: &mut Seen) -> Result<(), String> {
     let mut disk = SimulatedDisk::new();
     disk.nameless();
     let first = any_options(weak, chance);
-    let media = Logged::create(&open_base(&disk), Arc::new(disk.clone()), BYTES, first).unwrap();
+    let media = Log::create(&open_base(&disk), Arc::new(disk.clone()), BYTES, first).unwrap();
     media.checkpoint().unwrap();
     let mut history = History::default();
     let _ = session(&media, &mut history, chance);
@@ -192,7 +192,7 @@ fn chain(weak: Option<Weak>, seed: u64, seen: &mut Seen) -> Result<(), String> {
         if chance.below(4) == 0 {
             disk.fail_sync_after(chance.below(20) as u64);
         }
-        match Logged::open(&open_base(&disk), Arc::new(disk.clone()), options) {
+        match Log::open(&open_base(&disk), Arc::new(disk.clone()), options) {
             Ok(media) => {
                 seen.states += 1;
                 history.serve(&media).map_err(at)?;
@@ -210,7 +210,7 @@ fn chain(weak: Option<Weak>, seed: u64, seen: &mut Seen) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn end(media: Logged, chance: &mut Chance) {
+pub(super) fn end(media: Mapped, chance: &mut Chance) {
     if chance.below(2) == 0 {
         media.kill();
     }
@@ -244,7 +244,7 @@ fn no_chain_of_sessions_loses_anything_or_ends_in_a_log_that_is_refused() {
 const SCRIPT: [u64; 5] = [5, 13, 3, 8, 4];
 
 /// Session `number` of a fixed chain: it grows the pool, fills segments, makes a checkpoint.
-fn scripted(media: &Logged, history: &mut History, number: usize) -> Result<(), ()> {
+fn scripted(media: &Mapped, history: &mut History, number: usize) -> Result<(), ()> {
     let acknowledge = |history: &mut History| {
         let stored = history.offsets.len();
         media.wait_durable(media.durable_point()).map_err(drop)?;
@@ -261,16 +261,16 @@ fn scripted(media: &Logged, history: &mut History, number: usize) -> Result<(), 
         media.checkpoint().map_err(drop)?;
     }
     history.store(media, length - 64, 1);
-    media.core.close_for_checkpoint().map_err(drop)?;
+    media.core().close_for_checkpoint().map_err(drop)?;
     history.store(media, 4096, 1);
     acknowledge(history)?;
     history.store(media, 8192, 1);
     Ok(())
 }
 
-fn open_scripted(disk: &SimulatedDisk, number: usize) -> Result<Logged, String> {
+fn open_scripted(disk: &SimulatedDisk, number: usize) -> Result<Mapped, String> {
     let options = LogOptions { segment_bytes: SCRIPT[number] * 4096, ..options(None) };
-    Logged::open(&open_base(disk), Arc::new(disk.clone()), options).map_err(|e| e.to_string())
+    Log::open(&open_base(disk), Arc::new(disk.clone()), options).map_err(|e| e.to_string())
 }
 
 /// Session `number` on a disk, to its end or until the power fails.
@@ -302,7 +302,7 @@ fn every_cut(closed: u32, chance: &mut Chance, seen: &mut Seen) -> Result<(), St
     let mut disk = SimulatedDisk::new();
     disk.nameless();
     let options = LogOptions { segment_bytes: 4 * 4096, ..options(None) };
-    let media = Logged::create(&open_base(&disk), Arc::new(disk.clone()), BYTES, options).unwrap();
+    let media = Log::create(&open_base(&disk), Arc::new(disk.clone()), BYTES, options).unwrap();
     media.checkpoint().unwrap();
     drop(media);
     let mut history = History::default();
@@ -415,10 +415,10 @@ fn a_pool_that_grew_in_the_session_before_opens_after_a_kill() {
         disk.nameless();
         let open = |blocks: u64| {
             let options = LogOptions { segment_bytes: blocks * 4096, ..options(None) };
-            Logged::open(&open_base(&disk), Arc::new(disk.clone()), options)
+            Log::open(&open_base(&disk), Arc::new(disk.clone()), options)
         };
         let options = LogOptions { segment_bytes: before * 4096, ..options(None) };
-        let media = Logged::create(&open_base(&disk), Arc::new(disk.clone()), BYTES, options);
+        let media = Log::create(&open_base(&disk), Arc::new(disk.clone()), BYTES, options);
         let media = media.unwrap();
         let mut history = History::default();
         media.grow(MAX_BYTES).unwrap();

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use everleaf_pmem::{Cpu, Hardware};
+use everleaf_pmem::Cpu;
 use parking_lot::Mutex;
 
 use super::*;
 use crate::control::Control;
 use crate::disk::{BLOCK, Disk, DiskFile};
-use crate::{LogError, read_only};
+use crate::read_only;
 
 type Bytes = Arc<Vec<u8>>;
 
@@ -178,13 +178,13 @@ fn record(weak: Option<Weak>, torn: bool) -> Vec<Moment> {
     let recorded = Recorded::default();
     let (disk, log) = (recorded.disk.clone(), Arc::new(recorded.clone()));
     disk.nameless();
-    let first = Logged::create(&recorded.base(), log.clone(), BYTES, options(weak)).unwrap();
+    let first = Log::create(&recorded.base(), log.clone(), BYTES, options(weak)).unwrap();
     first.checkpoint().unwrap();
     recorded.moments.lock().clear();
     let mut program = Program::default();
     let mut session = Some(first);
     for (steps, closes) in [(7, true), (12, false), (16, true), (18, true)] {
-        let open = || Logged::open(&recorded.base(), log.clone(), options(weak)).unwrap();
+        let open = || Log::open(&recorded.base(), log.clone(), options(weak)).unwrap();
         let media = session.take().unwrap_or_else(open);
         *recorded.served.lock() = true;
         program.run(&media, steps);
@@ -207,7 +207,7 @@ fn image(file: &Bytes, log: &Files) -> Result<Vec<u64>, LogError> {
     let file = Arc::new(OneFile(Arc::clone(file)));
     let base = Base { max_bytes: BYTES, ..base_of(file, 7) };
     let region = read_only(&base, log)?;
-    let media = Hardware::new(region, &Cpu::detect()).unwrap();
+    let media = Mapped::new(region, &Cpu::detect()).unwrap();
     let cells = media.region().cells(0, BYTES as usize / 8).unwrap();
     Ok(cells.iter().map(|cell| media.load(cell)).collect())
 }

@@ -3,10 +3,10 @@
 use everleaf_pmem::Media;
 
 use super::*;
+use crate::Damage;
 use crate::disk::{Disk, DiskFile};
 use crate::group::{HEADER, Header};
 use crate::segment::segment_number;
-use crate::{Damage, LogError};
 
 /// A pool that was killed after `steps`, all of them acknowledged, and sealed.
 fn killed_after(steps: u64) -> (SimulatedDisk, Program) {
@@ -15,7 +15,7 @@ fn killed_after(steps: u64) -> (SimulatedDisk, Program) {
     program.run(&media, steps);
     media.sync().unwrap();
     program.acknowledged = steps;
-    media.core.seal().unwrap();
+    media.core().seal().unwrap();
     media.kill();
     (disk, program)
 }
@@ -224,7 +224,7 @@ fn a_group_of_any_bytes_whose_checksums_hold_is_read_or_refused() {
 fn a_segment_that_is_longer_than_it_was_made_is_read_as_far_as_it_was() {
     let (disk, program) = killed_after(19);
     let huge = Arc::new(Huge(disk.after_kill()));
-    let media = Logged::open(&base(&huge.0), huge.clone(), options(None)).unwrap();
+    let media = Log::open(&base(&huge.0), huge.clone(), options(None)).unwrap();
     assert_eq!(program.judge(&media), Ok(19));
     media.kill();
     // One whose header is damaged is refused; to be salvaged it is read as far as it is valid.
@@ -298,7 +298,7 @@ fn a_log_that_was_copied_earlier_or_later_than_the_pool_is_refused() {
     // The pool's file of one time beside the log of the other.
     for (file, log) in [(&later, &earlier), (&earlier, &later)] {
         let mixed = Base { file: file.after_kill().first_file(), ..base(log) };
-        let refused = Logged::open(&mixed, Arc::new(log.after_kill()), options(None));
+        let refused = Log::open(&mixed, Arc::new(log.after_kill()), options(None));
         let error = refused.err().expect("mixed");
         assert!(matches!(error, LogError::OtherTime), "{error}");
     }
@@ -309,10 +309,10 @@ fn a_log_that_was_copied_earlier_or_later_than_the_pool_is_refused() {
 fn foreign_missing_and_newer_logs_are_recognised() {
     let (disk, program) = killed_after(5);
     let foreign = Base { uuid: 8, ..base(&disk) };
-    let refused = Logged::open(&foreign, Arc::new(disk.clone()), options(None)).err().unwrap();
+    let refused = Log::open(&foreign, Arc::new(disk.clone()), options(None)).err().unwrap();
     assert!(matches!(refused, LogError::Foreign), "{refused}");
     let empty = Arc::new(SimulatedDisk::new());
-    let refused = Logged::open(&base(&disk), empty, options(None)).err().unwrap();
+    let refused = Log::open(&base(&disk), empty, options(None)).err().unwrap();
     assert!(matches!(refused, LogError::Missing), "{refused}");
     for version in [1, 2, 4] {
         let other = disk.after_kill();
@@ -338,7 +338,7 @@ fn reading_changes_nothing_and_sees_everything() {
     let region = crate::read_only(&base(&copy), &copy).unwrap();
     assert_eq!(copy.operations(), 0);
     let cpu = everleaf_pmem::Cpu::detect();
-    let media = everleaf_pmem::Hardware::new(region, &cpu).unwrap();
+    let media = everleaf_pmem::Mapped::new(region, &cpu).unwrap();
     assert_eq!(media.load(media.region().at::<PCell>(A).unwrap()), 18);
 }
 
@@ -353,7 +353,7 @@ fn a_group_that_leads_outside_the_pool_is_damage() {
     short.first_file().read(0, &mut bytes).unwrap();
     file.first_file().write(0, &bytes).unwrap();
     let cut = Base { file: file.first_file(), ..base(&short) };
-    let refused = Logged::open(&cut, Arc::new(short.clone()), options(None)).err().unwrap();
+    let refused = Log::open(&cut, Arc::new(short.clone()), options(None)).err().unwrap();
     assert!(matches!(refused, LogError::Damaged { what: Damage::Outside, .. }), "{refused}");
     assert!(outcome(&disk, &program).is_ok());
 }

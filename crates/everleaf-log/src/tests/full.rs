@@ -4,7 +4,7 @@ use everleaf_pmem::{MapError, Media};
 
 use super::chains::{History, end, fail_power, open_base, session};
 use super::*;
-use crate::LogError;
+
 use crate::disk::Disk;
 
 /// Leaves so many blocks free.
@@ -13,7 +13,7 @@ fn fill(disk: &SimulatedDisk, blocks: u64, tells: bool) {
 }
 
 /// Stores and waits, so many times.
-fn write(media: &Logged, history: &mut History, times: u64) {
+fn write(media: &Mapped, history: &mut History, times: u64) {
     for i in 0..times {
         history.store_and_wait(media, 8192 + i % 50 * 8).unwrap_or_else(|e| panic!("{i}: {e}"));
     }
@@ -51,7 +51,7 @@ fn a_log_on_a_full_disk_serves_threads_without_end() {
     let disk = SimulatedDisk::new();
     disk.nameless();
     let options = LogOptions { background: true, segment_bytes: 20 * 4096, ..options(None) };
-    let media = Logged::create(&base(&disk), Arc::new(disk.clone()), BYTES, options).unwrap();
+    let media = Log::create(&base(&disk), Arc::new(disk.clone()), BYTES, options).unwrap();
     media.checkpoint().unwrap();
     fill(&disk, 0, false);
     std::thread::scope(|scope| {
@@ -96,15 +96,15 @@ fn a_short_spare_is_not_made_twice_where_there_is_no_room_for_a_long_one() {
     let disk = SimulatedDisk::new();
     disk.nameless();
     let options = LogOptions { segment_bytes: 1 << 20, ..options(None) };
-    let media = Logged::create(&base(&disk), Arc::new(disk.clone()), BYTES, options).unwrap();
+    let media = Log::create(&base(&disk), Arc::new(disk.clone()), BYTES, options).unwrap();
     fill(&disk, 140, false);
     {
-        let mut log = media.core.log.lock();
+        let mut log = media.core().log.lock();
         (log.file_bytes, log.appended_bytes) = (4096, 1 << 20); // More than half, and much.
         assert!(log.wants_spare());
     }
-    media.core.get_spare().unwrap();
-    let spares = media.core.log.lock().spares.clone();
+    media.core().get_spare().unwrap();
+    let spares = media.core().log.lock().spares.clone();
     assert_eq!(spares.len(), 1, "{spares:?}");
     assert!(disk.open(&spares[0].name).is_ok());
     media.kill();
@@ -120,7 +120,7 @@ fn killed() -> (SimulatedDisk, History) {
     }
     history.acknowledge_all();
     history.store(&media, 8192, 5);
-    media.core.close_for_checkpoint().unwrap(); // Perhaps it is there.
+    media.core().close_for_checkpoint().unwrap(); // Perhaps it is there.
     media.kill();
     (disk.after_kill(), history)
 }
@@ -136,7 +136,7 @@ fn cut_openings(weak: Option<Weak>) -> Result<(u64, u64), String> {
             fill(&disk, 0, false);
             disk.cut_before(cut);
             let opened = with_memory(memory, || open(&disk, weak));
-            let checkpoints = |media: &Logged| media.log_counts().unwrap().checkpoints;
+            let checkpoints = |media: &Mapped| media.log_counts().unwrap().checkpoints;
             let done = opened.as_ref().is_ok_and(|media| checkpoints(media) > 0);
             opened.into_iter().for_each(Logged::kill);
             opened_whole += u64::from(done);
@@ -178,8 +178,8 @@ fn what_may_be_in_the_page_cache_only_is_written_again_before_the_pool_gets_it()
 fn an_opening_that_finds_no_room_says_how_much_it_takes_and_reading_takes_none() {
     let (disk, media) = created(None);
     let mut history = History::default();
-    let is_at_end = |media: &Logged| {
-        let log = media.core.log.lock();
+    let is_at_end = |media: &Mapped| {
+        let log = media.core().log.lock();
         log.place.offset + 2 * 4096 > log.file_bytes
     };
     while !is_at_end(&media) {
@@ -191,7 +191,7 @@ fn an_opening_that_finds_no_room_says_how_much_it_takes_and_reading_takes_none()
         disk.remove(name).unwrap();
     }
     fill(&disk, 0, false);
-    let refused = Logged::open(&base(&disk), Arc::new(disk.clone()), options(None)).err().unwrap();
+    let refused = Log::open(&base(&disk), Arc::new(disk.clone()), options(None)).err().unwrap();
     let LogError::NoRoom { bytes } = refused else { panic!("{refused}") };
     super::chains::judge_read_only(&disk, &history).unwrap();
     fill(&disk, bytes / 4096, false);
@@ -221,7 +221,7 @@ fn chain(seed: u64, seen: &mut [u64; 4]) -> Result<(), String> {
         let memory_bytes = [u64::MAX, 4 * 4096][chance.below(2)];
         let blocks = [3, 5, 8][chance.below(3)];
         let options = LogOptions { segment_bytes: blocks * 4096, memory_bytes, ..options(None) };
-        match Logged::open(&open_base(&disk), Arc::new(disk.clone()), options) {
+        match Log::open(&open_base(&disk), Arc::new(disk.clone()), options) {
             Ok(media) => {
                 seen[0] += 1;
                 seen[1] += u64::from(media.log_counts().unwrap().checkpoints > 0);

@@ -14,7 +14,7 @@ fn page(disk: &SimulatedDisk, page: u64) -> Vec<u8> {
     bytes
 }
 
-fn stamp_of_image(media: &Logged) -> [u64; 3] {
+fn stamp_of_image(media: &Mapped) -> [u64; 3] {
     [0, 8, 16].map(|at| word(media, 232 + at))
 }
 
@@ -140,7 +140,7 @@ fn an_image_that_is_read_whole_is_not_the_files() {
     Program::default().run(&media, 7);
     drop(media);
     let base = Base { read_whole: true, ..base(&disk) };
-    let media = Logged::open(&base, Arc::new(disk.clone()), options(None)).unwrap();
+    let media = Log::open(&base, Arc::new(disk.clone()), options(None)).unwrap();
     let before = word(&media, C);
     disk.first_file().write(3 * 4096, &[9; 4096]).unwrap();
     assert_eq!(word(&media, C), before);

@@ -17,11 +17,11 @@ fn small(weak: Option<Weak>) -> LogOptions {
     LogOptions { memory_bytes: FOUR_PAGES, ..options(weak) }
 }
 
-pub(super) fn private(media: &Logged) -> u64 {
-    media.core.lines.private_pages()
+pub(super) fn private(media: &Mapped) -> u64 {
+    media.core().lines.private_pages()
 }
 
-pub(super) fn put(media: &Logged, offset: u64, value: u64) {
+pub(super) fn put(media: &Mapped, offset: u64, value: u64) {
     media.store(cell(media, offset), value);
     media.flush(site!("test.memory"), cell(media, offset));
 }
@@ -90,7 +90,7 @@ fn stored_meanwhile(weak: Option<Weak>, flushed: bool) -> u64 {
     let event = Arc::default();
     let file = Arc::new(Meanwhile(disk.first_file(), Arc::clone(&event)));
     let base = Base { file, ..base(&disk) };
-    let media = Logged::create(&base, Arc::new(disk.clone()), BYTES, small(weak)).unwrap();
+    let media = Log::create(&base, Arc::new(disk.clone()), BYTES, small(weak)).unwrap();
     let media = Arc::new(media);
     [A, B, C].into_iter().for_each(|at| put(&media, at, 1));
     let other = Arc::downgrade(&media);
@@ -115,7 +115,7 @@ fn a_capture_between_the_copy_of_a_page_and_its_going_back_keeps_it() {
     assert_eq!(stored_meanwhile(Some(Weak::DirtyGoes), true), 1);
 }
 
-fn created_small(weak: Option<Weak>) -> (SimulatedDisk, Logged) {
+fn created_small(weak: Option<Weak>) -> (SimulatedDisk, Mapped) {
     with_memory(FOUR_PAGES, || created(weak))
 }
 
@@ -207,7 +207,7 @@ pub(super) fn on_disk(memory_bytes: u64) -> (tempfile::TempDir, Base, LogOptions
 fn threads_that_write_more_than_the_memory_wait_and_lose_nothing() {
     let (folder, base, how) = on_disk(8 * 4096);
     let new = crate::NewFolder::make(&folder.path().join("pool.log")).unwrap();
-    let media = Logged::create(&base, new.folder(), PAGES * 4096, how).unwrap();
+    let media = Log::create(&base, new.folder(), PAGES * 4096, how).unwrap();
     media.checkpoint().unwrap();
     let most = AtomicU64::new(0);
     let at = |thread: u64, page: u64| page * 4096 + (20 + thread) * LINE as u64;
@@ -239,12 +239,12 @@ fn threads_that_write_more_than_the_memory_wait_and_lose_nothing() {
     assert!(most.load(Relaxed) <= 8 + 2 * 4, "{most:?} pages");
     let counts = media.log_counts().unwrap();
     assert!(counts.checkpoints > 20 && counts.zero_bytes < counts.log_bytes / 4, "{counts:?}");
-    let all = |media: &Logged| {
+    let all = |media: &Mapped| {
         (0..4).all(|thread| (1..PAGES).all(|page| word(media, at(thread, page)) == 29))
     };
     assert!(all(&media));
     drop(media);
-    let media = Logged::open(&base, new.folder(), how).unwrap();
+    let media = Log::open(&base, new.folder(), how).unwrap();
     assert!(all(&media) && private(&media) == 0);
 }
 
@@ -252,7 +252,7 @@ fn threads_that_write_more_than_the_memory_wait_and_lose_nothing() {
 fn one_operation_that_stores_to_more_than_the_memory_comes_to_its_end() {
     let (folder, base, how) = on_disk(8 * 4096);
     let new = crate::NewFolder::make(&folder.path().join("pool.log")).unwrap();
-    let media = Logged::create(&base, new.folder(), PAGES * 4096, how).unwrap();
+    let media = Log::create(&base, new.folder(), PAGES * 4096, how).unwrap();
     let mut most = 0;
     for page in 1..PAGES {
         put(&media, page * 4096 + 64, page);
@@ -266,7 +266,7 @@ fn one_operation_that_stores_to_more_than_the_memory_comes_to_its_end() {
 fn what_nobody_flushes_goes_back_too() {
     let (folder, base, how) = on_disk(8 * 4096);
     let new = crate::NewFolder::make(&folder.path().join("pool.log")).unwrap();
-    let media = Logged::create(&base, new.folder(), PAGES * 4096, how).unwrap();
+    let media = Log::create(&base, new.folder(), PAGES * 4096, how).unwrap();
     for page in 1..PAGES {
         media.store(cell(&media, page * 4096 + 64), page);
         media.wait_durable(everleaf_pmem::DurablePoint::REACHED).unwrap();
@@ -281,7 +281,7 @@ fn one_value_that_is_stored_before_it_is_flushed_takes_no_more_than_the_memory()
         let (folder, base, how) = on_disk(8 * 4096);
         let new = crate::NewFolder::make(&folder.path().join("pool.log")).unwrap();
         let how = LogOptions { background, ..how };
-        let media = Logged::create(&base, new.folder(), PAGES * 4096, how).unwrap();
+        let media = Log::create(&base, new.folder(), PAGES * 4096, how).unwrap();
         let mut most = 0;
         for page in 1..PAGES {
             media.store(cell(&media, page * 4096 + 64), page);
@@ -308,7 +308,7 @@ fn is_there(cell: &PCell) -> bool {
 
 #[test]
 fn a_page_is_read_before_a_latch_of_it_is_taken() {
-    type Action = fn(&Logged);
+    type Action = fn(&Mapped);
     let actions: [Action; 3] = [
         |media| media.store(cell(media, C), 7),
         |media| assert_eq!(media.compare_exchange(cell(media, C), 0, 7), Ok(())),
@@ -323,7 +323,7 @@ fn a_page_is_read_before_a_latch_of_it_is_taken() {
         let media = open(&disk, None).unwrap();
         assert!(!is_there(cell(&media, C)));
         std::thread::scope(|scope| {
-            let latch = media.core.latch(C / LINE as u64);
+            let latch = media.core().latch(C / LINE as u64);
             scope.spawn(|| action(&media));
             let came = (0..10_000).any(|_| {
                 std::thread::sleep(std::time::Duration::from_millis(1));
@@ -344,12 +344,12 @@ fn whoever_has_a_latch_holds_nobody_up_who_gives_pages_back_or_compares_in_vain(
     media.checkpoint().unwrap();
     assert_eq!(private(&media), 1, "a quarter stays: the last page");
     [A, B].into_iter().for_each(|at| put(&media, at, 1));
-    let latch = media.core.latch(C / LINE as u64 + 9);
-    media.core.give_back();
+    let latch = media.core().latch(C / LINE as u64 + 9);
+    media.core().give_back();
     assert_eq!(private(&media), 3, "two are marked, and one is in use");
     assert_eq!(media.compare_exchange(cell(&media, C + 9 * 64), 5, 6), Err(0));
     drop(latch);
-    media.core.give_back();
+    media.core().give_back();
     assert_eq!(private(&media), 2);
     media.kill();
 }

@@ -23,10 +23,12 @@ mod threads;
 use std::cell::Cell;
 use std::sync::Arc;
 
-use everleaf_pmem::{LINE, Line, Media, PCell, site};
+use everleaf_pmem::{LINE, Line, Mapped, Media, PCell, site};
 
+use crate::LogError;
+use crate::core::Core;
 use crate::disk::DiskFile;
-use crate::media::{LogOptions, Logged};
+use crate::media::{Log, LogOptions};
 use crate::recover::Base;
 use crate::simulated::SimulatedDisk;
 use crate::weak::{Weak, Weakness};
@@ -88,16 +90,43 @@ fn base_of(file: Arc<dyn DiskFile>, uuid: u128) -> Base {
 }
 
 /// An empty disk with a pool's file and a log.
-fn created(weak: Option<Weak>) -> (SimulatedDisk, Logged) {
+/// A memory that has a log.
+trait Logged {
+    fn log(&self) -> &Log;
+
+    fn core(&self) -> &Core {
+        &self.log().core
+    }
+
+    fn checkpoint(&self) -> Result<(), LogError> {
+        self.log().checkpoint()
+    }
+
+    /// Drops it as a killed process does.
+    fn kill(self)
+    where
+        Self: Sized,
+    {
+        self.log().abandon();
+    }
+}
+
+impl Logged for Mapped {
+    fn log(&self) -> &Log {
+        Log::of(self).unwrap()
+    }
+}
+
+fn created(weak: Option<Weak>) -> (SimulatedDisk, Mapped) {
     let disk = SimulatedDisk::new();
     disk.nameless();
-    let media = Logged::create(&base(&disk), Arc::new(disk.clone()), BYTES, options(weak)).unwrap();
+    let media = Log::create(&base(&disk), Arc::new(disk.clone()), BYTES, options(weak)).unwrap();
     media.checkpoint().unwrap();
     (disk, media)
 }
 
-fn open(disk: &SimulatedDisk, weak: Option<Weak>) -> Result<Logged, String> {
-    Logged::open(&base(disk), Arc::new(disk.clone()), options(weak))
+fn open(disk: &SimulatedDisk, weak: Option<Weak>) -> Result<Mapped, String> {
+    Log::open(&base(disk), Arc::new(disk.clone()), options(weak))
         .map_err(|error| format!("not opened: {error}"))
 }
 
@@ -128,11 +157,11 @@ struct Program {
 
 impl Program {
     /// The steps up to `last`, or up to the first error.
-    fn run(&mut self, media: &Logged, last: u64) {
+    fn run(&mut self, media: &Mapped, last: u64) {
         for i in self.begun + 1..=last {
             self.begun = i;
             step(media, i);
-            if i % 4 == 2 && media.core.close_for_checkpoint().is_err() {
+            if i % 4 == 2 && media.core().close_for_checkpoint().is_err() {
                 return;
             }
             if i % 5 == 0 && media.checkpoint().is_err() {
@@ -194,7 +223,7 @@ fn narrow(word: u64, offset: u64) -> Option<u64> {
     Some(word & 0xff_ffff).filter(|i| word == wide(*i, offset))
 }
 
-fn step(media: &Logged, i: u64) {
+fn step(media: &Mapped, i: u64) {
     let put = |offset: u64, value: u64| media.store(cell(media, offset), value);
     put(D + 24, i);
     if i.is_multiple_of(5) {
@@ -348,7 +377,7 @@ fn judge_power_failure(
 }
 
 /// Completes the step that was cut, as a recovery would, so that the program can go on. Its number.
-fn complete(media: &Logged, found: u64) -> u64 {
+fn complete(media: &Mapped, found: u64) -> u64 {
     let begun = [word(media, A), word(media, C), word(media, D + 24), word(media, D + 40)];
     let begun = begun.into_iter().fold(found, u64::max);
     if begun > 0 {

@@ -57,12 +57,12 @@ fn a_session_that_has_written_little_wants_no_segment_ahead_of_need() {
     let options = LogOptions { segment_bytes: 40 * 4096, ..options(None) };
     let disk = SimulatedDisk::new();
     disk.nameless();
-    let wants = |media: &Logged| media.core.log.lock().wants_spare();
+    let wants = |media: &Mapped| media.core().log.lock().wants_spare();
     let log = Arc::new(disk.clone());
-    let media = Logged::create(&base(&disk), log.clone(), BYTES, options).unwrap();
+    let media = Log::create(&base(&disk), log.clone(), BYTES, options).unwrap();
     let mut i = 0;
-    media.core.log.lock().spares[0].bytes = 3 * 4096; // There is a short one.
-    let mut step_and_sync = |media: &Logged| {
+    media.core().log.lock().spares[0].bytes = 3 * 4096; // There is a short one.
+    let mut step_and_sync = |media: &Mapped| {
         i += 1;
         step(media, i);
         media.sync().unwrap();
@@ -71,10 +71,10 @@ fn a_session_that_has_written_little_wants_no_segment_ahead_of_need() {
         step_and_sync(&media);
     }
     drop(media);
-    let media = Logged::open(&base(&disk), log, options).unwrap();
+    let media = Log::open(&base(&disk), log, options).unwrap();
     let short =
         crate::spares::Spare { name: "segment.spare.3000".into(), bytes: 3 * 4096, durable: true };
-    media.core.log.lock().spares = vec![short];
+    media.core().log.lock().spares = vec![short];
     step_and_sync(&media);
     assert!(!wants(&media), "one group");
     (0..5).for_each(|_| step_and_sync(&media));

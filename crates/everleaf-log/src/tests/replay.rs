@@ -13,7 +13,7 @@ use super::*;
 fn what_replay_has_stored_goes_back_too() {
     let (folder, base, how) = on_disk(u64::MAX);
     let new = crate::NewFolder::make(&folder.path().join("pool.log")).unwrap();
-    let media = Logged::create(&base, new.folder(), PAGES * 4096, how).unwrap();
+    let media = Log::create(&base, new.folder(), PAGES * 4096, how).unwrap();
     media.checkpoint().unwrap();
     (1..PAGES).for_each(|page| put(&media, page * 4096 + 64, page));
     media.sync().unwrap();
@@ -21,7 +21,7 @@ fn what_replay_has_stored_goes_back_too() {
     media.kill();
     for memory_pages in [8, PAGES] {
         let how = LogOptions { memory_bytes: memory_pages * 4096, ..how };
-        let media = Logged::open(&base, new.folder(), how).unwrap();
+        let media = Log::open(&base, new.folder(), how).unwrap();
         assert!(private(&media) <= memory_pages / 4 * 3, "{memory_pages}");
         assert!((1..PAGES).all(|page| word(&media, page * 4096 + 64) == page));
         media.kill();
@@ -58,7 +58,7 @@ impl DiskFile for Counted {
 fn replay_takes_no_more_than_half_of_the_memory_and_a_few_pages() {
     let (folder, base, how) = on_disk(u64::MAX);
     let new = crate::NewFolder::make(&folder.path().join("pool.log")).unwrap();
-    let media = Logged::create(&base, new.folder(), PAGES * 4096, how).unwrap();
+    let media = Log::create(&base, new.folder(), PAGES * 4096, how).unwrap();
     media.checkpoint().unwrap();
     for round in 1..4 {
         (1..PAGES).for_each(|page| put(&media, page * 4096 + 64, page * round));
@@ -68,7 +68,7 @@ fn replay_takes_no_more_than_half_of_the_memory_and_a_few_pages() {
     let counted = Arc::new(Counted(Arc::clone(&base.file), 0.into(), 0.into()));
     let base = Base { file: counted.clone(), ..base };
     let how = LogOptions { memory_bytes: 8 * 4096, background: false, ..how };
-    let media = Logged::open(&base, new.folder(), how).unwrap();
+    let media = Log::open(&base, new.folder(), how).unwrap();
     // All that is private is written before it is given back.
     assert!(counted.2.load(Relaxed) <= 6, "{:?} pages", counted.2);
     assert!(private(&media) <= 5);

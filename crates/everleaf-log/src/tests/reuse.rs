@@ -15,14 +15,14 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    pub(super) fn of(media: &Logged) -> Self {
-        let log = media.core.log.lock();
+    pub(super) fn of(media: &Mapped) -> Self {
+        let log = media.core().log.lock();
         Self { segment: log.place.segment, zero_bytes: log.zero_bytes }
     }
 
     /// How many segments were used again since then, at least.
-    pub(super) fn used_again(&self, media: &Logged) -> u64 {
-        let log = media.core.log.lock();
+    pub(super) fn used_again(&self, media: &Mapped) -> u64 {
+        let log = media.core().log.lock();
         let made = (log.zero_bytes - self.zero_bytes).div_ceil(log.segment_bytes);
         (log.place.segment - self.segment).saturating_sub(made)
     }
@@ -74,7 +74,7 @@ fn a_segment_of_another_length_is_not_used_again() {
     media.kill();
     for (blocks, expected) in [(6, 1), (6, 2), (5, 1)] {
         let options = LogOptions { segment_bytes: blocks * 4096, ..options(None) };
-        let media = Logged::open(&base(&disk), Arc::new(disk.clone()), options).unwrap();
+        let media = Log::open(&base(&disk), Arc::new(disk.clone()), options).unwrap();
         assert_eq!(spares(&disk), expected, "{blocks}");
         media.kill();
     }
@@ -82,14 +82,14 @@ fn a_segment_of_another_length_is_not_used_again() {
     let segment = segments(&disk)[0];
     let media = open(&disk, None).unwrap();
     let (mut chance, mut history) = (Chance(1), History::default());
-    while media.core.log.lock().place.segment < segment + 3 {
+    while media.core().log.lock().place.segment < segment + 3 {
         session(&media, &mut history, &mut chance).unwrap();
     }
     for number in segments(&disk) {
         disk.change(&segment_name(number), |bytes| bytes[9] ^= 1).unwrap();
     }
-    media.core.log.lock().spares.clear();
-    let (before, live) = (spares(&disk), media.core.log.lock().place.segment);
+    media.core().log.lock().spares.clear();
+    let (before, live) = (spares(&disk), media.core().log.lock().place.segment);
     media.checkpoint().unwrap();
     assert_eq!((spares(&disk), segments(&disk)), (before, vec![live]));
     media.kill();
@@ -162,13 +162,13 @@ fn the_new_name_is_durable_before_the_segment_before_speaks_of_it() {
 /// Blocks of a segment here.
 const BLOCKS: u64 = 9;
 
-fn open_long(disk: &SimulatedDisk) -> Logged {
+fn open_long(disk: &SimulatedDisk) -> Mapped {
     let options = LogOptions { segment_bytes: BLOCKS * BLOCK, ..options(None) };
-    Logged::open(&base(disk), Arc::new(disk.clone()), options).unwrap()
+    Log::open(&base(disk), Arc::new(disk.clone()), options).unwrap()
 }
 
 /// A group of one block, acknowledged.
-fn touch(media: &Logged, i: u64) {
+fn touch(media: &Mapped, i: u64) {
     media.store(cell(media, 512), i);
     media.flush(site!("test.touch"), cell(media, 512));
     media.wait_durable(media.durable_point()).unwrap();
@@ -180,16 +180,16 @@ fn filling(offset: u64) -> u64 {
 }
 
 /// A group of four blocks that nobody waits for.
-fn fill(media: &Logged) {
+fn fill(media: &Mapped) {
     let offsets = (A..BYTES).step_by(8);
     offsets.clone().for_each(|at| media.store(cell(media, at), filling(at)));
     media.flush_lines(site!("test.fill"), (A..BYTES).step_by(LINE));
-    let from = media.core.log.lock().place.offset;
-    assert_eq!(media.core.close_for_checkpoint().unwrap().offset, from + 4 * BLOCK);
+    let from = media.core().log.lock().place.offset;
+    assert_eq!(media.core().close_for_checkpoint().unwrap().offset, from + 4 * BLOCK);
 }
 
 /// Whether the group of [`fill`] is there; it is so whole or not at all.
-fn is_filled(media: &Logged) -> bool {
+fn is_filled(media: &Mapped) -> bool {
     let mut found = (A..BYTES).step_by(8).map(|at| word(media, at) == filling(at));
     let first = found.next().unwrap();
     assert!(found.all(|word| word == first), "torn");
@@ -210,11 +210,11 @@ fn stale(disk: &SimulatedDisk, segment: u64) -> Vec<u64> {
 
 /// A pool in whose last segment so many groups stand before stale ones: of the same session or of
 /// the one before. The last `touch`.
-fn over_stale(groups: u64, other_session: bool) -> (SimulatedDisk, Logged, u64) {
+fn over_stale(groups: u64, other_session: bool) -> (SimulatedDisk, Mapped, u64) {
     let (disk, media) = created(None);
     media.kill();
     let (mut media, mut i) = (open_long(&disk), 0);
-    let mut touches = |media: &Logged, times: u64| {
+    let mut touches = |media: &Mapped, times: u64| {
         (i + 1..=i + times).for_each(|i| touch(media, i));
         i += times;
         i
@@ -227,12 +227,12 @@ fn over_stale(groups: u64, other_session: bool) -> (SimulatedDisk, Logged, u64) 
         media.checkpoint().unwrap();
     }
     assert!(spares(&disk) > 1);
-    let segment = media.core.log.lock().place.segment;
-    while media.core.log.lock().place.segment == segment {
+    let segment = media.core().log.lock().place.segment;
+    while media.core().log.lock().place.segment == segment {
         touches(&media, 1);
     }
     let last = touches(&media, groups - 1);
-    let place = media.core.log.lock().place;
+    let place = media.core().log.lock().place;
     assert_eq!(place.offset, FIRST + groups * BLOCK);
     let expected: Vec<u64> = (place.offset..(BLOCKS) * BLOCK).step_by(BLOCK as usize).collect();
     assert_eq!(stale(&disk, place.segment), expected);
@@ -257,7 +257,7 @@ fn a_torn_group_over_stale_ones_is_not_there() {
     let (mut torn, mut headless, mut whole, mut chance) = (0, 0, 0, Chance(4));
     for (groups, other_session) in (1..4).flat_map(|groups| [(groups, false), (groups, true)]) {
         let (disk, media, last) = over_stale(groups, other_session);
-        let place = media.core.log.lock().place;
+        let place = media.core().log.lock().place;
         fill(&media);
         media.kill();
         // Each sector is as it was or as it was written; now and then most of them as written.
@@ -290,8 +290,8 @@ fn a_torn_group_over_stale_ones_is_not_there() {
 fn damage_in_the_middle_of_a_segment_that_is_used_again_is_told() {
     for other_session in [false, true] {
         let (disk, media, last) = over_stale(4, other_session);
-        media.core.seal().unwrap();
-        let segment = media.core.log.lock().place.segment;
+        media.core().seal().unwrap();
+        let segment = media.core().log.lock().place.segment;
         media.kill();
         let used = HEADER + 5; // A line, two masks, and one byte of a word.
         for at in (1..BLOCKS).flat_map(|block| (0..used as u64).map(move |at| block * BLOCK + at)) {
@@ -319,14 +319,14 @@ fn long_history(seed: u64, seen: &mut Seen) -> Result<(), String> {
     let mut disk = SimulatedDisk::new();
     disk.nameless();
     let base = open_base(&disk);
-    Logged::create(&base, Arc::new(disk.clone()), BYTES, options(None)).unwrap();
+    Log::create(&base, Arc::new(disk.clone()), BYTES, options(None)).unwrap();
     let mut history = History::default();
     for number in 0..12 {
         let at = |error: String| format!("seed {seed}, session {number}: {error}");
         if chance.below(2) == 0 {
             disk.cut_before(chance.below(600) as u64);
         }
-        match Logged::open(&open_base(&disk), Arc::new(disk.clone()), options(None)) {
+        match Log::open(&open_base(&disk), Arc::new(disk.clone()), options(None)) {
             Ok(media) => {
                 history.serve(&media).map_err(at)?;
                 let begun = Begun::of(&media);

@@ -1,18 +1,18 @@
 //! What is taken from logs that are refused.
 
-use everleaf_pmem::{Cpu, Hardware, Region};
+use everleaf_pmem::{Cpu, Region};
 
 use super::*;
 use crate::disk::Disk;
+use crate::read_damaged;
 use crate::segment::segment_number;
-use crate::{LogError, read_damaged};
 
-pub(super) fn media_of(region: Region) -> Hardware {
-    Hardware::new(region, &Cpu::detect()).unwrap()
+pub(super) fn media_of(region: Region) -> Mapped {
+    Mapped::new(region, &Cpu::detect()).unwrap()
 }
 
 /// What is salvaged of a copy of the disk, and why it was refused. Nothing is written.
-pub(super) fn salvaged(disk: &SimulatedDisk) -> (Hardware, Option<LogError>) {
+pub(super) fn salvaged(disk: &SimulatedDisk) -> (Mapped, Option<LogError>) {
     let copy = disk.after_kill();
     let (region, why) = read_damaged(&base(&copy), &copy).unwrap();
     assert_eq!(copy.operations(), 0);
@@ -25,7 +25,7 @@ fn killed_after(steps: u64) -> (SimulatedDisk, Program, Vec<String>) {
     let mut program = Program::default();
     program.run(&media, steps);
     media.sync().unwrap();
-    media.core.seal().unwrap();
+    media.core().seal().unwrap();
     media.kill();
     let mut names = disk.names().unwrap();
     names.retain(|name| segment_number(name).is_some());

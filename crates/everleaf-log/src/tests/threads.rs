@@ -12,7 +12,7 @@ const THREADS: u64 = 4;
 
 /// Each thread has a line of every page, and counts in the one after the other; B of a thread
 /// never knows more than its A.
-fn count(media: &Logged, thread: u64, stop: &AtomicBool, acknowledged: &AtomicU64, wait: bool) {
+fn count(media: &Mapped, thread: u64, stop: &AtomicBool, acknowledged: &AtomicU64, wait: bool) {
     let at = |page: u64| page * 4096 + (20 + thread) * LINE as u64;
     for i in 1..2_000_000 {
         if stop.load(Relaxed) {
@@ -32,7 +32,7 @@ fn count(media: &Logged, thread: u64, stop: &AtomicBool, acknowledged: &AtomicU6
     }
 }
 
-fn judge(media: &Logged, acknowledged: &[AtomicU64]) -> Result<(), String> {
+fn judge(media: &Mapped, acknowledged: &[AtomicU64]) -> Result<(), String> {
     for (thread, least) in (0..).zip(acknowledged) {
         let at = |page: u64| word(media, page * 4096 + (20 + thread) * LINE as u64);
         let found = [at(1), at(2), at(3)];
@@ -88,7 +88,7 @@ fn a_real_folder_keeps_what_threads_were_told_is_durable() {
     let options = LogOptions { segment_bytes: 64 << 10, background: true, ..options(None) };
     let new = NewFolder::make(&folder.path().join("pool.log")).unwrap();
     let log = new.folder();
-    let media = Logged::create(&base, log.clone(), BYTES, options).unwrap();
+    let media = Log::create(&base, log.clone(), BYTES, options).unwrap();
     media.checkpoint().unwrap();
     let stop = AtomicBool::new(false);
     let acknowledged: Vec<AtomicU64> = (0..THREADS).map(|_| AtomicU64::new(0)).collect();
@@ -106,10 +106,10 @@ fn a_real_folder_keeps_what_threads_were_told_is_durable() {
     let waited: u64 = acknowledged.iter().map(|n| n.load(Relaxed)).sum();
     assert!(counts.syncs < waited + counts.checkpoints * 4 + 4, "{counts:?}, {waited} waits");
     media.kill();
-    let media = Logged::open(&base, log.clone(), options).unwrap();
+    let media = Log::open(&base, log.clone(), options).unwrap();
     judge(&media, &acknowledged).unwrap();
     drop(media);
-    let media = Logged::open(&base, log, options).unwrap();
+    let media = Log::open(&base, log, options).unwrap();
     judge(&media, &acknowledged).unwrap();
 }
 
@@ -119,15 +119,15 @@ fn the_thread_behind_a_buffered_log_makes_everything_durable_in_time() {
     media.kill();
     let interval = Some(Duration::from_millis(5));
     let options = LogOptions { background: true, interval, ..options(None) };
-    let media = Logged::open(&base(&disk), Arc::new(disk.clone()), options).unwrap();
+    let media = Log::open(&base(&disk), Arc::new(disk.clone()), options).unwrap();
     step(&media, 1);
     let point = media.durable_point();
     while !media.is_durable(point) {
         std::thread::yield_now();
     }
     // A checkpoint that takes its time holds it up as little as writers do.
-    let control = media.core.control.lock();
-    media.core.signals.want_checkpoint();
+    let control = media.core().control.lock();
+    media.core().signals.want_checkpoint();
     step(&media, 2);
     let point = media.durable_point();
     while !media.is_durable(point) {
@@ -146,7 +146,7 @@ fn a_writer_of_a_buffered_log_waits_when_what_is_not_durable_is_too_old() {
     media.kill();
     let interval = Some(Duration::from_millis(20));
     let options = LogOptions { background: false, interval, ..options(None) };
-    let media = Logged::open(&base(&disk), Arc::new(disk.clone()), options).unwrap();
+    let media = Log::open(&base(&disk), Arc::new(disk.clone()), options).unwrap();
     media.wait_durable(media.durable_point()).unwrap();
     step(&media, 1);
     let point = media.durable_point();

@@ -41,7 +41,7 @@ impl Region {
     }
 
     pub(super) fn extend(&self, new_len: u64) -> Result<(), MapError> {
-        let _growing = self.growing.lock();
+        let _growing = self.memory.growing.lock();
         let old_len = self.len();
         let new_len = round_up(new_len, PAGE);
         if new_len <= old_len {
@@ -51,7 +51,7 @@ impl Region {
             return Err(MapError::MaxSize { requested_bytes: new_len, max_bytes: self.max_len });
         }
         let added = new_len - old_len;
-        match (&self.file, self.mapping, self.backing.device) {
+        match (&self.memory.file, self.memory.mapping, self.memory.backing.device) {
             (Some(_), Mapping::Shared, Some(device)) => {
                 if new_len > device.bytes {
                     return Err(MapError::DiskFull { requested_bytes: added });
@@ -76,25 +76,26 @@ impl Region {
                 self.fault_in(old_len, added);
             }
         }
-        self.len.store(new_len, Ordering::Release);
+        self.memory.len.store(new_len, Ordering::Release);
         Ok(())
     }
 
     /// Lengthens the file and maps what was added, all of it allocated. On tmpfs huge pages are
     /// asked for before there are small ones, which would have to be copied.
     fn extend_file(&self, file: &File, offset: u64, bytes: u64) -> Result<(), MapError> {
-        if self.backing.medium == Medium::Tmpfs {
+        if self.memory.backing.medium == Medium::Tmpfs {
             file::lengthen(file, offset + bytes)?;
             self.map(offset, bytes, Source::Shared(file))?;
             self.fault_in(offset, bytes);
             return file::allocate(file, offset, bytes);
         }
         file::allocate(file, offset, bytes)?;
-        if self.backing.medium == Medium::Dax {
+        if self.memory.backing.medium == Medium::Dax {
             // Elsewhere only the process can die, and the caller would wait for all that was ever
             // stored and not written back.
             let action = "syncing the grown file";
-            self.syncs
+            self.memory
+                .syncs
                 .attempt(action, || file.sync_all())
                 .map_err(|error| MapError::system(action)(error.into()))?;
         }
@@ -108,8 +109,8 @@ impl Region {
     /// where there is no room. Memory stands in for those. A DAX device cannot be mapped privately.
     pub(super) fn map_existing(&self, len: u64) -> Result<(), MapError> {
         let bytes = round_up(len, PAGE);
-        let Some(file) = self.file.as_ref().filter(|_| bytes > 0) else { return Ok(()) };
-        match (self.mapping, self.backing.device, self.backing.medium) {
+        let Some(file) = self.memory.file.as_ref().filter(|_| bytes > 0) else { return Ok(()) };
+        match (self.memory.mapping, self.memory.backing.device, self.memory.backing.medium) {
             (Mapping::Shared, Some(_), _) => {}
             (Mapping::Shared, None, _) => self.map(0, bytes, Source::Shared(file))?,
             (Mapping::Private, Some(device), _) => {
@@ -132,14 +133,14 @@ impl Region {
             (Mapping::Private, None, _) => self.map(0, bytes, Source::Private(file))?,
             (Mapping::Image, ..) => self.map_image(file, 0, bytes)?,
         }
-        self.len.store(bytes, Ordering::Release);
+        self.memory.len.store(bytes, Ordering::Release);
         Ok(())
     }
 
     /// Maps a DAX device that is to be written once, as far as it may ever be used: its mappings
     /// begin and end at multiples of its alignment, which a growth need not.
     pub(super) fn map_device(&self) -> Result<(), MapError> {
-        match (&self.file, self.mapping, self.backing.device) {
+        match (&self.memory.file, self.memory.mapping, self.memory.backing.device) {
             (Some(file), Mapping::Shared, Some(device)) => {
                 self.map(0, device.mapped_bytes(self.max_len), Source::Shared(file))
             }
@@ -153,7 +154,7 @@ impl Region {
         assert_eq!(self.len(), 0, "nothing of the region was handed out");
         // SAFETY: called once, while the region is made, for memory that was just mapped to be read
         // and written and that is not reachable through the region, whose length is 0.
-        unsafe { std::slice::from_raw_parts_mut(self.reservation.base(), bytes as usize) }
+        unsafe { std::slice::from_raw_parts_mut(self.memory.reservation.base(), bytes as usize) }
     }
 
     /// Maps `[offset, offset + bytes)` at its place in the reservation, over whatever is there.
@@ -162,7 +163,7 @@ impl Region {
         let (descriptor, kind) = match source {
             Source::Memory => (-1, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS),
             Source::Private(file) => (file.as_raw_fd(), libc::MAP_PRIVATE),
-            Source::Shared(file) if self.backing.medium == Medium::Dax => {
+            Source::Shared(file) if self.memory.backing.medium == Medium::Dax => {
                 (file.as_raw_fd(), libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC)
             }
             Source::Shared(file) => (file.as_raw_fd(), libc::MAP_SHARED),
@@ -174,7 +175,7 @@ impl Region {
         // stay below `max_len`, or below that rounded up to the alignment, which was reserved.
         let at = unsafe {
             libc::mmap(
-                self.reservation.base().add(offset as usize).cast(),
+                self.memory.reservation.base().add(offset as usize).cast(),
                 bytes as usize,
                 libc::PROT_READ | libc::PROT_WRITE,
                 kind | libc::MAP_FIXED | libc::MAP_NORESERVE,
@@ -190,7 +191,7 @@ impl Region {
     fn fault_in(&self, offset: u64, bytes: u64) {
         let (start, end) = (round_up(offset, HUGE_PAGE), (offset + bytes) / HUGE_PAGE * HUGE_PAGE);
         let huge = |advice| start < end && self.advise(start, end - start, advice);
-        match self.backing.medium {
+        match self.memory.backing.medium {
             Medium::Anonymous => _ = huge(libc::MADV_HUGEPAGE),
             // A huge page is made of small ones, at least one; what is a hole costs no copy. One in
             // each is six times as fast as all.

@@ -50,14 +50,14 @@ impl Region {
     pub fn revert(&self, offset: u64, bytes: u64) -> bool {
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.len());
         assert!(inside && offset.is_multiple_of(PAGE) && bytes.is_multiple_of(PAGE));
-        self.mapping == Mapping::Image && self.advise(offset, bytes, libc::MADV_DONTNEED)
+        self.memory.mapping == Mapping::Image && self.advise(offset, bytes, libc::MADV_DONTNEED)
     }
 
     /// Lets the system read pages of an image that are not cached, while the caller goes on. A
     /// system call; a hint only.
     pub fn will_need(&self, offset: u64, bytes: u64) {
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.len());
-        if inside && self.mapping == Mapping::Image {
+        if inside && self.memory.mapping == Mapping::Image {
             self.advise(offset, bytes, libc::MADV_WILLNEED);
         }
     }
@@ -140,7 +140,7 @@ mod tests {
         let file = new_file();
         file.set_len(4 * PAGE).unwrap();
         let image = Region::image(file, 4 * PAGE, 1 << 20).unwrap().unwrap();
-        image.file.as_ref().unwrap().set_len(8 * PAGE).unwrap();
+        image.memory.file.as_ref().unwrap().set_len(8 * PAGE).unwrap();
         image.grow(8 * PAGE).unwrap();
         let mappings = std::fs::read_to_string("/proc/self/smaps").unwrap();
         for offset in [0, 4 * PAGE] {

@@ -15,6 +15,7 @@ mod reservation;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -49,10 +50,22 @@ pub enum Mapping {
 /// All accesses go through [`PCell`]s handed out by [`get`](Region::get) and
 /// [`cells`](Region::cells) after a check of bounds and alignment, so no damaged pointer leads
 /// outside.
+///
+/// The length is looked at for each pointer that is followed, so each handle has one of its own,
+/// which may be behind.
 #[derive(Debug)]
 pub struct Region {
-    reservation: Reservation,
+    base: *const u8,
     max_len: u64,
+    /// What this handle has seen of the length.
+    seen: AtomicU64,
+    memory: Arc<Memory>,
+}
+
+/// What the handles of a region share.
+#[derive(Debug)]
+struct Memory {
+    reservation: Reservation,
     len: AtomicU64,
     /// Held by the thread that lengthens the region: two would map over each other's part.
     growing: Mutex<()>,
@@ -63,10 +76,14 @@ pub struct Region {
 }
 
 // SAFETY: the memory is only handed out as shared references to atomic cells (or, unsafely, as
-// bytes that no thread writes); the mapping lives as long as the region.
+// bytes that no thread writes); the mapping lives as long as a handle.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
+// SAFETY: as above.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
 
 impl Region {
     /// Memory of this process, zeroed, `len` bytes that can grow to `max_len`.
@@ -142,9 +159,19 @@ impl Region {
         let max_len = reservation.usable_bytes();
         let (len, growing) = (AtomicU64::new(0), Mutex::new(()));
         let syncs = SyncLatch::default();
-        let region = Self { reservation, max_len, len, growing, file, mapping, backing, syncs };
+        let memory = Memory { reservation, len, growing, file, mapping, backing, syncs };
+        let base = memory.reservation.base().cast_const();
+        let region = Self { base, max_len, seen: AtomicU64::new(0), memory: Arc::new(memory) };
         region.map_device()?;
         Ok(region)
+    }
+
+    /// Another handle of the same memory, for who reads and writes it beside the owner of this one.
+    /// The memory stays mapped until both are gone.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        let (seen, memory) = (AtomicU64::new(self.len()), Arc::clone(&self.memory));
+        Self { base: self.base, max_len: self.max_len, seen, memory }
     }
 
     /// Makes a region without a file hold these words and nothing else, without mapping anything
@@ -155,12 +182,14 @@ impl Region {
     /// As [`grow`](Region::grow).
     ///
     /// # Panics
-    /// If there is a file, which would keep its length.
+    /// If there is a file, which would keep its length, or another handle.
     pub fn replace(&mut self, words: &[u64]) -> Result<(), MapError> {
-        assert!(self.file.is_none(), "a file would keep its length");
+        assert!(self.memory.file.is_none(), "a file would keep its length");
         let bytes = size_of_val(words);
-        let len = self.len.get_mut();
+        let memory = Arc::get_mut(&mut self.memory).expect("there is no other handle");
+        let len = memory.len.get_mut();
         *len = round_up(bytes as u64, PAGE).min(*len);
+        *self.seen.get_mut() = *len;
         self.grow(bytes as u64)?;
         // SAFETY: the first `len` bytes of the mapping can be written, and `self` is exclusive, so
         // there is no reference into them. `words` lie elsewhere: they are borrowed as well.
@@ -177,13 +206,27 @@ impl Region {
     /// Where the region begins; aligned to a huge page.
     #[inline(always)]
     pub(crate) fn base(&self) -> *const u8 {
-        self.reservation.base()
+        self.base
     }
 
     /// Bytes that may be used now.
-    #[inline(always)]
     pub fn len(&self) -> u64 {
-        self.len.load(Ordering::Acquire)
+        self.memory.len.load(Ordering::Acquire)
+    }
+
+    /// Whether the first `end` bytes may be used.
+    #[inline(always)]
+    fn reaches(&self, end: u64) -> bool {
+        end <= self.seen.load(Ordering::Acquire) || self.reaches_now(end)
+    }
+
+    /// As [`reaches`](Region::reaches), where it was shorter when this handle looked last.
+    #[cold]
+    #[inline(never)]
+    fn reaches_now(&self, end: u64) -> bool {
+        let len = self.len();
+        self.seen.fetch_max(len, Ordering::AcqRel);
+        end <= len
     }
 
     /// Whether nothing is mapped yet.
@@ -198,30 +241,30 @@ impl Region {
 
     /// What the memory is.
     pub fn medium(&self) -> Medium {
-        self.backing.medium
+        self.memory.backing.medium
     }
 
     /// Whether the persistence domain of the memory includes the processor's caches (eADR), as the
     /// kernel tells of the device that the region lies on. False where it does not tell.
     pub fn caches_persist(&self) -> bool {
-        self.backing.caches_persist
+        self.memory.backing.caches_persist
     }
 
     /// What could be done to have persistent memory here, where the device below the file offers
     /// it.
     pub fn dax_hint(&self) -> Option<DaxHint> {
-        self.backing.hint
+        self.memory.backing.hint
     }
 
     /// How the file is mapped.
     pub fn mapping(&self) -> Mapping {
-        self.mapping
+        self.memory.mapping
     }
 
     /// The file behind the region, if there is one. That of an [`image`](Region::image) is its
     /// owner's.
     pub fn file(&self) -> Option<&File> {
-        self.file.as_ref().filter(|_| self.mapping != Mapping::Image)
+        self.memory.file.as_ref().filter(|_| self.memory.mapping != Mapping::Image)
     }
 
     /// Writes everything to the file's medium (fsync). Nothing to do on DAX, where there is no
@@ -230,9 +273,9 @@ impl Region {
     /// # Errors
     /// [`MediaError`]; after the first failure always, see [`SyncLatch`].
     pub fn sync(&self) -> Result<(), MediaError> {
-        match (&self.file, self.mapping) {
+        match (&self.memory.file, self.memory.mapping) {
             (Some(file), Mapping::Shared) if self.reaches_page_cache() => {
-                self.syncs.attempt("syncing the file", || file.sync_all())
+                self.memory.syncs.attempt("syncing the file", || file.sync_all())
             }
             _ => Ok(()),
         }
@@ -240,7 +283,7 @@ impl Region {
 
     /// Whether stores wait in the page cache to be written back. A DAX device refuses to be synced.
     fn reaches_page_cache(&self) -> bool {
-        !matches!(self.backing.medium, Medium::Dax | Medium::VolatileDax)
+        !matches!(self.memory.backing.medium, Medium::Dax | Medium::VolatileDax)
     }
 
     /// The object that `pointer` leads to; none if it is null, misaligned, or not wholly inside the
@@ -249,7 +292,7 @@ impl Region {
     pub fn get<T: Persistent>(&self, pointer: PPtr<T>) -> Option<&T> {
         let offset = pointer.offset();
         let aligned = offset.is_multiple_of(align_of::<T>() as u64);
-        let inside = offset.checked_add(size_of::<T>() as u64).is_some_and(|end| end <= self.len());
+        let inside = offset.checked_add(size_of::<T>() as u64).is_some_and(|end| self.reaches(end));
         if offset == 0 || !aligned || !inside {
             return None;
         }
@@ -260,7 +303,7 @@ impl Region {
 
     /// Like [`get`](Region::get), but offset 0 (the header) is allowed.
     pub fn at<T: Persistent>(&self, offset: u64) -> Option<&T> {
-        if offset == 0 && self.len() >= size_of::<T>() as u64 {
+        if offset == 0 && self.reaches(size_of::<T>() as u64) {
             // SAFETY: as in `get`; the base is aligned to a huge page.
             return Some(unsafe { &*self.base().cast::<T>() });
         }
@@ -271,7 +314,7 @@ impl Region {
     #[inline(always)]
     pub fn cells(&self, offset: u64, count: usize) -> Option<&[PCell]> {
         let bytes = (count as u64).checked_mul(WORD as u64)?;
-        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.len());
+        let inside = offset.checked_add(bytes).is_some_and(|end| self.reaches(end));
         if !offset.is_multiple_of(WORD as u64) || !inside {
             return None;
         }
@@ -288,7 +331,7 @@ impl Region {
     /// record, and a guard keeps the record's block from being reused.
     #[inline(always)]
     pub unsafe fn bytes(&self, offset: u64, count: usize) -> Option<&[u8]> {
-        if offset.checked_add(count as u64).is_none_or(|end| end > self.len()) {
+        if offset.checked_add(count as u64).is_none_or(|end| !self.reaches(end)) {
             return None;
         }
         // SAFETY: inside the mapping; the caller keeps writers away.
@@ -371,6 +414,21 @@ mod tests {
         region.grow(16384).unwrap();
         assert!(region.get::<Line>(PPtr::at(8192)).is_some());
         assert!(matches!(region.grow(2 << 20), Err(MapError::MaxSize { .. })));
+    }
+
+    #[test]
+    fn another_handle_reaches_what_was_added_and_keeps_the_memory() {
+        let region = Region::anonymous(8192, 1 << 20).unwrap();
+        let other = region.share();
+        assert!(other.get::<Line>(PPtr::at(8192)).is_none());
+        region.grow(16384).unwrap();
+        let added = other.cells(8192, 1).unwrap();
+        region.cells(8192, 1).unwrap()[0].store(7, Ordering::Release);
+        assert!(other.len() == 16384 && other.cells(16384, 1).is_none());
+        other.grow(32768).unwrap();
+        assert!(region.get::<Line>(PPtr::at(16384)).is_some());
+        drop(region);
+        assert_eq!(added[0].load(Ordering::Acquire), 7);
     }
 
     #[test]

@@ -759,7 +759,7 @@ unsafe fn zeroed_cells<T>(count: usize) -> Result<Box<[T]>, MapError> {
 
 #[cfg(test)]
 mod tests {
-    use everleaf_pmem::{Cpu, Hardware, Region};
+    use everleaf_pmem::{Cpu, Mapped, Region};
 
     use super::*;
     use crate::{Format, KeyType, Pool};
@@ -779,7 +779,7 @@ mod tests {
     fn a_run_that_does_not_end_in_its_extent_is_damage() {
         const KIND: NodeKind = NodeKind::new(3);
         let region = Region::anonymous(64 << 10, 1 << 20).unwrap();
-        let media = Hardware::new(region, &Cpu::detect()).unwrap();
+        let media = Mapped::new(region, &Cpu::detect()).unwrap();
         let format = Format { engine: "test".into(), key_type: KeyType::U64, parameters: [0; 8] };
         let pool = Pool::create(media, &format).unwrap();
         let run = pool.worker().unwrap().alloc_run(KIND, 2 * CHUNK, |_, _| Ok(())).unwrap();

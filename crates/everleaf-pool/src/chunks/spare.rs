@@ -56,7 +56,7 @@ impl Spares {
 
 #[cfg(test)]
 mod tests {
-    use everleaf_pmem::{Cpu, Hardware, Region};
+    use everleaf_pmem::{Cpu, Mapped, Region};
 
     use super::*;
     use crate::NodeKind;
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_worker_gets_its_youngest_chunk_of_a_usage_back_and_keeps_a_bounded_number() {
         let media =
-            Hardware::new(Region::anonymous(1 << 16, 1 << 16).unwrap(), &Cpu::detect()).unwrap();
+            Mapped::new(Region::anonymous(1 << 16, 1 << 16).unwrap(), &Cpu::detect()).unwrap();
         let (records, nodes) = (
             Usage::RecordBlocks(Class::from_index(1).unwrap()),
             Usage::NodeBlocks(NodeKind::new(1), Class::from_index(1).unwrap()),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use everleaf_crash::{Mutant, Options, Promise, Report, Subject, Traced, explore};
-use everleaf_pmem::{Cpu, Hardware, Media, PCell, PPtr, Region, Site, persistent, site};
+use everleaf_pmem::{Cpu, Mapped, Media, PCell, PPtr, Region, Site, persistent, site};
 use everleaf_pool::{
     Audit, EpochWorker, Format, KeyType, Node, NodeKind, Pool, PoolError, Record, RootName,
 };
@@ -389,9 +389,9 @@ fn what_follows_the_end_of_an_epoch_does_not_disturb_it() {
     explored(&before, &acts, false);
 }
 
-fn engine(bytes: u64) -> Engine<Hardware> {
+fn engine(bytes: u64) -> Engine<Mapped> {
     let region = Region::anonymous(bytes, bytes).unwrap();
-    let media = Hardware::new(region, &Cpu::detect()).unwrap();
+    let media = Mapped::new(region, &Cpu::detect()).unwrap();
     Engine::over(Pool::create(media, &format()).unwrap()).unwrap()
 }
 

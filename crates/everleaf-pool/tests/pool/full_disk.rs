@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use everleaf_pmem::{Cpu, Hardware, MapError, Media, PCell, PPtr, persistent};
+use everleaf_pmem::{Cpu, MapError, Mapped, Media, PCell, PPtr, persistent};
 use everleaf_pool::{
     AuditReport, Format, KeyType, OpenMode, Pool, PoolError, Record, create_file,
     lock_damaged_file, open_file,
@@ -201,12 +201,12 @@ fn region_of(path: &Path) -> everleaf_pmem::Region {
     open_file(path, OpenMode::ReadOnly).unwrap()
 }
 
-fn media_record(pool: &Pool<Hardware>) -> PPtr<Record> {
+fn media_record(pool: &Pool<Mapped>) -> PPtr<Record> {
     pool.media().load(&pool.index_root::<Slots>().unwrap().records[0])
 }
 
 /// Fills the pool until the disk is full; the sizes that it has had.
-fn fill(pool: &std::sync::Arc<Pool<Hardware>>) -> Vec<u64> {
+fn fill(pool: &std::sync::Arc<Pool<Mapped>>) -> Vec<u64> {
     let mut worker = pool.worker().unwrap();
     let mut sizes = vec![pool.space().unwrap().total_bytes];
     for cell in &pool.index_root::<Slots>().unwrap().records {
@@ -223,11 +223,11 @@ fn fill(pool: &std::sync::Arc<Pool<Hardware>>) -> Vec<u64> {
     panic!("there was no end: {sizes:?}");
 }
 
-fn hardware(region: everleaf_pmem::Region) -> Hardware {
-    Hardware::new(region, &Cpu::detect()).unwrap()
+fn hardware(region: everleaf_pmem::Region) -> Mapped {
+    Mapped::new(region, &Cpu::detect()).unwrap()
 }
 
-fn audit(pool: &Pool<Hardware>) -> AuditReport {
+fn audit(pool: &Pool<Mapped>) -> AuditReport {
     crate::common::audit(pool, &pool.index_root::<Slots>().unwrap().records)
 }
 

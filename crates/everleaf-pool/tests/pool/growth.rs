@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::KIND;
-use everleaf_pmem::{Cpu, Hardware, Media, PCell, PPtr, Region, persistent};
+use everleaf_pmem::{Cpu, Mapped, Media, PCell, PPtr, Region, persistent};
 use everleaf_pool::{Format, KeyType, OpenMode, Pool, PoolError, Record, create_file, open_file};
 
 persistent! {
@@ -17,11 +17,11 @@ const MIB: u64 = 1 << 20;
 /// What a caller that needs little waits for at most.
 const PORTION: u64 = 8 * MIB;
 
-fn hardware(region: Region) -> Hardware {
-    Hardware::new(region, &Cpu::detect()).unwrap()
+fn hardware(region: Region) -> Mapped {
+    Mapped::new(region, &Cpu::detect()).unwrap()
 }
 
-fn created(region: Region) -> Arc<Pool<Hardware>> {
+fn created(region: Region) -> Arc<Pool<Mapped>> {
     Pool::create(
         hardware(region),
         &Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] },
@@ -29,15 +29,15 @@ fn created(region: Region) -> Arc<Pool<Hardware>> {
     .unwrap()
 }
 
-fn created_at(path: &Path) -> Arc<Pool<Hardware>> {
+fn created_at(path: &Path) -> Arc<Pool<Mapped>> {
     create_file(path, MIB, 1 << 30, |region| Ok::<_, PoolError>(created(region))).unwrap()
 }
 
-fn opened(path: &Path) -> Arc<Pool<Hardware>> {
+fn opened(path: &Path) -> Arc<Pool<Mapped>> {
     Pool::open(hardware(open_file(path, OpenMode::ReadWrite).unwrap())).unwrap().0
 }
 
-fn clean(pool: &Pool<Hardware>) {
+fn clean(pool: &Pool<Mapped>) {
     assert_eq!(
         crate::common::audit(pool, &pool.index_root::<Slots>().unwrap().records),
         Default::default()
@@ -45,7 +45,7 @@ fn clean(pool: &Pool<Hardware>) {
 }
 
 /// Takes runs until the pool has so many bytes; the sizes that it has had.
-fn grow(pool: &Arc<Pool<Hardware>>, run_bytes: u64, to_bytes: u64) -> Vec<u64> {
+fn grow(pool: &Arc<Pool<Mapped>>, run_bytes: u64, to_bytes: u64) -> Vec<u64> {
     let mut worker = pool.worker().unwrap();
     let mut sizes = vec![pool.media().region().len()];
     while *sizes.last().unwrap() < to_bytes {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use everleaf_pmem::{Cpu, Hardware, Media, PCell, PPtr, Region, persistent};
+use everleaf_pmem::{Cpu, Mapped, Media, PCell, PPtr, Region, persistent};
 use everleaf_pool::{Format, KeyType, Pool, PoolError, Record};
 
 persistent! {
@@ -12,13 +12,13 @@ persistent! {
     }
 }
 
-fn pool(bytes: u64) -> Arc<Pool<Hardware>> {
+fn pool(bytes: u64) -> Arc<Pool<Mapped>> {
     let format = Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] };
     let region = Region::anonymous(bytes, bytes).unwrap();
-    Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format).unwrap()
+    Pool::create(Mapped::new(region, &Cpu::detect()).unwrap(), &format).unwrap()
 }
 
-fn clean(pool: &Pool<Hardware>) {
+fn clean(pool: &Pool<Mapped>) {
     let slots = pool.index_root::<Slots>().unwrap();
     assert_eq!(crate::common::audit(pool, &slots.records), Default::default());
 }
@@ -79,11 +79,11 @@ fn a_full_pool_gets_back_what_is_read_no_more() {
     let pool = pool(64 << 10);
     let cells = &pool.index_root::<Slots>().unwrap().records;
     let mut worker = pool.worker().unwrap();
-    let fill = |worker: &mut everleaf_pool::Worker<Hardware>| {
+    let fill = |worker: &mut everleaf_pool::Worker<Mapped>| {
         let filled = |cell| worker.alloc_record_into(cell, &[&[7; 4000]]).is_ok();
         cells.iter().map(filled).take_while(|filled| *filled).count()
     };
-    let free = |worker: &mut everleaf_pool::Worker<Hardware>| {
+    let free = |worker: &mut everleaf_pool::Worker<Mapped>| {
         cells.iter().for_each(|cell| worker.free_from(cell).unwrap());
     };
     let most = fill(&mut worker);
@@ -164,7 +164,7 @@ fn chunks_that_a_batch_frees_come_back_once_while_other_threads_reclaim() {
     let stop = AtomicBool::new(false);
     let mut worker = pool.worker().unwrap();
     let before = pool.space().unwrap().free_bytes;
-    let replace = |worker: &mut everleaf_pool::Worker<Hardware>, parts: Option<&[&[u8]]>| {
+    let replace = |worker: &mut everleaf_pool::Worker<Mapped>, parts: Option<&[&[u8]]>| {
         worker.begin_batch();
         let olds = cells.iter().map(|cell| pool.media().load(cell));
         let news: Vec<_> = olds.map(|old| worker.stage(old, parts)).collect();

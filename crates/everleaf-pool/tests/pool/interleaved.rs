@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use everleaf_crash::{Access, Interleaved};
-use everleaf_pmem::{Cpu, Hardware, Media, PCell, PPtr, Region, persistent};
+use everleaf_pmem::{Cpu, Mapped, Media, PCell, PPtr, Region, persistent};
 use everleaf_pool::{Format, KeyType, Pool, Record};
 
 persistent! {
@@ -15,7 +15,7 @@ persistent! {
 
 fn pool() -> Arc<Pool<Interleaved>> {
     let region = Region::anonymous(1 << 20, 1 << 20).unwrap();
-    let media = Interleaved::new(Hardware::new(region, &Cpu::detect()).unwrap());
+    let media = Interleaved::new(Mapped::new(region, &Cpu::detect()).unwrap());
     let format = Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] };
     Pool::create(media, &format).unwrap()
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::KIND;
-use everleaf_pmem::{Cpu, Hardware, Mapping, Media, PCell, PPtr, Region, persistent};
+use everleaf_pmem::{Cpu, Mapped, Mapping, Media, PCell, PPtr, Region, persistent};
 use everleaf_pool::{
     Audit, Format, KeyType, Node, NodeKind, OpenMode, Pool, PoolError, Record, RootName, Shutdown,
     create_file, open_file,
@@ -32,16 +32,16 @@ fn format() -> Format {
     Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [1, 2, 3, 4, 5, 6, 7, 8] }
 }
 
-fn pool(bytes: u64, max_bytes: u64) -> Arc<Pool<Hardware>> {
+fn pool(bytes: u64, max_bytes: u64) -> Arc<Pool<Mapped>> {
     let region = Region::anonymous(bytes, max_bytes).unwrap();
-    Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format()).unwrap()
+    Pool::create(Mapped::new(region, &Cpu::detect()).unwrap(), &format()).unwrap()
 }
 
-fn audit(pool: &Pool<Hardware>) -> everleaf_pool::AuditReport {
+fn audit(pool: &Pool<Mapped>) -> everleaf_pool::AuditReport {
     crate::common::audit(pool, &pool.index_root::<Slots>().unwrap().records)
 }
 
-fn clean(pool: &Pool<Hardware>) {
+fn clean(pool: &Pool<Mapped>) {
     assert_eq!(audit(pool), Default::default());
 }
 
@@ -324,11 +324,11 @@ fn links_replace_records_wherever_they_are_kept() {
     assert!(pool.media().load(index).is_null());
 }
 
-fn hardware(region: Region) -> Hardware {
-    Hardware::new(region, &Cpu::detect()).unwrap()
+fn hardware(region: Region) -> Mapped {
+    Mapped::new(region, &Cpu::detect()).unwrap()
 }
 
-fn create(path: &Path, bytes: u64, max_bytes: u64) -> Result<Arc<Pool<Hardware>>, PoolError> {
+fn create(path: &Path, bytes: u64, max_bytes: u64) -> Result<Arc<Pool<Mapped>>, PoolError> {
     create_file(path, bytes, max_bytes, |region| Pool::create(hardware(region), &format()))
 }
 

@@ -1,22 +1,22 @@
 //! The reserve of a full pool: who gets it, and that it is whole again afterwards.
 
-use everleaf_pmem::{Cpu, Hardware, Media, PPtr, Region, site};
+use everleaf_pmem::{Cpu, Mapped, Media, PPtr, Region, site};
 use everleaf_pool::{
     Audit, EpochWorker, Format, KeyType, NodeKind, Pool, PoolError, Record, SpaceUsage, Worker,
 };
 
 const KIND: NodeKind = NodeKind::new(3);
 
-type HardwarePool = std::sync::Arc<Pool<Hardware>>;
+type HardwarePool = std::sync::Arc<Pool<Mapped>>;
 
 fn created(bytes: u64) -> HardwarePool {
-    let media = Hardware::new(Region::anonymous(bytes, bytes).unwrap(), &Cpu::detect()).unwrap();
+    let media = Mapped::new(Region::anonymous(bytes, bytes).unwrap(), &Cpu::detect()).unwrap();
     let format = Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] };
     Pool::create(media, &format).unwrap()
 }
 
 fn link(
-    worker: &mut Worker<Hardware>,
+    worker: &mut Worker<Mapped>,
     old: PPtr<Record>,
     bytes: usize,
 ) -> Result<PPtr<Record>, PoolError> {
@@ -26,7 +26,7 @@ fn link(
 }
 
 /// Records of so many bytes until the pool is full.
-fn fill(worker: &mut Worker<Hardware>, bytes: usize) -> Vec<PPtr<Record>> {
+fn fill(worker: &mut Worker<Mapped>, bytes: usize) -> Vec<PPtr<Record>> {
     let mut records = Vec::new();
     loop {
         match link(worker, PPtr::NULL, bytes) {
@@ -153,7 +153,7 @@ fn an_epoch_draws_a_record_and_its_log_and_gives_both_back() {
     let pool = created(256 << 10);
     let mut worker = EpochWorker::new(pool.worker().unwrap()).unwrap();
     let mut epoch = 0;
-    let mut end = |worker: &mut EpochWorker<Hardware>| {
+    let mut end = |worker: &mut EpochWorker<Mapped>| {
         epoch += 1;
         worker.prepare(epoch).unwrap();
         pool.media().fence(site!("reserve.fence"));

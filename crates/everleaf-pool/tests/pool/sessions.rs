@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use everleaf_crash::{Event, Traced};
 use everleaf_pmem::{
-    Cpu, Hardware, LINE, Line, LineAtomicity, Media, MediaError, PCell, Persistent, Region,
+    Cpu, LINE, Line, LineAtomicity, Mapped, Media, MediaError, PCell, Persistent, Region,
     SimdLevel, Site, SyncLatch, Word,
 };
 use everleaf_pool::{
@@ -26,8 +26,8 @@ fn format() -> Format {
     Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] }
 }
 
-fn hardware(region: Region) -> Hardware {
-    Hardware::new(region, &Cpu::detect()).unwrap()
+fn hardware(region: Region) -> Mapped {
+    Mapped::new(region, &Cpu::detect()).unwrap()
 }
 
 /// As docs/format.md defines it.
@@ -74,7 +74,7 @@ fn left_open(path: &Path) {
     create_file(path, BYTES, 1 << 20, |region| Pool::create(hardware(region), &format())).unwrap();
 }
 
-fn opened(path: &Path) -> Result<(Arc<Pool<Hardware>>, Opened), PoolError> {
+fn opened(path: &Path) -> Result<(Arc<Pool<Mapped>>, Opened), PoolError> {
     Pool::open(hardware(open_file(path, OpenMode::ReadWrite).unwrap()))
 }
 
@@ -217,7 +217,7 @@ fn what_a_killed_session_on_persistent_memory_left_in_the_caches_is_written_back
 
 /// A file whose next sync fails, once: the one after it would succeed, as on Linux.
 struct Failing {
-    hardware: Hardware,
+    hardware: Mapped,
     next_fails: Arc<AtomicBool>,
     syncs: SyncLatch,
     /// Pages whose first word was exchanged since the last sync, and how many were at each sync.

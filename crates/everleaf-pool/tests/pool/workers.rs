@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use everleaf_pmem::{Cpu, Hardware, Media, PCell, PPtr, Region, persistent};
+use everleaf_pmem::{Cpu, Mapped, Media, PCell, PPtr, Region, persistent};
 use everleaf_pool::{Format, KeyType, Pool, Record, Worker};
 
 persistent! {
@@ -12,13 +12,13 @@ persistent! {
     }
 }
 
-fn pool(max_bytes: u64) -> Arc<Pool<Hardware>> {
+fn pool(max_bytes: u64) -> Arc<Pool<Mapped>> {
     let format = Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] };
     let region = Region::anonymous(64 << 10, max_bytes).unwrap();
-    Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format).unwrap()
+    Pool::create(Mapped::new(region, &Cpu::detect()).unwrap(), &format).unwrap()
 }
 
-fn clean(pool: &Pool<Hardware>) {
+fn clean(pool: &Pool<Mapped>) {
     assert_eq!(
         crate::common::audit(pool, &pool.index_root::<Slots>().unwrap().records),
         Default::default()
@@ -26,7 +26,7 @@ fn clean(pool: &Pool<Hardware>) {
 }
 
 /// Fills cells with records of a chunk each until the pool is full, and frees them.
-fn chunks_to_be_had(pool: &Pool<Hardware>, worker: &mut Worker<Hardware>) -> usize {
+fn chunks_to_be_had(pool: &Pool<Mapped>, worker: &mut Worker<Mapped>) -> usize {
     let slots = pool.index_root::<Slots>().unwrap();
     let had = slots
         .records

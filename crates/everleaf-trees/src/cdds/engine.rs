@@ -86,7 +86,7 @@ impl TreeFamily for Variant {
 /// # Examples
 /// ```
 /// use everleaf_index::{Index, U64Keys};
-/// use everleaf_pmem::{Cpu, Hardware, Region};
+/// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool};
 /// use everleaf_trees::cdds::{Parameters, open};
 ///
@@ -94,7 +94,7 @@ impl TreeFamily for Variant {
 /// let format =
 ///     Format { engine: "cdds".into(), key_type: KeyType::U64, parameters: parameters.pack() };
 /// let region = Region::anonymous(1 << 20, 1 << 24)?;
-/// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+/// let pool = Pool::create(Mapped::new(region, &Cpu::detect())?, &format)?;
 /// let tree = open::<U64Keys, _>(&pool)?;
 /// assert!(tree.insert(7, 70)?);
 /// assert_eq!(tree.update(7, 71)?, Some(70));

@@ -12,8 +12,8 @@ use everleaf::internal;
 use everleaf::{
     CreateOptions, Durability, DurabilityMode, Engine, Error, KeyType, OpenOptions, Store,
 };
-use everleaf_log::{LogOptions, Logged, SimulatedDisk};
-use everleaf_pmem::Media;
+use everleaf_log::{Log, LogOptions, SimulatedDisk};
+use everleaf_pmem::{Mapped, Media};
 use everleaf_pool::Pool;
 
 use crate::logged::{
@@ -47,7 +47,7 @@ thread_local! {
     static MEMORY: Cell<u64> = const { Cell::new(u64::MAX) };
 }
 
-fn create(engine: Engine, disk: &SimulatedDisk) -> (Store, Arc<Pool<Logged>>) {
+fn create(engine: Engine, disk: &SimulatedDisk) -> (Store, Arc<Pool<Mapped>>) {
     create_as(&small(engine), how(), disk, Arc::new(disk.clone()))
 }
 
@@ -108,7 +108,7 @@ impl Promise {
 }
 
 fn open(disk: &SimulatedDisk) -> Result<Store, String> {
-    let media = Logged::open(&base(disk), Arc::new(disk.clone()), how());
+    let media = Log::open(&base(disk), Arc::new(disk.clone()), how());
     let media = media.map_err(|error| format!("the log: {error}"))?;
     let opened = internal::open_on(&OpenOptions::new(), media);
     opened.map(|(store, _)| store).map_err(|error| format!("the pool: {error}"))

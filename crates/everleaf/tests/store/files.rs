@@ -353,7 +353,7 @@ fn a_choice_in_the_header_is_kept_apart_from_the_parameters_of_the_engine() {
     for chosen in [None, Some(DurabilityMode::Process)] {
         let media = || {
             let region = everleaf_pmem::Region::anonymous(1 << 20, 1 << 20).unwrap();
-            everleaf_pmem::Hardware::new(region, &everleaf_pmem::Cpu::detect()).unwrap()
+            everleaf_pmem::Mapped::new(region, &everleaf_pmem::Cpu::detect()).unwrap()
         };
         let mut options = tiny(KeyType::U64);
         options.durability = chosen;

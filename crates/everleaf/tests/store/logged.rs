@@ -10,7 +10,8 @@ use everleaf::{
     CreateOptions, Durability, DurabilityMode, Engine, Error, KeyType, LogError, Medium,
     OpenOptions, Store,
 };
-use everleaf_log::{Base, Disk, DiskFile, LogOptions, Logged, SimulatedDisk};
+use everleaf_log::{Base, Disk, DiskFile, Log, LogOptions, SimulatedDisk};
+use everleaf_pmem::Mapped;
 use everleaf_pool::Pool;
 use parking_lot::{Condvar, Mutex};
 
@@ -48,11 +49,11 @@ pub(crate) fn create_as(
     how: LogOptions,
     disk: &SimulatedDisk,
     log: Arc<dyn Disk>,
-) -> (Store, Arc<Pool<Logged>>) {
+) -> (Store, Arc<Pool<Mapped>>) {
     disk.nameless();
-    let media = Logged::create(&base(disk), log, BYTES, how).unwrap();
+    let media = Log::create(&base(disk), log, BYTES, how).unwrap();
     let (store, pool) = internal::create_on(options, media).unwrap();
-    pool.media().checkpoint().unwrap();
+    Log::of(pool.media()).unwrap().checkpoint().unwrap();
     (store, pool)
 }
 
@@ -113,7 +114,7 @@ fn run_until(store: &Store, writes: u32) -> [Model; 2] {
 }
 
 fn judge(disk: &SimulatedDisk, how: LogOptions, expected: &[Model; 2]) -> Result<(), String> {
-    let media = Logged::open(&base(disk), Arc::new(disk.clone()), how);
+    let media = Log::open(&base(disk), Arc::new(disk.clone()), how);
     let media = media.map_err(|error| format!("the log: {error}"))?;
     let (store, _pool) = internal::open_on(&OpenOptions::new(), media)
         .map_err(|error| format!("the pool: {error}"))?;
@@ -311,7 +312,7 @@ fn what_waits_for_no_sync_is_durable_when_it_was_waited_for() {
     let store = create(Engine::FpTreeConcurrent, &disk, Arc::new(disk.clone()));
     let content_after = |ways: fn(usize) -> usize| {
         let left = disk.after_power_failure(ways);
-        let media = Logged::open(&base(&left), Arc::new(left.clone()), log_options()).unwrap();
+        let media = Log::open(&base(&left), Arc::new(left.clone()), log_options()).unwrap();
         content(&internal::open_on(&OpenOptions::new(), media).unwrap().0).unwrap().len()
     };
     let before = disk.operations();
@@ -348,7 +349,7 @@ fn what_waits_for_no_sync_is_durable_when_it_was_waited_for() {
     let copy = disk.after_kill();
     drop(store);
     assert!(matches!(left.wait(), Err(Error::Closed)) && !left.is_durable());
-    let media = Logged::open(&base(&copy), Arc::new(copy.clone()), log_options()).unwrap();
+    let media = Log::open(&base(&copy), Arc::new(copy.clone()), log_options()).unwrap();
     let (store, _pool) = internal::open_on(&OpenOptions::new(), media).unwrap();
     copy.fail_sync_after(0);
     let (put, unsynced) = store.unsynced(|| store.put("f", b"1"));

@@ -79,7 +79,7 @@ pub fn create<K: TreeKey, M: Media>(
 /// # Examples
 /// ```
 /// use everleaf_index::{Index, U64Keys};
-/// use everleaf_pmem::{Cpu, Hardware, Region};
+/// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 /// use everleaf_trees::sorted::{OFFER, TUNED, Variant, create};
 ///
@@ -89,7 +89,7 @@ pub fn create<K: TreeKey, M: Media>(
 ///     parameters: OFFER.pack(TUNED),
 /// };
 /// let region = Region::anonymous(1 << 20, 1 << 24)?;
-/// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+/// let pool = Pool::create(Mapped::new(region, &Cpu::detect())?, &format)?;
 /// let tree = create::<U64Keys, _>(&pool, Variant::CircTree)?;
 /// assert!(tree.insert(7, 70)?);
 /// assert_eq!(tree.get(7)?, Some(70));

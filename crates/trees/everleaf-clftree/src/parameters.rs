@@ -135,7 +135,7 @@ impl Parameters {
 /// # Examples
 /// ```
 /// use everleaf_index::{Index, U64Keys};
-/// use everleaf_pmem::{Cpu, Hardware, Region};
+/// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 /// use everleaf_trees::clftree::{Parameters, Variant, open};
 ///
@@ -146,7 +146,7 @@ impl Parameters {
 ///     parameters: parameters.pack(),
 /// };
 /// let region = Region::anonymous(1 << 20, 1 << 24)?;
-/// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+/// let pool = Pool::create(Mapped::new(region, &Cpu::detect())?, &format)?;
 /// let tree = open::<U64Keys, _>(&pool, Variant::Append, Shutdown::Clean)?;
 /// assert!(tree.insert(7, 70)?);
 /// assert_eq!(tree.update(7, 71)?, Some(70));

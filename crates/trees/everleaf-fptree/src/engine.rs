@@ -106,7 +106,7 @@ pub fn create<K: TreeKey, M: Media>(
 /// # Examples
 /// ```
 /// use everleaf_index::{Index, U64Keys};
-/// use everleaf_pmem::{Cpu, Hardware, Region};
+/// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 /// use everleaf_trees::fptree::{Parameters, Variant, create, offer};
 ///
@@ -117,7 +117,7 @@ pub fn create<K: TreeKey, M: Media>(
 ///     parameters: offer(Variant::FpTree).pack(parameters),
 /// };
 /// let region = Region::anonymous(1 << 20, 1 << 24)?;
-/// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+/// let pool = Pool::create(Mapped::new(region, &Cpu::detect())?, &format)?;
 /// let tree = create::<U64Keys, _>(&pool, Variant::FpTree)?;
 /// assert!(tree.insert(7, 70)?);
 /// assert_eq!(tree.get(7)?, Some(70));

@@ -68,14 +68,14 @@ impl TreeFamily for Variant {
 /// # Examples
 /// ```
 /// use everleaf_index::{Index, U64Keys};
-/// use everleaf_pmem::{Cpu, Hardware, Region};
+/// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 /// use everleaf_trees::linetree::{OFFER, open};
 ///
 /// let parameters = OFFER.pack(OFFER.tuned);
 /// let format = Format { engine: "linetree".into(), key_type: KeyType::U64, parameters };
 /// let region = Region::anonymous(1 << 20, 1 << 24)?;
-/// let pool = Pool::create(Hardware::new(region, &Cpu::detect())?, &format)?;
+/// let pool = Pool::create(Mapped::new(region, &Cpu::detect())?, &format)?;
 /// let tree = open::<U64Keys, _>(&pool, Shutdown::Clean.into())?;
 /// assert!(tree.insert(7, 70)?);
 /// assert_eq!(tree.update(7, 71)?, Some(70));

@@ -145,13 +145,13 @@ pub fn create<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Inde
 /// # Examples
 /// ```
 /// use everleaf_index::U64Keys;
-/// use everleaf_pmem::{Cpu, Hardware, Region};
+/// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool};
 /// use everleaf_trees::masstree::{OFFER, TUNED, open};
 ///
 /// let parameters = OFFER.pack(TUNED);
 /// let format = Format { engine: "masstree".into(), key_type: KeyType::U64, parameters };
-/// let media = Hardware::new(Region::anonymous(1 << 20, 1 << 24)?, &Cpu::detect())?;
+/// let media = Mapped::new(Region::anonymous(1 << 20, 1 << 24)?, &Cpu::detect())?;
 /// let pool = Pool::create(media, &format)?;
 /// let tree = open::<U64Keys, _>(&pool, false)?;
 /// tree.insert(7, 70)?;

@@ -281,7 +281,7 @@ impl<M: Media> Unpin for Gates<M> {
 #[cfg(test)]
 mod tests {
     use everleaf_index::IndexError;
-    use everleaf_pmem::{Cpu, Hardware, Region};
+    use everleaf_pmem::{Cpu, Mapped, Region};
     use everleaf_pool::{Format, KeyType};
 
     use super::super::epochs::{Changes, Epochs, Left, Note, Sizes, Step};
@@ -305,18 +305,18 @@ mod tests {
         }
     }
 
-    fn epochs() -> Epochs<Hardware> {
+    fn epochs() -> Epochs<Mapped> {
         let format =
             Format { engine: "masstree".into(), key_type: KeyType::U64, parameters: [0; 8] };
         let region = Region::anonymous(64 << 10, 1 << 20).unwrap();
-        let pool = Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format).unwrap();
+        let pool = Pool::create(Mapped::new(region, &Cpu::detect()).unwrap(), &format).unwrap();
         let left = Left::of(&pool).unwrap();
         Epochs::begin(&pool, left)
     }
 
     /// Ends the first epoch while `body` runs under a guard of this thread; all gates are closed
     /// when it begins.
-    fn while_ending(epochs: &Epochs<Hardware>, body: impl FnOnce()) {
+    fn while_ending(epochs: &Epochs<Mapped>, body: impl FnOnce()) {
         std::thread::scope(|scope| {
             let guard = epochs.guard(1).unwrap();
             let epoch = epochs.current();

@@ -189,7 +189,7 @@ impl<H: Heap> Model<H> {
 mod tests {
     use everleaf::internal::{U64Keys, inner_encodings, registry};
     use everleaf::{Engine, EngineParameters, KeyType};
-    use everleaf_pmem::{Cpu, Hardware, Region};
+    use everleaf_pmem::{Cpu, Mapped, Region};
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn the_model_has_the_nodes_of_the_tree() {
         let region = Region::anonymous(1 << 20, 1 << 28).unwrap();
-        let media = Hardware::new(region, &Cpu::detect()).unwrap();
+        let media = Mapped::new(region, &Cpu::detect()).unwrap();
         let engine = Engine::ClfTreeAppend;
         let parameters = EngineParameters::default().leaf_slots(31).paper_order(true);
         let format = registry::pool_format(engine, KeyType::U64, &parameters, 1).unwrap();

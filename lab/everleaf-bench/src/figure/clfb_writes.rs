@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use everleaf_pmem::{
-    Cpu, FlushInstruction, Hardware, LINE, Line, LineWriteMethod, Media, PPtr, Region, site,
+    Cpu, FlushInstruction, LINE, Line, LineWriteMethod, Mapped, Media, PPtr, Region, site,
 };
 
 use super::{Drawing, FigureOptions, Panel, Series};
@@ -58,14 +58,14 @@ struct Tally {
 
 /// A media, its lines and its log.
 struct Lines<'m> {
-    media: &'m Hardware,
+    media: &'m Mapped,
     log: &'m Line,
     lines: Vec<&'m Line>,
 }
 
 impl<'m> Lines<'m> {
     /// Those of a region that is large enough; none if it is not.
-    fn of(media: &'m Hardware) -> Option<Self> {
+    fn of(media: &'m Mapped) -> Option<Self> {
         let line = |number: u64| media.region().get::<Line>(PPtr::at(number * LINE as u64));
         let lines = (2..2 + LINES).map(line).collect::<Option<_>>()?;
         Some(Self { media, log: line(1)?, lines })
@@ -183,7 +183,7 @@ fn with_flush(
         (vec![Vec::new(); ways.len()], vec![Tally::default(); ways.len()]);
     for _ in 0..options.rounds {
         for (place, way) in ways.iter().enumerate() {
-            let media = Hardware::forced(Region::anonymous(bytes, bytes)?, cpu, flush)?;
+            let media = Mapped::forced(Region::anonymous(bytes, bytes)?, cpu, flush)?;
             let media = match way {
                 Way::AtOnce(method) => media.with_line_write(cpu, *method)?,
                 _ => media,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use everleaf::Engine;
 use everleaf_crash::Instrumented;
-use everleaf_pmem::Hardware;
+use everleaf_pmem::Mapped;
 
 use super::axis::Axis;
 use super::single::base;
@@ -87,7 +87,7 @@ impl Session {
     ) -> Result<Measured, BenchError> {
         let region = self.region()?;
         let file = PoolFile::of(&region)?;
-        let (pool, mut index) = self.index::<u64, Hardware>(engine, self.hardware(region)?)?;
+        let (pool, mut index) = self.index::<u64, Mapped>(engine, self.hardware(region)?)?;
         index.handles(1).iter_mut().try_for_each(|index| database.load(index))?;
         drop((index, pool));
         database.cool();

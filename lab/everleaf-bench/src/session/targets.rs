@@ -5,7 +5,7 @@ use std::sync::Arc;
 use everleaf::internal::{StoreKey, create_on, registry};
 use everleaf::{CreateOptions, Engine, EngineParameters, KeyType, Store};
 use everleaf_crash::{Dram, Instrumented, Latencies as AddedLatencies};
-use everleaf_pmem::{Hardware, Media, Region};
+use everleaf_pmem::{Mapped, Media, Region};
 use everleaf_pool::Pool;
 
 use super::Session;
@@ -212,10 +212,10 @@ impl Session {
     }
 
     /// The media that was asked for, without added latencies.
-    pub fn hardware(&self, region: Region) -> Result<Hardware, BenchError> {
+    pub fn hardware(&self, region: Region) -> Result<Mapped, BenchError> {
         match self.plan.options.flush.forced() {
-            None => Ok(Hardware::new(region, &self.cpu)?),
-            Some(forced) => Ok(Hardware::forced(region, &self.cpu, forced)?),
+            None => Ok(Mapped::new(region, &self.cpu)?),
+            Some(forced) => Ok(Mapped::forced(region, &self.cpu, forced)?),
         }
     }
 

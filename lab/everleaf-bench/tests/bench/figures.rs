@@ -217,7 +217,7 @@ fn every_inner_node_is_shown_once() {
     use everleaf::internal::{U64Keys, inner_encodings, registry};
     use everleaf::{Engine, EngineParameters, KeyType};
     let region = everleaf_pmem::Region::anonymous(1 << 20, 1 << 26).unwrap();
-    let media = everleaf_pmem::Hardware::new(region, &everleaf_pmem::Cpu::detect()).unwrap();
+    let media = everleaf_pmem::Mapped::new(region, &everleaf_pmem::Cpu::detect()).unwrap();
     let (engine, parameters) = (Engine::ClfTreeAppend, EngineParameters::default().leaf_slots(3));
     let format = registry::pool_format(engine, KeyType::U64, &parameters, 1).unwrap();
     let pool = everleaf_pool::Pool::create(media, &format).unwrap();

@@ -1,4 +1,4 @@
-//! Counting costs a timed run nothing: on `Hardware`, the operations that count compile to no
+//! Counting costs a timed run nothing: on `Mapped`, the operations that count compile to no
 //! instructions.
 //!
 //! Pairs of functions, one that calls an operation that counts and one that does not, are compared
@@ -8,7 +8,7 @@
 use std::hint::black_box;
 
 use everleaf_crash::Instrumented;
-use everleaf_pmem::{Counter, Cpu, Hardware, Media, PCell, PPtr, Region, site};
+use everleaf_pmem::{Counter, Cpu, Mapped, Media, PCell, PPtr, Region, site};
 use object::{Object, ObjectSection, ObjectSymbol};
 
 /// Functions of a media: with an operation that counts, and without.
@@ -43,7 +43,7 @@ macro_rules! pairs {
 }
 
 pairs! {
-    Hardware: hardware_counting hardware_quiet hardware_named hardware_otherwise_named;
+    Mapped: hardware_counting hardware_quiet hardware_named hardware_otherwise_named;
     Instrumented: counted_counting counted_quiet counted_named counted_otherwise_named;
 }
 
@@ -94,8 +94,8 @@ fn are_same(program: &object::File<'_>, one: &str, other: &str) -> bool {
 fn operations_that_count_are_no_instructions_in_a_timed_run() {
     let cpu = Cpu::detect();
     let region = || Region::anonymous(1 << 16, 1 << 20).unwrap();
-    let hardware = Hardware::new(region(), &cpu).unwrap();
-    let counted = Instrumented::counting(Hardware::new(region(), &cpu).unwrap());
+    let hardware = Mapped::new(region(), &cpu).unwrap();
+    let counted = Instrumented::counting(Mapped::new(region(), &cpu).unwrap());
     // All of them are called, so that all of them are there.
     for _ in 0..2 {
         let cell = hardware.region().get::<PCell<u64>>(PPtr::at(64)).unwrap();

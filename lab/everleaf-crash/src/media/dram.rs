@@ -1,13 +1,13 @@
 //! The media of the transient twins: the same trees in memory that does not survive.
 
 use everleaf_pmem::{
-    Cpu, FlushInstruction, Hardware, Line, LineAtomicity, MapError, Media, PCell, Persistent,
-    Region, Rtm, SimdLevel, Site, Word,
+    Cpu, FlushInstruction, Line, LineAtomicity, MapError, Mapped, Media, PCell, Persistent, Region,
+    Rtm, SimdLevel, Site, Word,
 };
 
 /// DRAM: flushes and fences are compiled away.
 #[derive(Debug)]
-pub struct Dram(Hardware, Growth);
+pub struct Dram(Mapped, Growth);
 
 /// Whether a region grows, up to its greatest size.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ enum Growth {
 impl Dram {
     /// Any region will do; an anonymous one is natural.
     pub fn new(region: Region, cpu: &Cpu) -> Self {
-        let hardware = Hardware::forced(region, cpu, FlushInstruction::None);
+        let hardware = Mapped::forced(region, cpu, FlushInstruction::None);
         let hardware = hardware.expect("no processor lacks an instruction that is none");
         Self(hardware, Growth::Possible)
     }

@@ -1,29 +1,29 @@
-//! Hardware that counts or has added latencies: one type, so that a tree is compiled once for both,
-//! and a type of its own, so that a run on `Hardware` holds no instruction of either.
+//! Mapped that counts or has added latencies: one type, so that a tree is compiled once for both,
+//! and a type of its own, so that a run on `Mapped` holds no instruction of either.
 
 use everleaf_pmem::{
-    Counter, Durability, Hardware, LINE, Line, LineAtomicity, Media, PCell, Persistent, Region,
-    Rtm, SimdLevel, Site, Word,
+    Counter, Durability, LINE, Line, LineAtomicity, Mapped, Media, PCell, Persistent, Region, Rtm,
+    SimdLevel, Site, Word,
 };
 
 use super::counting::{Counting, Counts};
 use super::latency::{AddedLatency, Latencies};
 
-/// [`Hardware`] that counts what happens, or to which latencies are added. Which of them is chosen
+/// [`Mapped`] that counts what happens, or to which latencies are added. Which of them is chosen
 /// when it is made: a run that counts is not timed.
 ///
 /// ```
 /// use everleaf_crash::Instrumented;
-/// use everleaf_pmem::{Cpu, Hardware, Media, Region, site};
+/// use everleaf_pmem::{Cpu, Mapped, Media, Region, site};
 ///
-/// let hardware = Hardware::new(Region::anonymous(4096, 4096)?, &Cpu::detect())?;
+/// let hardware = Mapped::new(Region::anonymous(4096, 4096)?, &Cpu::detect())?;
 /// let media = Instrumented::counting(hardware);
 /// media.fence(site!("example.fence"));
 /// assert_eq!(media.counts().fences[&site!("example.fence")], 1);
 /// # Ok::<(), everleaf_pmem::MapError>(())
 /// ```
 pub struct Instrumented {
-    hardware: Hardware,
+    hardware: Mapped,
     hook: Hook,
 }
 
@@ -35,14 +35,14 @@ enum Hook {
 
 impl Instrumented {
     /// `hardware` that counts what happens on it.
-    pub fn counting(hardware: Hardware) -> Self {
+    pub fn counting(hardware: Mapped) -> Self {
         let counting = Counting::new(hardware.region().max_len());
         Self { hardware, hook: Hook::Count(counting) }
     }
 
     /// `hardware` with added latencies: a spin after each flush and fence, and before each read of
     /// a line that a [`CacheModel`](crate::CacheModel) does not hold. Takes 10 ms to calibrate.
-    pub fn delaying(hardware: Hardware, added: Latencies) -> Self {
+    pub fn delaying(hardware: Mapped, added: Latencies) -> Self {
         Self { hardware, hook: Hook::Delay(AddedLatency::new(added)) }
     }
 
@@ -211,7 +211,7 @@ mod tests {
 
     fn counted() -> Instrumented {
         let region = Region::anonymous(1 << 16, 16 << 20).unwrap();
-        Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap())
+        Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap())
     }
 
     fn line(media: &Instrumented, index: u64) -> &Line {
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn a_line_misses_when_it_is_first_read_and_when_another_took_its_place() {
         let region = Region::anonymous(2 * CacheModel::BYTES, 4 * CacheModel::BYTES).unwrap();
-        let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
+        let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
         let word = |offset: u64| &media.region().get::<Line>(PPtr::at(offset)).unwrap().0[3];
         let misses = |offsets: &[u64]| {
             media.reset();
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn where_latencies_are_added_nothing_is_counted() {
         let region = Region::anonymous(4096, 4096).unwrap();
-        let hardware = Hardware::new(region, &Cpu::detect()).unwrap();
+        let hardware = Mapped::new(region, &Cpu::detect()).unwrap();
         let media = Instrumented::delaying(hardware, Latencies::default());
         media.flush(site!("test.flush"), &line(&media, 1).0[0]);
         media.fence(site!("test.fence"));
@@ -358,7 +358,7 @@ mod tests {
         const { assert!(Traced::COUNTS_READS && Traced::SCHEDULED) };
         const { assert!(!Dram::COUNTS_READS && !Dram::SCHEDULED) };
         let region = || Region::anonymous(4096, 4096).unwrap();
-        let hardware = || Hardware::new(region(), &Cpu::detect()).unwrap();
+        let hardware = || Mapped::new(region(), &Cpu::detect()).unwrap();
         assert!(Instrumented::counting(hardware()).is_repeatable());
         assert!(!Instrumented::delaying(hardware(), Latencies::default()).is_repeatable());
         assert!(Traced::new(4096, 4096, 1).unwrap().is_repeatable());

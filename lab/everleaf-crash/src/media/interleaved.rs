@@ -3,7 +3,7 @@
 //! the place that it means.
 
 use everleaf_pmem::{
-    Hardware, Line, LineAtomicity, Media, PCell, Persistent, Region, SimdLevel, Site, Word,
+    Line, LineAtomicity, Mapped, Media, PCell, Persistent, Region, SimdLevel, Site, Word,
 };
 use parking_lot::Mutex;
 
@@ -21,13 +21,13 @@ type Meanwhile = (Access, Box<dyn FnOnce() + Send>);
 
 /// Memory of whose accesses one is followed by what others do, before its thread goes on.
 pub struct Interleaved {
-    hardware: Hardware,
+    hardware: Mapped,
     next: Mutex<Option<Meanwhile>>,
 }
 
 impl Interleaved {
     /// Nothing happens in between so far.
-    pub fn new(hardware: Hardware) -> Self {
+    pub fn new(hardware: Mapped) -> Self {
         Self { hardware, next: Mutex::default() }
     }
 

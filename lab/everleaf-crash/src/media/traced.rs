@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use everleaf_pmem::{
-    Cpu, DramSource, FlushInstruction, Hardware, LINE, Line, LineAtomicity, MapError, Media, PCell,
+    Cpu, DramSource, FlushInstruction, LINE, Line, LineAtomicity, MapError, Mapped, Media, PCell,
     Persistent, Region, SimdLevel, Site, SpareArenas, WORD, Word,
 };
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ pub struct Traced {
 }
 
 struct Shared {
-    hardware: Hardware,
+    hardware: Mapped,
     garbage_seed: u64,
     /// Each with the thread that made it.
     events: Mutex<Vec<(u16, Event)>>,
@@ -67,7 +67,7 @@ impl Traced {
 
     fn over(region: Region, garbage_seed: u64) -> Result<Self, MapError> {
         let shared = Shared {
-            hardware: Hardware::forced(region, &Cpu::detect(), FlushInstruction::None)?,
+            hardware: Mapped::forced(region, &Cpu::detect(), FlushInstruction::None)?,
             garbage_seed,
             events: Mutex::default(),
             scheduler: None,

@@ -3,7 +3,7 @@
 //! it. Recorded memory has no file; what a header says of boots is taken from one that has.
 
 use everleaf_crash::Traced;
-use everleaf_pmem::{Cpu, Hardware, LINE, Media, WORD, site};
+use everleaf_pmem::{Cpu, LINE, Mapped, Media, WORD, site};
 use everleaf_pool::{Format, KeyType, Pool};
 
 use super::state::sentence;
@@ -18,7 +18,7 @@ fn open_on_a_file() -> Result<Vec<u64>, String> {
     let path = folder.path().join("session.pool");
     let format = Format { engine: "session".into(), key_type: KeyType::U64, parameters: [0; 8] };
     let made = everleaf_pool::create_file(&path, 64 << 10, 64 << 10, |region| {
-        Pool::create(Hardware::new(region, &Cpu::detect())?, &format)
+        Pool::create(Mapped::new(region, &Cpu::detect())?, &format)
     });
     drop(made.map_err(sentence)?);
     let bytes = std::fs::read(&path).map_err(sentence)?;

@@ -8,7 +8,8 @@ use everleaf::internal::{create_on, open_on};
 use everleaf::{
     Clock, Contract, CreateOptions, DurabilityMode, Engine, KeyType, OpenOptions, Store,
 };
-use everleaf_log::{Base, LogOptions, Logged, SimulatedDisk, Weak};
+use everleaf_log::{Base, Log, LogOptions, SimulatedDisk, Weak};
+use everleaf_pmem::Mapped;
 use everleaf_pool::{LOG_STAMP_OFFSET, Pool};
 
 use crate::subject::sentence;
@@ -66,7 +67,7 @@ impl fmt::Display for DiskCase {
 /// An opened store, and its pool, as the way to the log.
 pub(super) struct Opened {
     pub store: Store,
-    pub pool: Arc<Pool<Logged>>,
+    pub pool: Arc<Pool<Mapped>>,
 }
 
 impl Opened {
@@ -159,7 +160,7 @@ impl DiskCase {
     pub(super) fn create(&self, disk: &SimulatedDisk, clock: &Clock) -> Result<Opened, String> {
         disk.nameless();
         let (log, folder) = (self.log(0, self.threads), Arc::new(disk.clone()));
-        let media = Logged::create(&Self::base(disk), folder, POOL.0, log).map_err(sentence)?;
+        let media = Log::create(&Self::base(disk), folder, POOL.0, log).map_err(sentence)?;
         let key_type = if self.keys == ScriptKeys::U64 { KeyType::U64 } else { KeyType::Bytes };
         let options = CreateOptions::new()
             .engine(self.engine)
@@ -169,7 +170,7 @@ impl DiskCase {
             .durability(self.mode())
             .clock(clock.clone());
         let (store, pool) = create_on(&options, media).map_err(sentence)?;
-        pool.media().checkpoint().map_err(sentence)?;
+        Log::of(pool.media()).unwrap().checkpoint().map_err(sentence)?;
         Ok(Opened { store, pool })
     }
 
@@ -181,7 +182,7 @@ impl DiskCase {
         session: usize,
     ) -> Result<Opened, String> {
         let (log, folder) = (self.log(session, false), Arc::new(disk.clone()));
-        let media = Logged::open(&Self::base(disk), folder, log);
+        let media = Log::open(&Self::base(disk), folder, log);
         let media = media.map_err(|error| format!("the log is refused: {error}"))?;
         let opened = open_on(&OpenOptions::new().clock(clock.clone()), media);
         let (store, pool) = opened.map_err(|error| format!("the pool is refused: {error}"))?;

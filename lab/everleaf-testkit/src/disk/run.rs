@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everleaf::{Clock, Contract};
-use everleaf_log::SimulatedDisk;
+use everleaf_log::{Log, SimulatedDisk};
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -300,7 +300,10 @@ impl<'c> Run<'c> {
         let Opened { store, pool } = self.opened()?;
         match self.case.engine.contract() {
             Contract::Buffered => Target::check(store).map_err(Stop::Refused),
-            _ => pool.media().checkpoint().map_err(|error| Stop::Refused(sentence(error))),
+            _ => Log::of(pool.media())
+                .unwrap()
+                .checkpoint()
+                .map_err(|error| Stop::Refused(sentence(error))),
         }
     }
 

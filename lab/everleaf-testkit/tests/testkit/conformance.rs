@@ -4,7 +4,7 @@ use everleaf::internal::{BytesKeys, StoreKey, U64Keys, registry};
 use everleaf::{Engine, EngineParameters};
 use everleaf_crash::Dram;
 use everleaf_index::{Index, Model, SerialIndex};
-use everleaf_pmem::{Cpu, Hardware, Media, Region, SimdLevel};
+use everleaf_pmem::{Cpu, Mapped, Media, Region, SimdLevel};
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
 use everleaf_testkit::{Conformance, TestKeys};
 
@@ -37,7 +37,7 @@ where
     for (i, parameters) in sizes(engine).into_iter().enumerate() {
         let seed = 1000 + i as u64;
         let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
-        let media = Hardware::new(region, &Cpu::detect()).unwrap().with_simd(simd);
+        let media = Mapped::new(region, &Cpu::detect()).unwrap().with_simd(simd);
         let format = registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap();
         let pool = Pool::create(media, &format).unwrap();
         let index = registry::create_index::<K, _>(&pool, engine, &parameters, 1).unwrap();

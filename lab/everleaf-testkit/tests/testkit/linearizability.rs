@@ -6,7 +6,7 @@ use everleaf::internal::{BytesKeys, StoreKey, U64Keys, registry};
 use everleaf::{Engine, EngineParameters, Transactions};
 use everleaf_crash::Dram;
 use everleaf_index::{Concurrency, Index, Model, SerialIndex, Serialized};
-use everleaf_pmem::{Cpu, Hardware, Media, Region};
+use everleaf_pmem::{Cpu, Mapped, Media, Region};
 use everleaf_pool::Pool;
 use everleaf_testkit::linearizability::{Act, Call, Recording, check};
 use everleaf_testkit::{EngineSubject, TestKeys};
@@ -31,7 +31,7 @@ fn run<K: TestKeys + StoreKey>(engine: Engine) {
             EngineSubject::tiny_parameters(engine)
         };
         let media =
-            Hardware::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
+            Mapped::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
         let pool =
             Pool::create(media, &registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap())
                 .unwrap();

@@ -6,7 +6,7 @@ use everleaf::internal::{BytesKeys, InjectedAborts, Simulation, StoreKey, U64Key
 use everleaf::{Engine, EngineParameters, Transactions};
 use everleaf_crash::{Options, explore_threads};
 use everleaf_index::{Concurrency, Index, Model, SerialIndex};
-use everleaf_pmem::{AbortCause, Cpu, Hardware, Media, Region};
+use everleaf_pmem::{AbortCause, Cpu, Mapped, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
 use everleaf_testkit::linearizability::{Recording, check};
 use everleaf_testkit::{
@@ -30,13 +30,13 @@ fn schemes(seed: u64) -> Vec<Transactions> {
     [Transactions::Auto, Transactions::Off].into_iter().chain(simulated).collect()
 }
 
-fn pool<K: StoreKey>(parameters: &EngineParameters) -> std::sync::Arc<Pool<Hardware>> {
+fn pool<K: StoreKey>(parameters: &EngineParameters) -> std::sync::Arc<Pool<Mapped>> {
     let media =
-        Hardware::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
+        Mapped::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
     Pool::create(media, &registry::pool_format(ENGINE, K::TYPE, parameters, 1).unwrap()).unwrap()
 }
 
-fn audited<K: TestKeys>(pool: &Pool<Hardware>, index: &dyn Index<K>) {
+fn audited<K: TestKeys>(pool: &Pool<Mapped>, index: &dyn Index<K>) {
     let mut audit = Audit::new();
     assert_eq!(index.check(&mut audit).unwrap().violations, Vec::<String>::new());
     assert_eq!(pool.finish_audit(audit), AuditReport::default());

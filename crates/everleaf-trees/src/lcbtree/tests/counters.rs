@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use everleaf_crash::Instrumented;
 use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Cpu, Hardware, Region};
+use everleaf_pmem::{Cpu, Mapped, Region};
 use everleaf_pool::Pool;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -120,7 +120,7 @@ type Opened = (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>);
 
 fn counted(slots: usize, logging: Logging) -> Opened {
     let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
-    let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
+    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
     let parameters = Parameters { slots: slots as u64, logging, ..Parameters::default() };
     let pool = Pool::create(media, &format_of(parameters)).unwrap();
     let tree = open(&pool).unwrap();

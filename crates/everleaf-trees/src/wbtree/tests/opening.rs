@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everleaf_crash::Instrumented;
 use everleaf_index::U64Keys;
-use everleaf_pmem::{Cpu, Hardware, Region};
+use everleaf_pmem::{Cpu, Mapped, Region};
 use everleaf_pool::Pool;
 
 use super::{BOTH, Parameters, TINY, Variant, assert_sound, format_of, opened};
@@ -12,7 +12,7 @@ use super::{BOTH, Parameters, TINY, Variant, assert_sound, format_of, opened};
 /// Lines that are read when a tree of so many keys is opened.
 fn lines_read(variant: Variant, keys: u64) -> u64 {
     let region = Region::anonymous(64 << 10, 1 << 26).unwrap();
-    let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
+    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
     let parameters = Parameters { leaf_slots: 7, group_bytes: 16 << 20, ..TINY };
     let pool: Arc<Pool<Instrumented>> =
         Pool::create(media, &format_of::<U64Keys>(variant, parameters)).unwrap();

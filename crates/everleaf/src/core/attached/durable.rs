@@ -6,7 +6,7 @@
 //! gives the lock back, waits, and only then shows it. What reads many keys waits for everything.
 //! So nobody is told what a power failure takes back.
 //!
-//! On other media nothing of this is compiled.
+//! On other media there are no notes, and nothing is waited for.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,12 +30,18 @@ pub(super) struct Stripes(Box<[AtomicU64]>);
 
 impl Stripes {
     /// As many as this media needs.
-    pub(super) fn for_media<M: Media>() -> Self {
-        let count = if M::DURABLE_LATER { STRIPES } else { 0 };
+    pub(super) fn of_media(media: &impl Media) -> Self {
+        let count = if media.is_durable_later() { STRIPES } else { 0 };
         Self((0..count).map(|_| AtomicU64::new(0)).collect())
     }
 
-    fn of<K: StoreKey>(&self, key: K::Ref<'_>) -> &AtomicU64 {
+    /// Whether there are any: then the media's fences only order.
+    #[inline(always)]
+    fn are_there(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    fn of_key<K: StoreKey>(&self, key: K::Ref<'_>) -> &AtomicU64 {
         let mut hasher = FxHasher::default();
         KeyBytes::of(K::widen(key)).as_slice().hash(&mut hasher);
         &self.0[(hasher.finish() >> 32) as usize % STRIPES]
@@ -97,7 +103,7 @@ pub(super) struct Note<'a, M: Media> {
 
 impl<M: Media> Drop for Note<'_, M> {
     fn drop(&mut self) {
-        if M::DURABLE_LATER {
+        if !self.stripes.is_empty() {
             let point = self.media.durable_point().number();
             self.stripes.iter().for_each(|stripe| _ = stripe.fetch_max(point, Ordering::AcqRel));
         }
@@ -111,15 +117,15 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         live: &'a OpenStore<M, K>,
         keys: &[K::Ref<'_>],
     ) -> Note<'a, M> {
-        let later = M::DURABLE_LATER;
-        let noted = keys.iter().filter(|_| later).map(|key| self.stripes.of::<K>(*key));
+        let later = self.stripes.are_there();
+        let noted = keys.iter().filter(|_| later).map(|key| self.stripes.of_key::<K>(*key));
         Note { media: live.pool.media(), stripes: noted.collect() }
     }
 
     /// Everything that was done so far; none where it is durable.
     #[inline(always)]
     pub(super) fn pending(&self, live: &OpenStore<M, K>) -> Option<Pending<M>> {
-        if !M::DURABLE_LATER {
+        if !self.stripes.are_there() {
             return None;
         }
         let point = match self.terms.mode {
@@ -133,10 +139,10 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// behind what it read that nothing under the lock is being written.
     #[inline(always)]
     pub(super) fn pending_of(&self, live: &OpenStore<M, K>, key: K::Ref<'_>) -> Option<Pending<M>> {
-        if !M::DURABLE_LATER || self.terms.mode != DurabilityMode::Immediate {
+        if !self.stripes.are_there() || self.terms.mode != DurabilityMode::Immediate {
             return None;
         }
-        let point = DurablePoint::new(self.stripes.of::<K>(key).load(Ordering::Acquire));
+        let point = DurablePoint::new(self.stripes.of_key::<K>(key).load(Ordering::Acquire));
         let reached = live.pool.media().is_durable(point);
         (!reached).then(|| Pending { pool: Arc::clone(&live.pool), point })
     }
@@ -156,7 +162,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 
     /// What waits for points of the pool; none where nobody waits, or the store is closed.
     pub(super) fn points(&self) -> Option<Arc<dyn Waiting>> {
-        if !M::DURABLE_LATER {
+        if !self.stripes.are_there() {
             return None;
         }
         let points = |live: &OpenStore<M, K>| {
@@ -168,7 +174,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// Everything that was done so far, where readers wait.
     #[inline(always)]
     pub(super) fn pending_to_reader(&self, live: &OpenStore<M, K>) -> Option<Pending<M>> {
-        let waits = M::DURABLE_LATER && self.terms.mode == DurabilityMode::Immediate;
+        let waits = self.stripes.are_there() && self.terms.mode == DurabilityMode::Immediate;
         if waits { self.pending(live) } else { None }
     }
 }

@@ -339,7 +339,7 @@ pub(super) mod tests {
     use std::time::Instant;
 
     use everleaf_index::BytesKeys;
-    use everleaf_pmem::{Cpu, Durability, Hardware, Medium, Transactions};
+    use everleaf_pmem::{Cpu, Durability, Mapped, Medium, Transactions};
     use everleaf_pool::{OpenMode, create_file, open_file};
 
     use super::super::Terms;
@@ -349,7 +349,7 @@ pub(super) mod tests {
     use crate::core::write::{Kind, Write};
     use crate::{Clock, DurabilityMode, Engine, EngineParameters, KeyType, registry};
 
-    type Store = Arc<Attached<Hardware, BytesKeys>>;
+    type Store = Arc<Attached<Mapped, BytesKeys>>;
 
     const ENGINE: Engine = Engine::FpTree;
 
@@ -369,7 +369,7 @@ pub(super) mod tests {
         let parameters = EngineParameters::default();
         let format = registry::store_format(ENGINE, KeyType::Bytes, &parameters).unwrap();
         let pool = create_file(path, 1 << 20, 1 << 20, |region| {
-            Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format)
+            Pool::create(Mapped::new(region, &Cpu::detect()).unwrap(), &format)
         });
         let attached = Attached::create(&pool.unwrap(), ENGINE, &parameters, terms(clock));
         Arc::new(attached.unwrap())
@@ -377,7 +377,7 @@ pub(super) mod tests {
 
     pub(in super::super) fn open(path: &Path, clock: &Clock) -> Store {
         let region = open_file(path, OpenMode::ReadWrite).unwrap();
-        let media = Hardware::new(region, &Cpu::detect()).unwrap();
+        let media = Mapped::new(region, &Cpu::detect()).unwrap();
         let (pool, opened) = Pool::open(media).unwrap();
         let (start, terms) = (Instant::now(), terms(clock));
         Arc::new(Attached::open(&pool, &opened, ENGINE, terms, start, None).unwrap())

@@ -132,7 +132,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         }
         let parameters = registry::parameters_of(engine, live.pool.format());
         let (gate, snapshots) = (Gate::default(), Snapshots::default());
-        let (expiring, stripes) = (Expiring::of(&live.pool), Stripes::for_media::<M>());
+        let (expiring, stripes) = (Expiring::of(&live.pool), Stripes::of_media(live.pool.media()));
         let lock = Mutex::new(lock);
         let live = ShardedLock::new(Some(live));
         Ok(Self {

@@ -134,7 +134,8 @@ impl<M: Media, K: StoreKey> OpenStore<M, K> {
         fence(Ordering::Acquire);
         let now = self.version(lock);
         let (of_batch, batches) = ((now | before) & OF_BATCH != 0, (now ^ before) >= BATCHES);
-        planted(311) || !(of_batch || batches || M::DURABLE_LATER && !now.is_multiple_of(2))
+        let is_written = !now.is_multiple_of(2);
+        planted(311) || !(of_batch || batches || is_written && self.pool.media().is_durable_later())
     }
 
     /// As [`lock_to_read`](Self::lock_to_read), for many keys.

@@ -8,7 +8,7 @@ use everleaf_index::{
     CheckReport, Contract, EpochGuard, EpochPart, Epochs, IndexError, IndexStatistics, Model,
     Serialized, U64Keys, Visit,
 };
-use everleaf_pmem::{Cpu, Hardware, Region, site};
+use everleaf_pmem::{Cpu, Mapped, Region, site};
 use everleaf_pool::{Audit, AuditReport, Format, KeyType, PoolError};
 use parking_lot::Mutex;
 
@@ -150,7 +150,7 @@ fn expect_no_leak<M: Media>(pool: &Pool<M>, index: &Faulty) {
 #[test]
 fn a_write_that_the_index_refuses_leaves_the_old_value() {
     let pool = Pool::create(
-        Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(),
+        Mapped::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(),
         &format(),
     )
     .unwrap();
@@ -174,7 +174,7 @@ fn a_write_that_the_index_refuses_leaves_the_old_value() {
 #[test]
 fn a_write_that_the_index_did_before_it_complained_is_done() {
     let pool = Pool::create(
-        Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(),
+        Mapped::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(),
         &format(),
     )
     .unwrap();
@@ -349,9 +349,8 @@ impl<M: Media> Index<U64Keys> for Epoched<M> {
     }
 }
 
-fn epoched() -> (Epoched<Hardware>, OpenStore<Hardware, U64Keys>) {
-    let media =
-        Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap();
+fn epoched() -> (Epoched<Mapped>, OpenStore<Mapped, U64Keys>) {
+    let media = Mapped::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap();
     let pool = Pool::create(media, &format()).unwrap();
     let index = Epoched::new(&pool);
     let live = OpenStore::new(Box::new(Epoched(Arc::clone(&index.0))), pool);
@@ -454,7 +453,7 @@ fn a_batch_that_a_full_index_refuses_is_taken_back_without_room() {
 /// A batch that is refused is taken back: who has read a key of it in between must not show that.
 #[test]
 fn what_was_read_beside_a_batch_is_not_settled_though_the_batch_has_ended() {
-    let media = Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect());
+    let media = Mapped::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect());
     let pool = Pool::create(media.unwrap(), &format()).unwrap();
     let live = live(&pool, &Faulty::new());
     let lock = live.lock_of(7);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everleaf_crash::{Counts, Instrumented};
 use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Counter, Cpu, Hardware, Region};
+use everleaf_pmem::{Counter, Cpu, Mapped, Region};
 use everleaf_pool::{KeyType, Pool};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -18,7 +18,7 @@ fn counted(
     variant: Variant,
 ) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
     let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
-    let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
+    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
     let pool = Pool::create(media, &format(KeyType::U64, node_slots)).unwrap();
     let tree = create::<U64Keys, _>(&pool, variant).unwrap();
     pool.media().reset();

@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everleaf_index::{BytesKeys, Direction, Index, Model, SerialIndex, U64Keys};
-use everleaf_pmem::{Cpu, Hardware, Region};
+use everleaf_pmem::{Cpu, Mapped, Region};
 use everleaf_pool::Pool;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -85,7 +85,7 @@ where
     Model<K>: SerialIndex<K>,
 {
     let media =
-        Hardware::new(Region::anonymous(64 << 10, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
+        Mapped::new(Region::anonymous(64 << 10, 256 << 20).unwrap(), &Cpu::detect()).unwrap();
     let pool = Pool::create(media, &format(K::KEY_TYPE, slots)).unwrap();
     let tree = open::<K, _>(&pool, variant, everleaf_pool::Shutdown::Clean).unwrap();
     let staying: Vec<u16> = (0..500 * (THREADS + 1)).step_by(STAYING.into()).collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use everleaf_crash::{Event, Instrumented, Traced};
 use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Counter, Cpu, Hardware, LineAtomicity, Region, Site};
+use everleaf_pmem::{Counter, Cpu, LineAtomicity, Mapped, Region, Site};
 use everleaf_pool::{Pool, Shutdown};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -29,7 +29,7 @@ pub(super) fn counted_with(tested: Tested) -> Counted {
 /// In a pool of so many bytes at most.
 pub(super) fn counted_below(tested: Tested, max_bytes: u64) -> Counted {
     let region = Region::anonymous(64 << 10, max_bytes).unwrap();
-    let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
+    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
     let pool = Pool::create(media, &format_of::<U64Keys>(tested)).unwrap();
     let tree = opened_after::<U64Keys, _>(&pool, Shutdown::Clean).unwrap();
     pool.media().reset();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use everleaf_crash::Dram;
 use everleaf_index::{Index, IndexError};
-use everleaf_pmem::{Cpu, Hardware, Media, Region};
+use everleaf_pmem::{Cpu, Mapped, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Format, Pool, Shutdown};
 
 use super::encode::MAX_ENTRIES;
@@ -79,9 +79,9 @@ pub(super) fn full_disk_pool<K: TestKey>(tested: Tested) -> Arc<Pool<Dram>> {
 }
 
 /// Of a media that promises words and no lines.
-pub(super) fn hardware_pool<K: TestKey>(tested: Tested, max_bytes: u64) -> Arc<Pool<Hardware>> {
+pub(super) fn hardware_pool<K: TestKey>(tested: Tested, max_bytes: u64) -> Arc<Pool<Mapped>> {
     let region = Region::anonymous(64 << 10, max_bytes).unwrap();
-    let media = Hardware::new(region, &Cpu::detect()).unwrap();
+    let media = Mapped::new(region, &Cpu::detect()).unwrap();
     Pool::create(media, &format_of::<K>(tested)).unwrap()
 }
 

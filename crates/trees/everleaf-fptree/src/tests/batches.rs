@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use everleaf_crash::{Counts, Instrumented};
 use everleaf_index::{BatchSteps, Direction, Index, IndexError, U64Keys};
-use everleaf_pmem::{Counter, Cpu, Hardware, Media, Region, site};
+use everleaf_pmem::{Counter, Cpu, Mapped, Media, Region, site};
 use everleaf_pool::{Pool, PoolError};
 use proptest::prelude::*;
 
@@ -133,7 +133,7 @@ fn a_batch_over_all_leaves_with_removals_and_the_greatest_key() {
 
 fn counted(variant: Variant) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
     let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
-    let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
+    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
     let pool = Pool::create(media, &format_of::<U64Keys>(offer(variant).tuned)).unwrap();
     let tree = opened(&pool, variant);
     (pool, tree)

@@ -2,7 +2,7 @@
 
 use everleaf_crash::{Counts, Instrumented};
 use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Counter, Cpu, Hardware, Region};
+use everleaf_pmem::{Counter, Cpu, Mapped, Region};
 use everleaf_pool::Pool;
 
 use super::{Parameters, Variant, format_of, offer, opened};
@@ -12,7 +12,7 @@ fn counted(
     variant: Variant,
 ) -> (std::sync::Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
     let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
-    let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
+    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
     let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
     let tree = opened(&pool, variant);
     (pool, tree)

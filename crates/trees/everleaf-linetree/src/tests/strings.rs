@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use everleaf_crash::{Counts, Instrumented};
 use everleaf_index::{BytesKeys, Direction, Index};
-use everleaf_pmem::{Counter, Cpu, Hardware, Media, PPtr, Region};
+use everleaf_pmem::{Counter, Cpu, Mapped, Media, PPtr, Region};
 use everleaf_pool::{EntryHead, Pool, Worker};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -179,7 +179,7 @@ struct Linked {
 impl Linked {
     fn new() -> Self {
         let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
-        let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
+        let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
         let mut format = format_of::<BytesKeys>(OFFER.tuned);
         format.parameters[ONE_RECORD] = 1;
         let pool = Pool::create(media, &format).unwrap();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use everleaf_crash::Instrumented;
 use everleaf_index::{BytesKeys, Contract, Direction, Index, U64Keys};
-use everleaf_pmem::{Counter, Cpu, Hardware, PPtr, Region};
+use everleaf_pmem::{Counter, Cpu, Mapped, PPtr, Region};
 use everleaf_pool::{Format, KeyType, Pool};
 use proptest::prelude::*;
 
@@ -21,10 +21,10 @@ use super::{Parameters, SIZES, assert_sound, packed};
 use everleaf_tree::key::SliceKey;
 
 /// An empty pool whose first epoch comes after `epoch`.
-fn pool(parameters: [u64; 8], max_bytes: u64, epoch: u64) -> Arc<Pool<Hardware>> {
+fn pool(parameters: [u64; 8], max_bytes: u64, epoch: u64) -> Arc<Pool<Mapped>> {
     let format = Format { engine: "masstree".into(), key_type: KeyType::Bytes, parameters };
     let region = Region::anonymous(64 << 10, max_bytes).unwrap();
-    let pool = Pool::create(Hardware::new(region, &Cpu::detect()).unwrap(), &format).unwrap();
+    let pool = Pool::create(Mapped::new(region, &Cpu::detect()).unwrap(), &format).unwrap();
     if epoch > 0 {
         pool.commit_epoch(epoch).unwrap();
     }
@@ -385,7 +385,7 @@ fn one_change_of_a_line_is_undone_in_line_and_a_second_one_by_the_log() {
     ] {
         let parameters = with_buffers(SIZES[2], logs_in_line, buffers);
         let media = Instrumented::counting(
-            Hardware::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(),
+            Mapped::new(Region::anonymous(1 << 20, 1 << 20).unwrap(), &Cpu::detect()).unwrap(),
         );
         let format = Format { engine: "masstree".into(), key_type: KeyType::U64, parameters };
         let pool = Pool::create(media, &format).unwrap();

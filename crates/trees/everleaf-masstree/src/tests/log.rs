@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use everleaf_crash::{Event, Traced};
 use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Cpu, Hardware, LINE, Media, PPtr, Region, WORD};
+use everleaf_pmem::{Cpu, LINE, Mapped, Media, PPtr, Region, WORD};
 use everleaf_pool::{Format, KeyType, Pool};
 
 use super::super::layout::{
@@ -93,11 +93,11 @@ fn old_bytes_in_a_new_segment_are_no_entry_when_its_first_line_alone_is_durable(
 }
 
 /// A tree of so many keys in an epoch that has ended, and updates that were logged since.
-fn updated(keys: u64, updates: u64) -> (Arc<Pool<Hardware>>, Box<dyn Index<U64Keys>>) {
+fn updated(keys: u64, updates: u64) -> (Arc<Pool<Mapped>>, Box<dyn Index<U64Keys>>) {
     let parameters = OFFER.pack(TUNED);
     let format = Format { engine: "masstree".into(), key_type: KeyType::U64, parameters };
     let region = Region::anonymous(1 << 20, 4 << 30).unwrap();
-    let media = Hardware::new(region, &Cpu::detect()).unwrap();
+    let media = Mapped::new(region, &Cpu::detect()).unwrap();
     let pool = Pool::create(media, &format).unwrap();
     let tree = open::<U64Keys, _>(&pool, false).unwrap();
     let spread = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use everleaf_crash::Instrumented;
 use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Counter, Cpu, Hardware, Region, Site};
+use everleaf_pmem::{Counter, Cpu, Mapped, Region, Site};
 use everleaf_pool::{Format, Pool, Shutdown};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -26,7 +26,7 @@ fn counted_in(
     hashed: bool,
 ) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
     let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
-    let media = Instrumented::counting(Hardware::new(region, &Cpu::detect()).unwrap());
+    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
     let parameters = Parameters { leaf_slots, ..super::super::TUNED };
     let format = format_of::<U64Keys>(parameters);
     let format = Format { parameters: pack(parameters, hashed), ..format };

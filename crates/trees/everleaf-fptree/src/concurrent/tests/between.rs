@@ -1,7 +1,7 @@
 //! What others change between two steps of an operation.
 
 use everleaf_crash::{Access, Interleaved};
-use everleaf_pmem::Hardware;
+use everleaf_pmem::Mapped;
 
 use super::*;
 
@@ -11,7 +11,7 @@ type Interrupted = ConcurrentFpTree<U64Keys, Interleaved, Flexible<true>>;
 fn full_leaf() -> (Arc<Pool<Interleaved>>, Arc<Interrupted>) {
     let parameters = parameters(4, 4, 1);
     let region = Region::anonymous(256 << 10, 1 << 20).unwrap();
-    let media = Interleaved::new(Hardware::new(region, &Cpu::detect()).unwrap());
+    let media = Interleaved::new(Mapped::new(region, &Cpu::detect()).unwrap());
     let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
     let shape = Flexible::new(4, 1, false).unwrap();
     let tree = Interrupted::open(&pool, shape, parameters, Shutdown::Crash.into()).unwrap();
