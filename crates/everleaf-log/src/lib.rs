@@ -1,10 +1,10 @@
 //! Power-fail safety on ordinary disks: the stream of flushes as a redo log.
 //!
 //! An engine's flushes and fences say which line must be durable before which. With a [`Log`] the
-//! working image of a pool lies in private memory; a flush copies what is new in its line into the open
-//! *group*, and a fence only orders. A group is written and synced as a whole, all or nothing, so a
-//! prefix of the log is an image that persistent memory could have held. A caller that promises
-//! durability waits once, for the group that holds its last flush, and everybody who waits
+//! working image of a pool lies in private memory; a flush copies what is new in its line into the
+//! open *group*, and a fence only orders. A group is written and synced as a whole, all or nothing,
+//! so a prefix of the log is an image that persistent memory could have held. A caller that
+//! promises durability waits once, for the group that holds its last flush, and everybody who waits
 //! meanwhile is served by one sync.
 //!
 //! The crate stands above everleaf-pmem and beside everleaf-pool. It needs nothing of either but

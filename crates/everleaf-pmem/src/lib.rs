@@ -15,9 +15,9 @@
 //!
 //! Map of the files: `cell` `pointer` `layout` (what persistent structures are made of) · `region`
 //! `medium` (mapped memory and what it can promise) · `dram_arena` (lines of DRAM) · `media`
-//! `durability` (the operations, and what of them can fail) · `mapped` `redo_log` (the media of users) ·
-//! `transaction` (on DRAM) · `process` (forks) · `cpu` `instructions` `simd` `ranks` (the machine)
-//! · `site` `counter` (names for what is counted) · `digits` (numbers in messages).
+//! `durability` (the operations, and what of them can fail) · `mapped` `redo_log` (the media of
+//! users) · `transaction` (on DRAM) · `process` (forks) · `cpu` `instructions` `simd` `ranks` (the
+//! machine) · `site` `counter` (names for what is counted) · `digits` (numbers in messages).
 #![warn(missing_docs)]
 
 #[cfg(not(target_os = "linux"))]

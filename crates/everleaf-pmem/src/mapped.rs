@@ -86,9 +86,9 @@ impl Mapped {
         })
     }
 
-    /// What is stored and flushed from now on goes to `log`, which has another handle of the memory.
-    /// What is flushed is durable when it was waited for, and not before; a line that is written
-    /// whole is durable whole or not at all.
+    /// What is stored and flushed from now on goes to `log`, which has another handle of the
+    /// memory. What is flushed is durable when it was waited for, and not before; a line that is
+    /// written whole is durable whole or not at all.
     #[must_use]
     pub fn with_log(self, log: Box<dyn RedoLog>) -> Self {
         Self { log: Some(log), flush: FlushInstruction::None, fence: false, ..self }
