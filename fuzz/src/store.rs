@@ -1,6 +1,6 @@
 //! Small stores, and what is done with any of them.
 
-use everleaf::internal::create_on;
+use everleaf::internal::{Shipped, create_on};
 use everleaf::{Clock, CreateOptions, Engine, EngineParameters, KeyType, OwnedKey, Scan, Store};
 use everleaf_pmem::{Cpu, Mapped, Region};
 
@@ -25,7 +25,7 @@ pub fn in_memory(key_type: KeyType, clock: &Clock) -> Store {
     let region = Region::anonymous(BYTES, BYTES).expect("some memory");
     let media = Mapped::new(region, &Cpu::detect()).expect("a processor that flushes");
     let options = options(Engine::default(), key_type).clock(clock.clone());
-    create_on(&options, media).expect("an empty store").0
+    create_on(&Shipped, &options, media).expect("an empty store").0
 }
 
 /// The n-th key.

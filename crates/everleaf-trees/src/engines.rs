@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use everleaf_index::{Contract, Index, IndexError};
-use everleaf_pmem::{Layout, Media, Transactions};
+use everleaf_index::{BytesKeys, Contract, Index, IndexError, U64Keys};
+use everleaf_pmem::{Layout, Mapped, Media, Transactions};
 use everleaf_pool::{KeyType, Pool};
 
 use crate::{cdds, clftree, fptree, lcbtree, linetree, masstree, nvtree, sorted, wbtree};
@@ -418,6 +418,84 @@ engines! {
         }
     }
 }
+
+/// Who has the code of the engines for a media. It is compiled where this is implemented, once,
+/// and not wherever an index is made.
+pub trait Engines<M: Media>: Sync {
+    /// As [`Engine::create`].
+    ///
+    /// # Errors
+    /// As there.
+    fn create_u64(
+        &self,
+        engine: Engine,
+        pool: &Arc<Pool<M>>,
+        transactions: Transactions,
+    ) -> Result<Box<dyn Index<U64Keys>>, EngineError>;
+
+    /// As [`Engine::create`].
+    ///
+    /// # Errors
+    /// As there.
+    fn create_bytes(
+        &self,
+        engine: Engine,
+        pool: &Arc<Pool<M>>,
+        transactions: Transactions,
+    ) -> Result<Box<dyn Index<BytesKeys>>, EngineError>;
+
+    /// As [`Engine::open`].
+    ///
+    /// # Errors
+    /// As there.
+    fn open_u64(
+        &self,
+        engine: Engine,
+        pool: &Arc<Pool<M>>,
+        opening: Opening,
+    ) -> Result<Box<dyn Index<U64Keys>>, EngineError>;
+
+    /// As [`Engine::open`].
+    ///
+    /// # Errors
+    /// As there.
+    fn open_bytes(
+        &self,
+        engine: Engine,
+        pool: &Arc<Pool<M>>,
+        opening: Opening,
+    ) -> Result<Box<dyn Index<BytesKeys>>, EngineError>;
+}
+
+/// Compiles all engines for a media, here and now: `engines_on!(Who, Media)` lets `Who` be its
+/// [`Engines`].
+#[macro_export]
+macro_rules! engines_on {
+    ($who:ty, $media:ty) => {
+        impl $crate::Engines<$media> for $who {
+            $crate::engines_on!(@ create_u64, create, U64Keys, $media, $crate::Transactions);
+            $crate::engines_on!(@ create_bytes, create, BytesKeys, $media, $crate::Transactions);
+            $crate::engines_on!(@ open_u64, open, U64Keys, $media, $crate::Opening);
+            $crate::engines_on!(@ open_bytes, open, BytesKeys, $media, $crate::Opening);
+        }
+    };
+    (@ $name:ident, $what:ident, $keys:ident, $media:ty, $how:ty) => {
+        fn $name(
+            &self,
+            engine: $crate::Engine,
+            pool: &std::sync::Arc<$crate::Pool<$media>>,
+            how: $how,
+        ) -> Result<Box<dyn $crate::Index<$crate::$keys>>, $crate::EngineError> {
+            engine.$what(pool, how)
+        }
+    };
+}
+
+/// The engines of the product, on the media that users run on.
+#[derive(Clone, Copy, Debug)]
+pub struct Shipped;
+
+engines_on!(Shipped, Mapped);
 
 /// The persistent structures of all families, for docs/format.md.
 pub fn layouts() -> Vec<Layout> {

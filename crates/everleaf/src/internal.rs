@@ -16,8 +16,8 @@ pub mod registry {
 }
 pub use everleaf_index::{BytesKeys, U64Keys};
 pub use everleaf_pmem::{InjectedAborts, Simulation};
-pub use everleaf_trees::DEFAULT_ENGINE;
 pub use everleaf_trees::clftree::{InnerEncoding, inner_encodings};
+pub use everleaf_trees::{DEFAULT_ENGINE, Engines, Shipped};
 
 use crate::transaction::Pace;
 use crate::{CreateOptions, Error, OpenOptions, Result, Store, Transaction, Tree};
@@ -27,16 +27,24 @@ use crate::{CreateOptions, Error, OpenOptions, Result, Store, Transaction, Tree}
 ///
 /// # Errors
 /// As [`CreateOptions::create`], but for those about files.
-pub fn create_on<M: Media>(options: &CreateOptions, media: M) -> Result<(Store, Arc<Pool<M>>)> {
-    options.create_on(media)
+pub fn create_on<M: Media>(
+    engines: &dyn Engines<M>,
+    options: &CreateOptions,
+    media: M,
+) -> Result<(Store, Arc<Pool<M>>)> {
+    options.create_on(engines, media)
 }
 
 /// Opens what any media holds, and hands out the pool too.
 ///
 /// # Errors
 /// As [`OpenOptions::open`], but for those about files.
-pub fn open_on<M: Media>(options: &OpenOptions, media: M) -> Result<(Store, Arc<Pool<M>>)> {
-    options.open_on(media)
+pub fn open_on<M: Media>(
+    engines: &dyn Engines<M>,
+    options: &OpenOptions,
+    media: M,
+) -> Result<(Store, Arc<Pool<M>>)> {
+    options.open_on(engines, media)
 }
 
 /// Claims a place for a record of so many bytes, where nothing but records of `tree` lie: when
@@ -53,8 +61,11 @@ pub fn claim_place(tree: &Tree, from: u64, bytes: u64) -> Result<Option<ClaimedP
 ///
 /// # Errors
 /// As [`open_on`].
-pub fn open_to_restore_on<M: Media>(media: M) -> Result<(Store, Arc<Pool<M>>)> {
-    OpenOptions::to_restore().open_on(media)
+pub fn open_to_restore_on<M: Media>(
+    engines: &dyn Engines<M>,
+    media: M,
+) -> Result<(Store, Arc<Pool<M>>)> {
+    OpenOptions::to_restore().open_on(engines, media)
 }
 
 /// As [`Store::transaction`], after so many attempts beside other writers alone, and other threads

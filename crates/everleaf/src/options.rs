@@ -16,6 +16,7 @@ use crate::core::attached::{Attached, Terms};
 use crate::core::backend::{BEING_RESTORED, Backend};
 use crate::durability::{DurabilityContext, choice_of, has_log, with_choice, with_log};
 use crate::held::{PoolIdentity, terms};
+use crate::registry::{Engines, Shipped};
 use crate::unfinished::Unfinished;
 use crate::{
     Clock, DurabilityMode, Engine, EngineParameters, Error, Store, StoreKey, logged, registry,
@@ -304,7 +305,7 @@ impl CreateOptions {
                 return Err(Error::NoLog { folder: folder.clone() });
             }
             let media = hardware(region, FlushChoice::Auto)?;
-            Ok((self.create_on(media)?.0, file, None))
+            Ok((self.create_on(&Shipped, media)?.0, file, None))
         })
     }
 
@@ -338,14 +339,19 @@ impl CreateOptions {
     ///
     /// # Errors
     /// As [`create`](Self::create), but for those about files.
-    pub(crate) fn create_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
+    pub(crate) fn create_on<M: Media>(
+        &self,
+        engines: &dyn Engines<M>,
+        media: M,
+    ) -> Result<(Store, Arc<Pool<M>>), Error> {
         let ground = DurabilityContext::of(self.engine, &media);
-        self.make(media, ground, PoolIdentity::New)
+        self.make(engines, media, ground, PoolIdentity::New)
     }
 
     /// The same, with what durability depends on.
     pub(crate) fn make<M: Media>(
         &self,
+        engines: &dyn Engines<M>,
         media: M,
         ground: DurabilityContext,
         made: PoolIdentity,
@@ -358,8 +364,8 @@ impl CreateOptions {
             PoolIdentity::As(uuid) => Pool::create_as(media, &with_log(format), uuid)?,
         };
         let backend = match self.key_type {
-            KeyType::U64 => self.attach::<M, U64Keys>(&pool, terms)?,
-            KeyType::Bytes => self.attach::<M, BytesKeys>(&pool, terms)?,
+            KeyType::U64 => self.attach::<M, U64Keys>(engines, &pool, terms)?,
+            KeyType::Bytes => self.attach::<M, BytesKeys>(engines, &pool, terms)?,
         };
         pool.sync()?;
         Ok((Store::over(backend), pool))
@@ -367,11 +373,12 @@ impl CreateOptions {
 
     fn attach<M: Media, K: StoreKey>(
         &self,
+        engines: &dyn Engines<M>,
         pool: &Arc<Pool<M>>,
         terms: Terms,
     ) -> Result<Arc<dyn Backend>, Error> {
         let parameters = self.sized_parameters();
-        Ok(Arc::new(Attached::<M, K>::create(pool, self.engine, &parameters, terms)?))
+        Ok(Arc::new(Attached::<M, K>::create(engines, pool, self.engine, &parameters, terms)?))
     }
 }
 
@@ -557,7 +564,7 @@ impl OpenOptions {
         if self.prefault && !self.read_only {
             region.prefault();
         }
-        Ok(self.open_since(hardware(region, self.flush)?, start)?.0)
+        Ok(self.open_since(&Shipped, hardware(region, self.flush)?, start)?.0)
     }
 
     /// Opens what any media holds: for benchmarks and for the explorer. The pool is handed out too,
@@ -565,12 +572,17 @@ impl OpenOptions {
     ///
     /// # Errors
     /// As [`open`](Self::open), but for those about files.
-    pub(crate) fn open_on<M: Media>(&self, media: M) -> Result<(Store, Arc<Pool<M>>), Error> {
-        self.open_since(media, Instant::now())
+    pub(crate) fn open_on<M: Media>(
+        &self,
+        engines: &dyn Engines<M>,
+        media: M,
+    ) -> Result<(Store, Arc<Pool<M>>), Error> {
+        self.open_since(engines, media, Instant::now())
     }
 
     fn open_since<M: Media>(
         &self,
+        engines: &dyn Engines<M>,
         media: M,
         start: Instant,
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
@@ -581,7 +593,7 @@ impl OpenOptions {
             let mode = ground.of_opening(choice_of(format)?, self.durability, !self.read_only)?;
             Ok(self.terms(ground, mode))
         };
-        self.open_as(media, start, terms, None)
+        self.open_as(engines, media, start, terms, None)
     }
 
     /// The terms on which a store on this ground is opened, to promise what the mode says.
@@ -593,6 +605,7 @@ impl OpenOptions {
     /// until the store is closed.
     pub(crate) fn open_as<M: Media>(
         &self,
+        engines: &dyn Engines<M>,
         media: M,
         start: Instant,
         terms: impl FnOnce(Engine, &Format) -> Result<Terms, Error>,
@@ -606,8 +619,12 @@ impl OpenOptions {
             Ok::<_, Error>((engine, terms(engine, format)?))
         })?;
         let backend = match pool.format().key_type {
-            KeyType::U64 => attach::<M, U64Keys>(&pool, &opened, engine, terms, start, lock)?,
-            KeyType::Bytes => attach::<M, BytesKeys>(&pool, &opened, engine, terms, start, lock)?,
+            KeyType::U64 => {
+                attach::<M, U64Keys>(engines, &pool, &opened, engine, terms, start, lock)?
+            }
+            KeyType::Bytes => {
+                attach::<M, BytesKeys>(engines, &pool, &opened, engine, terms, start, lock)?
+            }
         };
         let store = Store::over(backend);
         if !self.read_only {
@@ -618,6 +635,7 @@ impl OpenOptions {
 }
 
 fn attach<M: Media, K: StoreKey>(
+    engines: &dyn Engines<M>,
     pool: &Arc<Pool<M>>,
     opened: &Opened,
     engine: Engine,
@@ -625,7 +643,7 @@ fn attach<M: Media, K: StoreKey>(
     start: Instant,
     lock: Option<File>,
 ) -> Result<Arc<dyn Backend>, Error> {
-    let attached = Attached::<M, K>::open(pool, opened, engine, terms, start, lock)?;
+    let attached = Attached::<M, K>::open(engines, pool, opened, engine, terms, start, lock)?;
     let attached: Arc<dyn Backend> = Arc::new(attached);
     Arc::clone(&attached).walk_in_background();
     Ok(attached)

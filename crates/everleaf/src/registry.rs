@@ -1,5 +1,5 @@
 //! Making and opening an index by the name of its engine, on any media and in any pool: what
-//! stores, benchmarks and tests share.
+//! stores, benchmarks and tests share. Who calls says who has the code for the media.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use everleaf_index::{Index, IndexError};
 use everleaf_pmem::{Media, Transactions};
 use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 use everleaf_trees::EngineError;
-pub use everleaf_trees::Opening;
+pub use everleaf_trees::{Engines, Opening, Shipped};
 
 use crate::durability::without_choice;
 use crate::{Engine, EngineParameters, Error, StoreKey};
@@ -52,7 +52,7 @@ pub(crate) fn store_format(
 ///
 /// # Examples
 /// ```
-/// use everleaf::internal::registry;
+/// use everleaf::internal::registry::{self, Shipped};
 /// use everleaf::{Engine, EngineParameters, KeyType};
 /// use everleaf_index::U64Keys;
 /// use everleaf_pmem::{Cpu, Mapped, Region};
@@ -62,18 +62,20 @@ pub(crate) fn store_format(
 /// let parameters = EngineParameters::default();
 /// let format = registry::pool_format(Engine::FpTree, KeyType::U64, &parameters, 1)?;
 /// let pool = Pool::create(media, &format)?;
-/// let index = registry::create_index::<U64Keys, _>(&pool, Engine::FpTree, &parameters, 1)?;
+/// let engine = Engine::FpTree;
+/// let index = registry::create_index::<U64Keys, _>(&Shipped, &pool, engine, &parameters, 1)?;
 /// assert!(index.insert(7, 70)?);
 /// assert_eq!(index.get(7)?, Some(70));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn create_index<K: StoreKey, M: Media>(
+    engines: &dyn Engines<M>,
     pool: &Arc<Pool<M>>,
     engine: Engine,
     parameters: &EngineParameters,
     value_words: usize,
 ) -> Result<Box<dyn Index<K>>, Error> {
-    create_index_with(pool, engine, parameters, value_words, Transactions::Off)
+    create_index_with(engines, pool, engine, parameters, value_words, Transactions::Off)
 }
 
 /// As [`create_index`], with these transactions where the engine knows any.
@@ -81,6 +83,7 @@ pub fn create_index<K: StoreKey, M: Media>(
 /// # Errors
 /// As [`create_index`].
 pub fn create_index_with<K: StoreKey, M: Media>(
+    engines: &dyn Engines<M>,
     pool: &Arc<Pool<M>>,
     engine: Engine,
     parameters: &EngineParameters,
@@ -88,7 +91,7 @@ pub fn create_index_with<K: StoreKey, M: Media>(
     transactions: Transactions,
 ) -> Result<Box<dyn Index<K>>, Error> {
     let format = pool_format(engine, K::TYPE, parameters, value_words)?;
-    create_of_format(pool, engine, &format, transactions)
+    create_of_format(engines, pool, engine, &format, transactions)
 }
 
 /// As [`create_index_with`], in a pool that was laid out with the [`store_format`] of the same
@@ -97,15 +100,23 @@ pub fn create_index_with<K: StoreKey, M: Media>(
 /// # Errors
 /// As [`create_index`].
 pub(crate) fn create_for_store<K: StoreKey, M: Media>(
+    engines: &dyn Engines<M>,
     pool: &Arc<Pool<M>>,
     engine: Engine,
     parameters: &EngineParameters,
     transactions: Transactions,
 ) -> Result<Box<dyn Index<K>>, Error> {
-    create_of_format(pool, engine, &store_format(engine, K::TYPE, parameters)?, transactions)
+    create_of_format(
+        engines,
+        pool,
+        engine,
+        &store_format(engine, K::TYPE, parameters)?,
+        transactions,
+    )
 }
 
 fn create_of_format<K: StoreKey, M: Media>(
+    engines: &dyn Engines<M>,
     pool: &Arc<Pool<M>>,
     engine: Engine,
     format: &Format,
@@ -114,7 +125,7 @@ fn create_of_format<K: StoreKey, M: Media>(
     if without_choice(pool.format()) != *format {
         return Err(Error::OtherFormat { name: pool.format().engine.clone() });
     }
-    Ok(engine.create(pool, transactions)?)
+    Ok(K::create(engines, engine, pool, transactions)?)
 }
 
 /// Opens the index in a pool, which was left by `shutdown`, and says which engine it is.
@@ -122,10 +133,11 @@ fn create_of_format<K: StoreKey, M: Media>(
 /// # Errors
 /// [`Error::EngineOfPool`], [`Error::ParameterOfPool`], [`Error::WrongKeyType`], or damage.
 pub fn open_index<K: StoreKey, M: Media>(
+    engines: &dyn Engines<M>,
     pool: &Arc<Pool<M>>,
     shutdown: Shutdown,
 ) -> Result<(Box<dyn Index<K>>, Engine), Error> {
-    open_index_with(pool, shutdown.into())
+    open_index_with(engines, pool, shutdown.into())
 }
 
 /// As [`open_index`], with everything that can be chosen: how many threads rebuild what the index
@@ -134,6 +146,7 @@ pub fn open_index<K: StoreKey, M: Media>(
 /// # Errors
 /// As [`open_index`].
 pub fn open_index_with<K: StoreKey, M: Media>(
+    engines: &dyn Engines<M>,
     pool: &Arc<Pool<M>>,
     opening: Opening,
 ) -> Result<(Box<dyn Index<K>>, Engine), Error> {
@@ -142,7 +155,7 @@ pub fn open_index_with<K: StoreKey, M: Media>(
         return Err(Error::WrongKeyType { expected: format.key_type });
     }
     let engine = engine_of(format)?;
-    Ok((open_engine(pool, engine, opening)?, engine))
+    Ok((open_engine(engines, pool, engine, opening)?, engine))
 }
 
 /// Opens the index in a pool, whose engine and kind of keys are known.
@@ -150,11 +163,12 @@ pub fn open_index_with<K: StoreKey, M: Media>(
 /// # Errors
 /// [`Error::ParameterOfPool`], or damage.
 pub(crate) fn open_engine<K: StoreKey, M: Media>(
+    engines: &dyn Engines<M>,
     pool: &Arc<Pool<M>>,
     engine: Engine,
     opening: Opening,
 ) -> Result<Box<dyn Index<K>>, Error> {
-    engine.open(pool, opening).map_err(|error| of_pool(error, pool.format()))
+    K::open(engines, engine, pool, opening).map_err(|error| of_pool(error, pool.format()))
 }
 
 /// The engine of a pool.

@@ -24,6 +24,7 @@ use crate::core::link::{OpenStore, value_record};
 use crate::core::progress::{Progress, Watch, report};
 use crate::core::value_record::{KeyBytes, ValueRecord, key_of_bytes};
 use crate::durability::{choice_of, has_log};
+use crate::registry::Shipped;
 use crate::transfer::store_all;
 use crate::unfinished::Unfinished;
 use crate::{CreateOptions, Engine, Error, OwnedKey, Store, StoreKey, logged, registry};
@@ -286,7 +287,7 @@ impl Work<'_> {
         pool: &Arc<Pool<Mapped>>,
         opened: &Opened,
     ) -> Result<(), Error> {
-        let index = match registry::open_index::<K, Mapped>(pool, Shutdown::Crash) {
+        let index = match registry::open_index::<K, _>(&Shipped, pool, Shutdown::Crash) {
             Ok((index, _)) => index,
             Err(error) => {
                 self.salvaged.complain(error);

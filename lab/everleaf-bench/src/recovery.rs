@@ -6,6 +6,7 @@
 //! as is asked for. The file has no name meanwhile (see `place`); it is reached through a
 //! descriptor.
 
+use everleaf_engines::AllEngines;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
@@ -214,12 +215,16 @@ fn open<K: BenchKey, M: Media>(
     session: &Session,
     media: M,
     threads: u32,
-) -> Result<Reopened<K>, BenchError> {
+) -> Result<Reopened<K>, BenchError>
+where
+    AllEngines: registry::Engines<M>,
+{
     let (pool, opened) = Pool::open(media)?;
     let transactions = session.plan.options.transactions;
     let threads = Some(threads as usize);
     let opening = registry::Opening { threads, transactions, ..(&opened).into() };
-    let target = IndexTarget::new(registry::open_index_with::<K::Kind, _>(&pool, opening)?.0);
+    let target =
+        IndexTarget::new(registry::open_index_with::<K::Kind, _>(&AllEngines, &pool, opening)?.0);
     Ok(Reopened {
         elapsed: Duration::ZERO,
         target,

@@ -1,6 +1,7 @@
 //! Batches of any size and content, on the engines that take part in them and on one that does
 //! not.
 
+use everleaf_engines::AllEngines;
 use std::collections::BTreeMap;
 
 use crate::common::{folder, key, value};
@@ -101,7 +102,8 @@ fn a_batch_that_the_index_refuses_midway_is_taken_back() {
     for engine in &ENGINES[..3] {
         for key_type in [KeyType::U64, KeyType::Bytes] {
             let media = Traced::new(128 << 10, 128 << 10, 3).unwrap();
-            let (store, pool) = create_on(&options(*engine, key_type, 4), media).unwrap();
+            let (store, pool) =
+                create_on(&AllEngines, &options(*engine, key_type, 4), media).unwrap();
             let mut model = Model::new();
             for n in 0..40 {
                 let (key, value) = (key(key_type, n), value(n, 10));

@@ -1,6 +1,7 @@
 //! Stores on an engine that is durable at the ends of epochs: what a crash leaves, what `sync`
 //! promises, and that nothing a caller does keeps an epoch from ending.
 
+use everleaf_engines::AllEngines;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -297,7 +298,7 @@ fn a_full_pool_keeps_what_it_has_and_goes_on_after_removals() {
 fn writing_neither_flushes_nor_fences() {
     for key_type in [KeyType::U64, KeyType::Bytes] {
         let media = Traced::new(POOL_BYTES, POOL_BYTES, 7).unwrap();
-        let (store, pool) = create_on(&options(key_type), media).unwrap();
+        let (store, pool) = create_on(&AllEngines, &options(key_type), media).unwrap();
         let short = |n: u64| match key_type {
             KeyType::U64 => OwnedKey::U64(n * 1000),
             KeyType::Bytes => OwnedKey::from(format!("{n:04}").into_bytes()),
@@ -313,6 +314,7 @@ fn writing_neither_flushes_nor_fences() {
         assert!(barriers.is_empty(), "{barriers:?}");
         // Nothing of it was durable: a crash takes it back.
         let (found, _pool) = open_on(
+            &AllEngines,
             &OpenOptions::new(),
             Traced::from_image(&pool.media().image(), POOL_BYTES, 7).unwrap(),
         )

@@ -4,6 +4,7 @@
 //! Only `sync` commits here; `check` ends an epoch without a commit, so that others follow one
 //! that is not durable. The log is short: checkpoints come in the middle of epochs.
 
+use everleaf_engines::AllEngines;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -110,7 +111,7 @@ impl Promise {
 fn open(disk: &SimulatedDisk) -> Result<Store, String> {
     let media = Log::open(&base(disk), Arc::new(disk.clone()), how());
     let media = media.map_err(|error| format!("the log: {error}"))?;
-    let opened = internal::open_on(&OpenOptions::new(), media);
+    let opened = internal::open_on(&AllEngines, &OpenOptions::new(), media);
     opened.map(|(store, _)| store).map_err(|error| format!("the pool: {error}"))
 }
 

@@ -1,5 +1,6 @@
 //! Pool files: who may open what, what opening leaves untouched, and what ends a store.
 
+use everleaf_engines::AllEngines;
 use std::path::Path;
 
 use crate::common::{folder, key, tiny, value};
@@ -357,12 +358,16 @@ fn a_choice_in_the_header_is_kept_apart_from_the_parameters_of_the_engine() {
         };
         let mut options = tiny(KeyType::U64);
         options.durability = chosen;
-        let (store, pool) = create_on(&options, media()).unwrap();
+        let (store, pool) = create_on(&AllEngines, &options, media()).unwrap();
         let parameters = everleaf::internal::registry::parameters_of(options.engine, pool.format());
         assert_eq!(parameters, tiny(KeyType::U64).parameters);
         assert_eq!(store.capabilities().durability, Durability::None);
         assert_eq!(pool.format().parameters[7] != 0, chosen.is_some());
-        let error = create_on(&tiny(KeyType::U64).durability(DurabilityMode::Immediate), media());
+        let error = create_on(
+            &AllEngines,
+            &tiny(KeyType::U64).durability(DurabilityMode::Immediate),
+            media(),
+        );
         assert!(matches!(error, Err(Error::DurabilityOfMedium { .. })));
     }
 }

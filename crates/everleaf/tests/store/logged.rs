@@ -1,5 +1,6 @@
 //! Stores whose pool has a log: on a simulated disk whose power fails, and in real files.
 
+use everleaf_engines::AllEngines;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,7 @@ pub(crate) fn create_as(
 ) -> (Store, Arc<Pool<Mapped>>) {
     disk.nameless();
     let media = Log::create(&base(disk), log, BYTES, how).unwrap();
-    let (store, pool) = internal::create_on(options, media).unwrap();
+    let (store, pool) = internal::create_on(&AllEngines, options, media).unwrap();
     Log::of(pool.media()).unwrap().checkpoint().unwrap();
     (store, pool)
 }
@@ -116,7 +117,7 @@ fn run_until(store: &Store, writes: u32) -> [Model; 2] {
 fn judge(disk: &SimulatedDisk, how: LogOptions, expected: &[Model; 2]) -> Result<(), String> {
     let media = Log::open(&base(disk), Arc::new(disk.clone()), how);
     let media = media.map_err(|error| format!("the log: {error}"))?;
-    let (store, _pool) = internal::open_on(&OpenOptions::new(), media)
+    let (store, _pool) = internal::open_on(&AllEngines, &OpenOptions::new(), media)
         .map_err(|error| format!("the pool: {error}"))?;
     let found = content(&store).map_err(|error| error.to_string())?;
     if !expected.contains(&found) {
@@ -313,7 +314,9 @@ fn what_waits_for_no_sync_is_durable_when_it_was_waited_for() {
     let content_after = |ways: fn(usize) -> usize| {
         let left = disk.after_power_failure(ways);
         let media = Log::open(&base(&left), Arc::new(left.clone()), log_options()).unwrap();
-        content(&internal::open_on(&OpenOptions::new(), media).unwrap().0).unwrap().len()
+        content(&internal::open_on(&AllEngines, &OpenOptions::new(), media).unwrap().0)
+            .unwrap()
+            .len()
     };
     let before = disk.operations();
     let (seen, unsynced) = store.unsynced(|| {
@@ -350,7 +353,7 @@ fn what_waits_for_no_sync_is_durable_when_it_was_waited_for() {
     drop(store);
     assert!(matches!(left.wait(), Err(Error::Closed)) && !left.is_durable());
     let media = Log::open(&base(&copy), Arc::new(copy.clone()), log_options()).unwrap();
-    let (store, _pool) = internal::open_on(&OpenOptions::new(), media).unwrap();
+    let (store, _pool) = internal::open_on(&AllEngines, &OpenOptions::new(), media).unwrap();
     copy.fail_sync_after(0);
     let (put, unsynced) = store.unsynced(|| store.put("f", b"1"));
     assert!(!put.unwrap() && unsynced.wait().is_err() && !unsynced.is_durable());

@@ -189,6 +189,7 @@ impl<H: Heap> Model<H> {
 mod tests {
     use everleaf::internal::{U64Keys, inner_encodings, registry};
     use everleaf::{Engine, EngineParameters, KeyType};
+    use everleaf_engines::AllEngines;
     use everleaf_pmem::{Cpu, Mapped, Region};
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
@@ -235,7 +236,8 @@ mod tests {
         let parameters = EngineParameters::default().leaf_slots(31).paper_order(true);
         let format = registry::pool_format(engine, KeyType::U64, &parameters, 1).unwrap();
         let pool = everleaf_pool::Pool::create(media, &format).unwrap();
-        let tree = registry::create_index::<U64Keys, _>(&pool, engine, &parameters, 1).unwrap();
+        let tree = registry::create_index::<U64Keys, _>(&AllEngines, &pool, engine, &parameters, 1)
+            .unwrap();
         let mut model = Model::new(Nearest::default());
         for key in keys(50_000) {
             assert!(tree.insert(key, key).unwrap());

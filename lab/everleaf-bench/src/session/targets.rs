@@ -1,5 +1,6 @@
 //! Making what is measured, by its name.
 
+use everleaf_engines::AllEngines;
 use std::sync::Arc;
 
 use everleaf::internal::{StoreKey, create_on, registry};
@@ -224,12 +225,16 @@ impl Session {
         &self,
         engine: Engine,
         media: M,
-    ) -> Result<(Arc<Pool<M>>, IndexTarget<K>), BenchError> {
+    ) -> Result<(Arc<Pool<M>>, IndexTarget<K>), BenchError>
+    where
+        AllEngines: registry::Engines<M>,
+    {
         let words = self.plan.options.value_words as usize;
         let format = registry::pool_format(engine, K::Kind::TYPE, &self.parameters, words)?;
         let pool = Pool::create(media, &format)?;
         let transactions = self.plan.options.transactions;
         let index = registry::create_index_with::<K::Kind, M>(
+            &AllEngines,
             &pool,
             engine,
             &self.parameters,
@@ -251,7 +256,10 @@ impl Session {
         &self,
         engine: Engine,
         media: M,
-    ) -> Result<(Store, Arc<Pool<M>>), BenchError> {
-        Ok(create_on(&self.store_options::<K>(engine), media)?)
+    ) -> Result<(Store, Arc<Pool<M>>), BenchError>
+    where
+        AllEngines: registry::Engines<M>,
+    {
+        Ok(create_on(&AllEngines, &self.store_options::<K>(engine), media)?)
     }
 }

@@ -6,6 +6,7 @@ use everleaf_bench::figure::{
     run_figure, run_figure_with_progress,
 };
 use everleaf_bench::page::{ReportOptions, run_report};
+use everleaf_engines::AllEngines;
 
 fn options(name: &str) -> FigureOptions {
     let (name, pool, program) = (name.into(), Scratch::default(), None);
@@ -221,7 +222,8 @@ fn every_inner_node_is_shown_once() {
     let (engine, parameters) = (Engine::ClfTreeAppend, EngineParameters::default().leaf_slots(3));
     let format = registry::pool_format(engine, KeyType::U64, &parameters, 1).unwrap();
     let pool = everleaf_pool::Pool::create(media, &format).unwrap();
-    let index = registry::create_index::<U64Keys, _>(&pool, engine, &parameters, 1).unwrap();
+    let index =
+        registry::create_index::<U64Keys, _>(&AllEngines, &pool, engine, &parameters, 1).unwrap();
     let shown = || {
         let mut shown = Vec::new();
         inner_encodings::<U64Keys, _>(&pool, &mut |node| shown.push(node)).unwrap();

@@ -8,6 +8,7 @@ mod sites;
 mod store;
 mod target;
 
+use everleaf_engines::AllEngines;
 use std::sync::OnceLock;
 
 use everleaf::internal::{BytesKeys, StoreKey, U64Keys, create_on, open_on, registry};
@@ -167,7 +168,7 @@ impl EngineSubject {
                     .key_type(key_type)
                     .parameters(self.parameters);
                 let options = options.transactions(self.transactions).clock(Clock::manual(NOW_MS));
-                Ok(Box::new(create_on(&options, media).map_err(sentence)?.0))
+                Ok(Box::new(create_on(&AllEngines, &options, media).map_err(sentence)?.0))
             }
         }
     }
@@ -179,6 +180,7 @@ impl EngineSubject {
         let pool = Pool::create(media, &format).map_err(sentence)?;
         let (engine, words) = (self.engine, self.value_words);
         let index = registry::create_index_with::<K, Traced>(
+            &AllEngines,
             &pool,
             engine,
             &self.parameters,
@@ -197,7 +199,7 @@ impl EngineSubject {
             (Level::Store, _) => {
                 let options =
                     OpenOptions::new().transactions(self.transactions).clock(Clock::manual(NOW_MS));
-                Ok((Box::new(open_on(&options, media).map_err(sentence)?.0), None))
+                Ok((Box::new(open_on(&AllEngines, &options, media).map_err(sentence)?.0), None))
             }
         }
     }
@@ -243,7 +245,8 @@ pub(crate) type Opened = (Box<dyn Target>, Option<Shutdown>);
 fn open_index<K: StoreKey>(media: Traced, transactions: Transactions) -> Result<Opened, String> {
     let (pool, opened) = Pool::open(media).map_err(sentence)?;
     let opening = registry::Opening { transactions, ..(&opened).into() };
-    let (index, _) = registry::open_index_with::<K, Traced>(&pool, opening).map_err(sentence)?;
+    let (index, _) =
+        registry::open_index_with::<K, Traced>(&AllEngines, &pool, opening).map_err(sentence)?;
     Ok((Box::new(PooledIndex { index, pool }), Some(opened.shutdown)))
 }
 

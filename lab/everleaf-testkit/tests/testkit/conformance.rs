@@ -3,6 +3,7 @@
 use everleaf::internal::{BytesKeys, StoreKey, U64Keys, registry};
 use everleaf::{Engine, EngineParameters};
 use everleaf_crash::Dram;
+use everleaf_engines::AllEngines;
 use everleaf_index::{Index, Model, SerialIndex};
 use everleaf_pmem::{Cpu, Mapped, Media, Region, SimdLevel};
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
@@ -40,7 +41,8 @@ where
         let media = Mapped::new(region, &Cpu::detect()).unwrap().with_simd(simd);
         let format = registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap();
         let pool = Pool::create(media, &format).unwrap();
-        let index = registry::create_index::<K, _>(&pool, engine, &parameters, 1).unwrap();
+        let index =
+            registry::create_index::<K, _>(&AllEngines, &pool, engine, &parameters, 1).unwrap();
         let model = Conformance::new(&*index, seed).run(3000);
         audited(&pool, &*index);
 
@@ -48,7 +50,8 @@ where
         index.sync().unwrap();
         drop(index);
         for shutdown in [Shutdown::Crash, Shutdown::Clean] {
-            let (index, opened) = registry::open_index::<K, _>(&pool, shutdown).unwrap();
+            let (index, opened) =
+                registry::open_index::<K, _>(&AllEngines, &pool, shutdown).unwrap();
             assert_eq!((opened, index.len()), (engine, model.len()), "{engine}, seed {seed}");
             for (key, value) in model.map() {
                 assert_eq!(
@@ -72,7 +75,8 @@ where
         let media = Dram::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect());
         let format = registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap();
         let pool = Pool::create(media, &format).unwrap();
-        let index = registry::create_index::<K, _>(&pool, engine, &parameters, 1).unwrap();
+        let index =
+            registry::create_index::<K, _>(&AllEngines, &pool, engine, &parameters, 1).unwrap();
         Conformance::new(&*index, 2000 + i as u64).run(3000);
         audited(&pool, &*index);
     }

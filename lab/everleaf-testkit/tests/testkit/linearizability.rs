@@ -5,6 +5,7 @@
 use everleaf::internal::{BytesKeys, StoreKey, U64Keys, registry};
 use everleaf::{Engine, EngineParameters, Transactions};
 use everleaf_crash::Dram;
+use everleaf_engines::AllEngines;
 use everleaf_index::{Concurrency, Index, Model, SerialIndex, Serialized};
 use everleaf_pmem::{Cpu, Mapped, Media, Region};
 use everleaf_pool::Pool;
@@ -36,9 +37,15 @@ fn run<K: TestKeys + StoreKey>(engine: Engine) {
             Pool::create(media, &registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap())
                 .unwrap();
         let transactions = [Transactions::Off, Transactions::Auto][seed as usize % 2];
-        let index =
-            registry::create_index_with::<K, _>(&pool, engine, &parameters, 1, transactions)
-                .unwrap();
+        let index = registry::create_index_with::<K, _>(
+            &AllEngines,
+            &pool,
+            engine,
+            &parameters,
+            1,
+            transactions,
+        )
+        .unwrap();
         explained(&*index, &format!("{engine}, {transactions:?}"), seed);
         let statistics = index.statistics();
         if transactions == Transactions::Auto && pool.media().rtm().is_some() {
@@ -60,7 +67,8 @@ fn run_twin<K: TestKeys + StoreKey>(engine: Engine) {
         let media = Dram::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect());
         let format = registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap();
         let pool = Pool::create(media, &format).unwrap();
-        let index = registry::create_index::<K, _>(&pool, engine, &parameters, 1).unwrap();
+        let index =
+            registry::create_index::<K, _>(&AllEngines, &pool, engine, &parameters, 1).unwrap();
         explained(&*index, &engine.to_string(), seed);
     }
 }

@@ -5,6 +5,7 @@
 use everleaf::internal::{BytesKeys, InjectedAborts, Simulation, StoreKey, U64Keys, registry};
 use everleaf::{Engine, EngineParameters, Transactions};
 use everleaf_crash::{Options, explore_threads};
+use everleaf_engines::AllEngines;
 use everleaf_index::{Concurrency, Index, Model, SerialIndex};
 use everleaf_pmem::{AbortCause, Cpu, Mapped, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
@@ -73,15 +74,22 @@ where
         for parameters in [EngineSubject::tiny_parameters(ENGINE), EngineParameters::default()] {
             println!("seed {seed}");
             let pool = pool::<K>(&parameters);
-            let index =
-                registry::create_index_with::<K, _>(&pool, ENGINE, &parameters, 1, transactions)
-                    .unwrap();
+            let index = registry::create_index_with::<K, _>(
+                &AllEngines,
+                &pool,
+                ENGINE,
+                &parameters,
+                1,
+                transactions,
+            )
+            .unwrap();
             let model = Conformance::new(&*index, seed).run(2000);
             audited(&pool, &*index);
             told(&*index, transactions, pool.media().rtm().is_some());
             drop(index);
             let opening = registry::Opening { transactions, ..Shutdown::Crash.into() };
-            let (index, _) = registry::open_index_with::<K, _>(&pool, opening).unwrap();
+            let (index, _) =
+                registry::open_index_with::<K, _>(&AllEngines, &pool, opening).unwrap();
             for (key, value) in model.map() {
                 assert_eq!(index.get(K::borrow(key)).unwrap(), Some(value[0]), "seed {seed}");
             }
@@ -105,6 +113,7 @@ fn explained<K: TestKeys + StoreKey>() {
             let tiny = EngineSubject::tiny_parameters(ENGINE);
             let parameters = if seed % 3 == 0 { EngineParameters::default() } else { tiny };
             let index = registry::create_index_with::<K, _>(
+                &AllEngines,
                 &pool::<K>(&parameters),
                 ENGINE,
                 &parameters,

@@ -371,7 +371,7 @@ pub(super) mod tests {
         let pool = create_file(path, 1 << 20, 1 << 20, |region| {
             Pool::create(Mapped::new(region, &Cpu::detect()).unwrap(), &format)
         });
-        let attached = Attached::create(&pool.unwrap(), ENGINE, &parameters, terms(clock));
+        let attached = Attached::create(&Shipped, &pool.unwrap(), ENGINE, &parameters, terms(clock));
         Arc::new(attached.unwrap())
     }
 
@@ -380,7 +380,7 @@ pub(super) mod tests {
         let media = Mapped::new(region, &Cpu::detect()).unwrap();
         let (pool, opened) = Pool::open(media).unwrap();
         let (start, terms) = (Instant::now(), terms(clock));
-        Arc::new(Attached::open(&pool, &opened, ENGINE, terms, start, None).unwrap())
+        Arc::new(Attached::open(&Shipped, &pool, &opened, ENGINE, terms, start, None).unwrap())
     }
 
     pub(in super::super) fn put(store: &Store, key: &str, expires_ms: Option<u64>) {

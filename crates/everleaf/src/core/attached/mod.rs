@@ -37,7 +37,7 @@ use crate::core::progress::{Progress, Watch};
 use crate::core::showing::{self, Showing};
 use crate::core::value_record::key_of_bytes;
 use crate::durability::choice_of;
-use crate::registry::Opening as IndexOpening;
+use crate::registry::{Engines, Opening as IndexOpening};
 use crate::{
     Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Statistics,
     StoreKey, registry,
@@ -87,12 +87,14 @@ pub(crate) struct Attached<M: Media, K: StoreKey> {
 impl<M: Media, K: StoreKey> Attached<M, K> {
     /// Makes an empty index in a pool that was just laid out.
     pub(crate) fn create(
+        engines: &dyn Engines<M>,
         pool: &Arc<Pool<M>>,
         engine: Engine,
         parameters: &EngineParameters,
         terms: Terms,
     ) -> Result<Self, Error> {
-        let index = registry::create_for_store(pool, engine, parameters, terms.transactions)?;
+        let index =
+            registry::create_for_store(engines, pool, engine, parameters, terms.transactions)?;
         let live = OpenStore::new(index, Arc::clone(pool));
         let met = Met { shutdown: Shutdown::Clean, recovery: Duration::ZERO, recovered_writes: 0 };
         let counts = Counts::knowing(Counted::default());
@@ -102,6 +104,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// Recovers the index, then what links it to values. Opening began at `start`; `lock` stays
     /// open, and so locked, until the store is closed.
     pub(crate) fn open(
+        engines: &dyn Engines<M>,
         pool: &Arc<Pool<M>>,
         opened: &Opened,
         engine: Engine,
@@ -111,7 +114,10 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     ) -> Result<Self, Error> {
         let opening =
             IndexOpening { transactions: terms.transactions, ..IndexOpening::from(opened) };
-        let live = OpenStore::new(registry::open_engine(pool, engine, opening)?, Arc::clone(pool));
+        let live = OpenStore::new(
+            registry::open_engine(engines, pool, engine, opening)?,
+            Arc::clone(pool),
+        );
         let recovered_writes = live.resolve(opened)?;
         check::refuse_emptied(&live.pool, &*live.index)?;
         let counts = kept_counts::take(pool)?.map_or_else(Counts::default, Counts::knowing);

@@ -4,6 +4,7 @@ use crate::common::{self, value};
 use everleaf::internal::create_on;
 use everleaf::{CreateOptions, Engine, KeyType, Store};
 use everleaf_crash::{Event, Traced};
+use everleaf_engines::AllEngines;
 
 /// Flushes and fences of one write.
 fn cost(store: &Store, media: &Traced, write: impl FnOnce(&Store)) -> (usize, usize) {
@@ -20,7 +21,8 @@ fn cost(store: &Store, media: &Traced, write: impl FnOnce(&Store)) -> (usize, us
 #[test]
 fn costs_of_writes_with_u64_keys_are_as_documented() {
     let media = Traced::new(1 << 20, 1 << 20, 3).unwrap();
-    let (store, pool) = create_on(&CreateOptions::new().key_type(KeyType::U64), media).unwrap();
+    let (store, pool) =
+        create_on(&AllEngines, &CreateOptions::new().key_type(KeyType::U64), media).unwrap();
     // Afterwards every chunk that the writes below need is in use, and no leaf is full.
     (0..20u64).for_each(|key| assert!(!store.put(key, value(key, 40)).unwrap()));
     // Header 8, key length 4, key 8, value 44: one line.
@@ -59,7 +61,7 @@ fn costs_of_writes_with_u64_keys_are_as_documented() {
 fn costs_of_byte_strings(engine: Engine) -> [(usize, usize); 3] {
     let media = Traced::new(1 << 20, 1 << 20, 3).unwrap();
     let options = CreateOptions::new().engine(engine).key_type(KeyType::Bytes);
-    let (store, pool) = create_on(&options, media).unwrap();
+    let (store, pool) = create_on(&AllEngines, &options, media).unwrap();
     let key = |n: u64| format!("{n:016}");
     (0..20).for_each(|n| assert!(!store.put(key(n), value(n, 100)).unwrap()));
     [
@@ -84,7 +86,7 @@ fn costs_of_writes_with_byte_string_keys_are_as_documented() {
 fn costs_of_writes_where_keys_have_records_of_their_own() {
     let media = Traced::new(1 << 20, 1 << 20, 3).unwrap();
     let options = CreateOptions::new().engine(Engine::NvTree).key_type(KeyType::Bytes);
-    let (store, pool) = create_on(&options, media).unwrap();
+    let (store, pool) = create_on(&AllEngines, &options, media).unwrap();
     let key = |n: u64| common::key(KeyType::Bytes, n);
     (0..20u64).for_each(|n| assert!(!store.put(key(n), value(n, 30)).unwrap()));
     let one_line = value(1, 30);
@@ -106,7 +108,7 @@ fn costs_of_writes_of_sorted_trees_with_u64_keys() {
     ] {
         let media = Traced::new(1 << 20, 1 << 20, 3).unwrap();
         let options = CreateOptions::new().engine(engine).key_type(KeyType::U64);
-        let (store, pool) = create_on(&options, media).unwrap();
+        let (store, pool) = create_on(&AllEngines, &options, media).unwrap();
         (0..20u64).for_each(|key| assert!(!store.put(key, value(key, 44)).unwrap()));
         let found = [
             cost(&store, pool.media(), |store| assert!(!store.put(50u64, value(1, 44)).unwrap())),
@@ -121,7 +123,8 @@ fn costs_of_writes_of_sorted_trees_with_u64_keys() {
 fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
     for key_type in [KeyType::U64, KeyType::Bytes] {
         let options = CreateOptions::new().key_type(key_type);
-        let (store, pool) = create_on(&options, Traced::new(4 << 20, 4 << 20, 3).unwrap()).unwrap();
+        let (store, pool) =
+            create_on(&AllEngines, &options, Traced::new(4 << 20, 4 << 20, 3).unwrap()).unwrap();
         // Every third key is there already, spread over the leaves.
         let key = |n: u64| common::key(key_type, n);
         let prepare = |from: u64| {
@@ -157,7 +160,7 @@ fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
 fn cost_of_a_batch(engine: Engine, key_type: KeyType, kind: &str) -> (usize, usize) {
     let options = CreateOptions::new().engine(engine).key_type(key_type);
     let media = Traced::new(4 << 20, 4 << 20, 3).unwrap();
-    let (store, pool) = create_on(&options, media).unwrap();
+    let (store, pool) = create_on(&AllEngines, &options, media).unwrap();
     let key = |n: u64| common::key(key_type, n.wrapping_mul(0x9e37_79b9) % 100_000);
     (0..4000).for_each(|n| _ = store.put(key(n), value(n, 44)).unwrap());
     // There is room for these, in leaves and in chunks.

@@ -2,6 +2,7 @@
 //! from states that a power failure can leave within one write. (The crash explorer goes through
 //! all of them; this is the store's own quick look.)
 
+use everleaf_engines::AllEngines;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -97,7 +98,8 @@ pub(super) fn content(store: &Store) -> Content {
 fn recovers_to_either(image: &[u64], before: &Content, after: &Content, spare: &OwnedKey) {
     let media = Traced::from_image(image, POOL_BYTES, GARBAGE_SEED).unwrap();
     let clock = Clock::manual(0);
-    let (store, _pool) = open_on(&OpenOptions::new().clock(clock.clone()), media).unwrap();
+    let (store, _pool) =
+        open_on(&AllEngines, &OpenOptions::new().clock(clock.clone()), media).unwrap();
     let found = content(&store);
     assert!(
         found == *before || found == *after,
@@ -123,7 +125,7 @@ fn recovers_to_either(image: &[u64], before: &Content, after: &Content, spare: &
 
 fn explore(key_type: KeyType, prepare: impl Fn(&Store), write: impl Fn(&Store)) {
     let media = Traced::new(POOL_BYTES, POOL_BYTES, GARBAGE_SEED).unwrap();
-    let (store, pool) = create_on(&tiny(key_type), media).unwrap();
+    let (store, pool) = create_on(&AllEngines, &tiny(key_type), media).unwrap();
     prepare(&store);
     let before = content(&store);
     pool.media().take_events();

@@ -1,6 +1,7 @@
 //! Pools to be damaged, in memory: closed ones, and ones that a crash cut at any store of an
 //! operation.
 
+use everleaf_engines::AllEngines;
 use std::collections::{BTreeMap, BTreeSet};
 
 use everleaf::internal::{create_on, open_on};
@@ -78,7 +79,7 @@ impl Recipe {
             .size_bytes(POOL_BYTES)
             .parameters(parameters);
         let media = Traced::new(POOL_BYTES, MAX_BYTES, GARBAGE_SEED).unwrap();
-        let (store, _pool) = create_on(&options, media.clone()).unwrap();
+        let (store, _pool) = create_on(&AllEngines, &options, media.clone()).unwrap();
         let mut history = History::new();
         (0..2 * KEYS).for_each(|step| drop(write(&store, key_type, step, &mut history)));
         media.take_events();
@@ -135,7 +136,8 @@ pub fn open(words: &[u64]) -> (Result<Store, everleaf::Error>, Traced) {
     let media = Traced::from_image(words, MAX_BYTES, GARBAGE_SEED).unwrap();
     media.record(false, false);
     media.limit_accesses(MAX_ACCESSES);
-    let store = open_on(&OpenOptions::new(), media.clone()).map(|(store, _pool)| store);
+    let store =
+        open_on(&AllEngines, &OpenOptions::new(), media.clone()).map(|(store, _pool)| store);
     media.limit_accesses(MAX_ACCESSES);
     (store, media)
 }

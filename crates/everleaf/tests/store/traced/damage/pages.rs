@@ -4,6 +4,7 @@
 //! `cargo test -p everleaf --test store every_command_ends -- --ignored --nocapture` runs 2,000
 //! pools an engine; the ordinary tests run a tenth of them.
 
+use everleaf_engines::AllEngines;
 use std::collections::BTreeMap;
 use std::io::sink;
 use std::ops::{Bound, ControlFlow};
@@ -44,7 +45,7 @@ fn intact(engine: Engine, key_type: KeyType, closed: bool) -> Vec<u64> {
         .parameters(small);
     let media = Traced::new(POOL_BYTES, MAX_BYTES, 5).unwrap();
     media.record(false, false);
-    let (store, _pool) = create_on(&options, media.clone()).unwrap();
+    let (store, _pool) = create_on(&AllEngines, &options, media.clone()).unwrap();
     for n in 0..KEYS {
         store.put(long_key(key_type, n), value(n, n as usize % 40)).unwrap();
         if n % 7 == 3 {
@@ -159,7 +160,7 @@ fn salvage<K: StoreKey>(words: &[u64]) {
         return;
     };
     next_step(&media);
-    if let Ok((index, _)) = registry::open_index::<K, Traced>(&pool, Shutdown::Crash) {
+    if let Ok((index, _)) = registry::open_index::<K, Traced>(&AllEngines, &pool, Shutdown::Crash) {
         next_step(&media);
         let mut last: Option<K::Owned> = None;
         let visit = &mut |key: K::Ref<'_>, _: &[u64]| {
