@@ -23,7 +23,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard};
-use everleaf::internal::{ClaimedPlace, claim_place};
+use everleaf::internal::{ClaimedPlace, claim_place, has_place};
 use everleaf::{Error, Key, OwnedKey, PoolError, Scan};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -205,8 +205,8 @@ impl Database {
         {
             return Ok(true); // M1.
         }
-        if self.evicts_beyond().is_none() {
-            return Ok(false);
+        if self.evicts_beyond().is_none() || bytes > CHUNK && !has_place(&self.tree, bytes)? {
+            return Ok(false); // Nothing goes in vain.
         }
         if bytes <= CHUNK && round < ROUNDS_BY_USE && self.evict_some(&spared)?.keys > 0 {
             return Ok(true); // M2.
