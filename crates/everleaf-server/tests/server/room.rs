@@ -167,6 +167,22 @@ fn what_has_no_place_whatever_goes_evicts_nothing() {
 }
 
 #[test]
+fn a_long_value_does_not_evict_everything() {
+    for engine in ENGINES {
+        let small = Small::evicting(engine, 8 * MIB);
+        let mut client = small.client();
+        for at in 0..60_000 {
+            ok(&mut client, &format!("SET key{at:06} {}", value(60)));
+        }
+        let before = client.number("DBSIZE");
+        ok(&mut client, &format!("SET long {}", value(500_000)));
+        let after = client.number("DBSIZE");
+        assert!(8 * after > before, "{engine:?}: {before} keys, then {after}");
+        small.check_evicted();
+    }
+}
+
+#[test]
 fn many_writes_at_once_find_room() {
     for engine in ENGINES {
         let small = Small::evicting(engine, 2 * MIB);
