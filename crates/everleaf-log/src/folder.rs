@@ -22,6 +22,8 @@ use rustix::io::Errno;
 
 use crate::disk::{Disk, DiskFile, PIECE, Space};
 use crate::ownership::Ownership;
+use crate::segment::{self, segment_number};
+use crate::{control, served_pool};
 
 /// Times that the lock is tried, and the pause between two. A process that is being started has
 /// copies of this one's descriptors until it runs its program, so a folder that was closed here may
@@ -66,10 +68,12 @@ impl Folder {
         Ok(Self { ownership: Some(Ownership::of(&pool.metadata()?)), ..self })
     }
 
-    /// Whether it is [`UNFINISHED`], or not even that.
+    /// Whether it is [`UNFINISHED`], or not even that. What else is in it is no log's: then somebody
+    /// else calls something so.
     fn is_unfinished(&self) -> io::Result<bool> {
         let names = self.names()?;
-        Ok(names.is_empty() || names.iter().any(|name| name == UNFINISHED))
+        let is_marked = names.iter().any(|name| name == UNFINISHED);
+        Ok(names.is_empty() || is_marked && names.iter().all(|name| is_of_a_log(name)))
     }
 
     /// It is not [`UNFINISHED`] any more, durably.
@@ -120,6 +124,14 @@ impl Folder {
     pub(crate) fn is(&self, found: &fs::Metadata) -> io::Result<bool> {
         Ok(identity(&self.folder.metadata()?) == identity(found))
     }
+}
+
+/// Whether a log makes files of this name.
+fn is_of_a_log(name: &str) -> bool {
+    [UNFINISHED, control::NAME, served_pool::NAME, served_pool::UNFINISHED].contains(&name)
+        || segment_number(name).is_some()
+        || name == segment::UNFINISHED
+        || name.starts_with(segment::SPARE)
 }
 
 /// That what has this name is no file.
@@ -261,7 +273,10 @@ impl NewFolder {
         let locked = lock(&found.folder.folder, FlockOperation::NonBlockingLockExclusive);
         // Only now: its pool may have got its name until then.
         let abandoned = locked.is_ok() && found.folder.is_unfinished().unwrap_or(false);
-        found.kept = !abandoned;
+        // A link is made when there is a log: one to an empty folder is the user's.
+        let is_link = found.link.is_some();
+        let is_users = is_link && found.folder.names().is_ok_and(|names| names.is_empty());
+        found.kept = !abandoned || is_users;
     }
 
     /// The same; it and what is made in it get owner, group and permission bits of the pool's file,
@@ -500,6 +515,25 @@ mod tests {
         assert_eq!(new.folder().names().unwrap(), [UNFINISHED]);
         drop(new);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_folder_with_something_else_in_it_is_left_alone_whatever_its_names_are() {
+        let around = tempfile::tempdir().unwrap();
+        let (path, link) = (around.path().join("mine"), around.path().join("a.pool.log"));
+        fs::create_dir(&path).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        NewFolder::remove_abandoned(&link);
+        assert!(path.exists() && link.is_symlink(), "a link to an empty folder");
+        for name in [UNFINISHED, "control", "thesis"] {
+            fs::write(path.join(name), "").unwrap();
+        }
+        for path in [&path, &link] {
+            NewFolder::remove_abandoned(path);
+            let refused = NewFolder::make(path).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        }
+        assert!(link.is_symlink() && fs::read_dir(&path).unwrap().count() == 3);
     }
 
     #[test]

@@ -38,9 +38,9 @@ use crate::disk::{Disk, is_full};
 use crate::folder::Folder;
 
 /// The name of the note in the folder of the log.
-const NAME: &str = "pool";
+pub(crate) const NAME: &str = "pool";
 /// The name that it has while it is written.
-const UNFINISHED: &str = "pool.new";
+pub(crate) const UNFINISHED: &str = "pool.new";
 /// No note is longer: a path has fewer bytes than half of this.
 const LIMIT: u64 = 16 << 10;
 

@@ -17,6 +17,11 @@ pub struct Claim<M: Media> {
     claimed: ClaimedChunks,
 }
 
+/// Chunks of a record of so many bytes.
+fn chunks_of(bytes: u64) -> u64 {
+    bytes.saturating_add(RECORD_HEADER_BYTES).div_ceil(CHUNK)
+}
+
 impl<M: Media> Claim<M> {
     /// Claims a place where a record of so many bytes fits when the records there are gone. The
     /// search begins at the offset `from` and goes once around. None: there is no such place.
@@ -24,9 +29,16 @@ impl<M: Media> Claim<M> {
     /// # Errors
     /// [`PoolError::Corrupt`] if the table of chunks is damaged.
     pub fn of(pool: &Arc<Pool<M>>, from: u64, bytes: u64) -> Result<Option<Self>, PoolError> {
-        let chunks = bytes.saturating_add(RECORD_HEADER_BYTES).div_ceil(CHUNK);
-        let claimed = pool.chunks().claim(pool.media(), from / CHUNK, chunks)?;
+        let claimed = pool.chunks().claim(pool.media(), from / CHUNK, chunks_of(bytes))?;
         Ok(claimed.map(|claimed| Self { pool: Arc::clone(pool), claimed }))
+    }
+
+    /// Whether a record of so many bytes would fit if it were the only one.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn is_possible(pool: &Pool<M>, bytes: u64) -> Result<bool, PoolError> {
+        pool.chunks().has_place(pool.media(), chunks_of(bytes))
     }
 
     /// Shows the keys of the records that lie there, unverified, as far as they can be read. One

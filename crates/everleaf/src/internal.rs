@@ -57,6 +57,15 @@ pub fn claim_place(tree: &Tree, from: u64, bytes: u64) -> Result<Option<ClaimedP
     tree.handle().backend().claim_place(tree.handle().space(), from, bytes)
 }
 
+/// Whether a record of so many bytes would fit into the pool if it were the only one: nodes stay
+/// where they are.
+///
+/// # Errors
+/// Damage.
+pub fn has_place(tree: &Tree, bytes: u64) -> Result<bool> {
+    tree.handle().backend().has_place(bytes)
+}
+
 /// As [`open_on`], to [restore](Store::restore) what is there: one whose restore was cut off too.
 ///
 /// # Errors

@@ -49,6 +49,26 @@ impl Chunks {
         Ok(None)
     }
 
+    /// Whether a run of so many chunks had room if there were no records at all: nodes stay where
+    /// they are.
+    pub fn has_place<M: Media>(&self, media: &M, chunks: u64) -> Result<bool, PoolError> {
+        self.scan_all(media, &mut lock_relaxing(&self.free, media))?;
+        let wanted = chunks.saturating_add(self.reserve());
+        let (mut all, mut longest) = (0, 0);
+        for at in (0..self.extents.count()).rev() {
+            let (extent, mut row) = (self.extents.get(at), 0);
+            for chunk in (extent.first_usable()..extent.end()).rev() {
+                let can_be_free = shadow::is_free_or_of_records(self.shadow_of(chunk));
+                row = if can_be_free { row + 1 } else { 0 };
+                (all, longest) = (all + u64::from(can_be_free), longest.max(row));
+                if longest >= chunks && all >= wanted {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
     /// So many chunks in a row that could be claimed.
     fn find_place<M: Media>(
         &self,

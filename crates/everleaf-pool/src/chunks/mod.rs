@@ -69,6 +69,11 @@ mod shadow {
         RECORD_CLASS as usize + (1 + NodeKind::COUNT) * Class::COUNT + NodeKind::COUNT <= 256
     );
 
+    /// Whether it is free, or would be without its records.
+    pub const fn is_free_or_of_records(byte: u8) -> bool {
+        byte == FREE || byte >= RECORD_RUN && byte < NODE_RUN
+    }
+
     /// A run of nodes of this kind.
     pub const fn node_run(kind: NodeKind) -> u8 {
         NODE_RUN + kind.number()

@@ -348,7 +348,7 @@ fn every_crash_leaves_the_end_of_an_epoch_and_every_barrier_is_needed() {
         Act::Node(1, 1, 6000),
         Act::End,
     ];
-    let programs: [&[Act]; 4] = [
+    let programs: [&[Act]; 5] = [
         // Replaced within a chunk, retired by the worker that did not allocate it.
         &[Act::Record(1, 0, 90), Act::Remove(0, 1), Act::End, Act::Record(0, 1, 100), Act::End],
         // Runs; allocated and retired in one epoch.
@@ -356,6 +356,7 @@ fn every_crash_leaves_the_end_of_an_epoch_and_every_barrier_is_needed() {
         &[Act::Node(1, 1, 128), Act::Node(0, 2, 6000), Act::End, Act::Record(1, 4, 5000)],
         // What the last worker has retired is taken by one that does not follow epochs.
         &[Act::Remove(1, 2), Act::End, Act::Root, Act::Record(0, 5, 8)],
+        &[Act::Node(1, 1, 128), Act::End, Act::Root, Act::Record(0, 5, 8)],
     ];
     let mut killed = std::collections::BTreeSet::new();
     for acts in programs {

@@ -108,7 +108,7 @@ pub(super) fn hash(row: &[u8]) -> usize {
 }
 
 /// The lock of a row. A key has the same one in all databases, as a request may name several.
-fn stripe(row: &[u8]) -> usize {
+pub(super) fn stripe(row: &[u8]) -> usize {
     stripe_of_key(key_of(row).map_or(row, |(_, key)| key))
 }
 

@@ -9,13 +9,14 @@
 //!   than a chunk. Mostly their blocks are of the size that is needed.
 //! * M3. What lies in some place of the pool that is as long as what was refused. Of a few such
 //!   places it is the one whose keys were used least recently. The place is claimed, so that
-//!   nothing comes to lie there, and each time twice as many places are made free.
+//!   nothing comes to lie there. After some rounds twice as many places are made free each time.
 //! * M4. A quarter of all keys, if there is no such place: then what cannot go lies everywhere.
 //!
 //! A key goes wholly, under its lock: with its parts as one batch or, if they are too many, first
 //! its header says that it has expired, and then parts go, in any order; the sweep removes the
-//! rest. No lock is waited for here, since the writer has locks: the records of a key that is
-//! locked, or that is to be written, are written once more and come to lie elsewhere.
+//! rest. No lock is waited for here, since the writer has locks, and what shares a lock with its
+//! keys goes as well. The records of a key that others have locked, or that is to be written, are
+//! written once more and come to lie elsewhere, if there is room for that.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::{Bound, ControlFlow};
@@ -23,11 +24,11 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard};
-use everleaf::internal::{ClaimedPlace, claim_place};
+use everleaf::internal::{ClaimedPlace, claim_place, has_place};
 use everleaf::{Error, Key, OwnedKey, PoolError, Scan};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::database::Database;
+use super::database::{Database, stripe};
 use super::record::{Collection, Header, collection_of};
 use super::rows::{DATABASES, deleted_of, key_of, keys_prefix, part_id};
 use super::sweep::BATCH;
@@ -37,6 +38,8 @@ use super::work::{Pending, Work};
 const ROUNDS: u32 = 64;
 /// Rounds of M2.
 const ROUNDS_BY_USE: u32 = 2;
+/// Rounds before more than one place is made free in each.
+const FEW: u32 = 4;
 /// Places that are made free in a round, at most.
 const PLACES: u32 = 256;
 /// From this round on M3 has not been enough.
@@ -92,12 +95,15 @@ struct Doomed<'r> {
 pub(super) struct Spared<'p> {
     pending: &'p Pending,
     ids: HashSet<u64>,
+    /// The locks of the keys that are to be written, which the writer has.
+    held: Vec<usize>,
 }
 
 impl<'p> Spared<'p> {
     pub fn of(pending: &'p Pending) -> Self {
         let ids = pending.keys().filter_map(|row| part_id(row).or_else(|| deleted_of(row)));
-        Self { pending, ids: ids.collect() }
+        let held = pending.keys().filter(|row| key_of(row).is_some()).map(|row| stripe(row));
+        Self { pending, ids: ids.collect(), held: held.collect() }
     }
 
     fn has(&self, row: &[u8], collection: Option<&Collection>) -> bool {
@@ -199,14 +205,14 @@ impl Database {
     /// One round; false: nothing is left that can go.
     fn make_room(&self, pending: &Pending, bytes: u64, round: u32) -> Result<bool, Error> {
         let spared = Spared::of(pending);
-        let some = 1_u32 << round.min(PLACES.ilog2());
+        let some = 1_u32 << round.saturating_sub(FEW).min(PLACES.ilog2());
         if self.sweep_parts(some as usize)?
             || self.remove_emptied(&spared, BATCH * some as usize)?
         {
             return Ok(true); // M1.
         }
-        if self.evicts_beyond().is_none() {
-            return Ok(false);
+        if self.evicts_beyond().is_none() || bytes > CHUNK && !has_place(&self.tree, bytes)? {
+            return Ok(false); // Nothing goes in vain.
         }
         if bytes <= CHUNK && round < ROUNDS_BY_USE && self.evict_some(&spared)?.keys > 0 {
             return Ok(true); // M2.
@@ -365,7 +371,7 @@ impl Database {
         let (mut removed, mut doomed, mut together) = (Removed::default(), Vec::new(), 0);
         for row in rows {
             // One lock may be that of several.
-            if !self.try_lock(row, locks) {
+            if !spared.held.contains(&stripe(row)) && !self.try_lock(row, locks) {
                 continue;
             }
             let shown = |value: &[u8]| (value.len(), collection_of(value));

@@ -152,6 +152,37 @@ fn long_values_follow_short_ones_and_short_ones_long_ones() {
 }
 
 #[test]
+fn what_has_no_place_whatever_goes_evicts_nothing() {
+    for engine in ENGINES {
+        let small = Small::evicting(engine, MIB);
+        let mut client = small.client();
+        (0..500).for_each(|at| ok(&mut client, &format!("SET short{at} {}", value(300))));
+        for _ in 0..2 {
+            let reply = client.ask(&format!("SET long {}", value(1_000_000)));
+            assert!(reply.starts_with("-OOM"), "{reply}");
+        }
+        assert_eq!((small.shared.data.evicted(), &*client.ask("DBSIZE")), (0, ":500\r\n"));
+        small.check();
+    }
+}
+
+#[test]
+fn a_long_value_does_not_evict_everything() {
+    for engine in ENGINES {
+        let small = Small::evicting(engine, 8 * MIB);
+        let mut client = small.client();
+        for at in 0..60_000 {
+            ok(&mut client, &format!("SET key{at:06} {}", value(60)));
+        }
+        let before = client.number("DBSIZE");
+        ok(&mut client, &format!("SET long {}", value(500_000)));
+        let after = client.number("DBSIZE");
+        assert!(8 * after > before, "{engine:?}: {before} keys, then {after}");
+        small.check_evicted();
+    }
+}
+
+#[test]
 fn many_writes_at_once_find_room() {
     for engine in ENGINES {
         let small = Small::evicting(engine, 2 * MIB);

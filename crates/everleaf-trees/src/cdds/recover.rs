@@ -75,17 +75,19 @@ impl<K: TreeKey, M: Media> CddsTree<K, M> {
     }
 }
 
-/// Makes an empty leaf the root of a fresh tree. The flushes of the leaf, 1 fence.
+/// Makes an empty leaf the root of a fresh tree. The flushes of the leaf and 1 more, 2 fences.
 fn create<M: Media>(nodes: Nodes<'_, M>) -> Result<(), IndexError> {
     let (media, anchor) = (nodes.media(), nodes.pool.index_root::<CddsRoot>()?);
     write_fresh(nodes, nodes.root, &[])?;
     // C1: Crash: no root, and the leaf is free.
     media.fence(site!("cdds.create.C1.fence"));
-    // C2 COMMIT: the version, then the root, in one line. Crash: no root, or the empty tree. It is
-    // the first operation that flushes them: a tree without a root is empty, too.
+    // C2 COMMIT: the version, then the root, in one line. Crash: no root, or the empty tree. They
+    // are durable before there is a record: records beside no root are damage.
     media.store(&anchor.current, Current::FIRST);
     media.order(site!("cdds.create.C2.order"));
     media.store(&anchor.roots[Current::FIRST.root()], nodes.root);
+    media.flush(site!("cdds.create.C2.root"), &anchor.current);
+    media.fence(site!("cdds.create.C2.fence"));
     Ok(())
 }
 

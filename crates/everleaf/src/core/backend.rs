@@ -200,6 +200,8 @@ pub trait Backend: Reading + Writing + Transacting + Sweeping {
         from: u64,
         bytes: u64,
     ) -> Result<Option<ClaimedPlace>, Error>;
+    /// Whether a record of so many bytes would fit if it were the only one.
+    fn has_place(&self, bytes: u64) -> Result<bool, Error>;
     fn capabilities(&self) -> Capabilities;
     /// The durability that was chosen when the pool was created, if one was.
     fn chosen_durability(&self) -> Result<Option<DurabilityMode>, Error>;

@@ -349,6 +349,10 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
         Ok(keys.map(|keys| ClaimedPlace { keys, _claim: Box::new(claim) }))
     }
 
+    fn has_place(&self, bytes: u64) -> Result<bool, Error> {
+        self.read(|live| Ok(Claim::is_possible(&live.pool, bytes)?))
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             durability: self.terms.durability,
