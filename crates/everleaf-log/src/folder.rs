@@ -68,8 +68,8 @@ impl Folder {
         Ok(Self { ownership: Some(Ownership::of(&pool.metadata()?)), ..self })
     }
 
-    /// Whether it is [`UNFINISHED`], or not even that. What else is in it is no log's: then somebody
-    /// else calls something so.
+    /// Whether it is [`UNFINISHED`], or not even that. If something in it is no log's, it is not:
+    /// somebody else calls a file so.
     fn is_unfinished(&self) -> io::Result<bool> {
         let names = self.names()?;
         let is_marked = names.iter().any(|name| name == UNFINISHED);

@@ -371,7 +371,8 @@ pub(super) mod tests {
         let pool = create_file(path, 1 << 20, 1 << 20, |region| {
             Pool::create(Mapped::new(region, &Cpu::detect()).unwrap(), &format)
         });
-        let attached = Attached::create(&Shipped, &pool.unwrap(), ENGINE, &parameters, terms(clock));
+        let attached =
+            Attached::create(&Shipped, &pool.unwrap(), ENGINE, &parameters, terms(clock));
         Arc::new(attached.unwrap())
     }
 
