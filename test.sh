@@ -37,7 +37,7 @@ RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude everleaf-bench --excl
     --exclude everleaf-lab --no-deps --locked --quiet
 # What would be published: every file of each package, its licence and its versions.
 cargo package --workspace --exclude everleaf-lab --exclude everleaf-bench \
-    --exclude everleaf-testkit --exclude everleaf-crash --no-verify --allow-dirty --locked --quiet
+    --exclude everleaf-testkit --exclude everleaf-crash --exclude everleaf-engines --no-verify --allow-dirty --locked --quiet
 # `--tests` leaves the example programs out, which have no tests: clippy has looked at them, and to
 # make them takes a minute.
 cargo test --workspace "${features[@]}" --tests --locked

@@ -347,6 +347,7 @@ pub(super) mod tests {
     use crate::core::backend::Writing;
     use crate::core::value::TimedValue;
     use crate::core::write::{Kind, Write};
+    use crate::registry::Shipped;
     use crate::{Clock, DurabilityMode, Engine, EngineParameters, KeyType, registry};
 
     type Store = Arc<Attached<Mapped, BytesKeys>>;
