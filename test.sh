@@ -36,8 +36,11 @@ PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude everleaf-bench --exclude everleaf-cli \
     --exclude everleaf-lab --no-deps --locked --quiet
 # What would be published: every file of each package, its licence and its versions.
-cargo package --workspace --exclude everleaf-lab --exclude everleaf-bench \
-    --exclude everleaf-testkit --exclude everleaf-crash --exclude everleaf-engines --no-verify --allow-dirty --locked --quiet
+laboratory=()
+for crate in lab bench testkit crash engines; do
+    laboratory+=(--exclude "everleaf-$crate")
+done
+cargo package --workspace "${laboratory[@]}" --no-verify --allow-dirty --locked --quiet
 # `--tests` leaves the example programs out, which have no tests: clippy has looked at them, and to
 # make them takes a minute.
 cargo test --workspace "${features[@]}" --tests --locked
