@@ -299,7 +299,7 @@ fn a_log_that_was_copied_earlier_or_later_than_the_pool_is_refused() {
     for (file, log) in [(&later, &earlier), (&earlier, &later)] {
         let mixed = Base { file: file.after_kill().first_file(), ..base(log) };
         let refused = Log::open(&mixed, Arc::new(log.after_kill()), options(None));
-        let error = refused.err().expect("mixed");
+        let error = refused.expect_err("mixed");
         assert!(matches!(error, LogError::OtherTime), "{error}");
     }
     assert!(outcome(&earlier, &program).is_ok() || outcome(&later, &program).is_ok());
