@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use everleaf_index::{BytesKeys, Contract, Index, IndexError, U64Keys};
-use everleaf_pmem::{Layout, Mapped, Media, Transactions};
+use everleaf_pmem::{Layout, Media, Transactions};
 use everleaf_pool::{KeyType, Pool};
 
 use crate::{cdds, clftree, fptree, lcbtree, linetree, masstree, nvtree, sorted, wbtree};
@@ -495,7 +495,8 @@ macro_rules! engines_on {
 #[derive(Clone, Copy, Debug)]
 pub struct Shipped;
 
-engines_on!(Shipped, Mapped);
+#[cfg(not(test))] // The tests of this crate open engines themselves: it would be compiled twice.
+engines_on!(Shipped, everleaf_pmem::Mapped);
 
 /// The persistent structures of all families, for docs/format.md.
 pub fn layouts() -> Vec<Layout> {
