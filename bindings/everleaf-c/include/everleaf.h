@@ -3,7 +3,7 @@
 // Keys and values are bytes with a length; a key or value of length 0 may be NULL. All other
 // pointers must be what a function of this file has handed out and nobody has freed, or lead to
 // memory of the caller's. A store may be used by many threads at a time, an iterator or a batch by
-// one. Strings end with a zero byte. A stack of 256 KiB is enough for every function.
+// one. Strings end with a zero byte. A stack of 512 KiB is enough for every function.
 //
 // Every function that can fail returns a status; `everleaf_last_error` has the sentence to it.
 // What is to be handed out is written only with EVERLEAF_OK.
