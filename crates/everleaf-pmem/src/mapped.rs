@@ -49,15 +49,12 @@ impl Mapped {
             _ => FlushInstruction::None,
         };
         let fence = region.medium() == Medium::Dax;
-        Ok(Self {
-            log: None,
-            region,
-            flush,
-            fence,
-            line_write: cpu.best_line_write(flush),
-            simd: cpu.simd(),
-            rtm: cpu.rtm(),
-        })
+        Ok(Self::with(region, cpu, flush, fence))
+    }
+
+    fn with(region: Region, cpu: &Cpu, flush: FlushInstruction, fence: bool) -> Self {
+        let (line_write, simd, rtm) = (cpu.best_line_write(flush), cpu.simd(), cpu.rtm());
+        Self { log: None, region, flush, fence, line_write, simd, rtm }
     }
 
     /// Flushes with `flush` and fences whatever the medium, for measurements;
@@ -74,16 +71,7 @@ impl Mapped {
             };
             return Err(MapError::Unsupported { instruction, purpose: "the forced flush" });
         }
-        let fence = flush != FlushInstruction::None;
-        Ok(Self {
-            log: None,
-            region,
-            flush,
-            fence,
-            line_write: cpu.best_line_write(flush),
-            simd: cpu.simd(),
-            rtm: cpu.rtm(),
-        })
+        Ok(Self::with(region, cpu, flush, flush != FlushInstruction::None))
     }
 
     /// What is stored and flushed from now on goes to `log`, which has another handle of the

@@ -467,27 +467,33 @@ pub trait Engines<M: Media>: Sync {
     ) -> Result<Box<dyn Index<BytesKeys>>, EngineError>;
 }
 
-/// Compiles all engines for a media, here and now: `engines_on!(Who, Media)` lets `Who` be its
-/// [`Engines`].
+/// Lets `Who` be the [`Engines`] of a media. `engines_on!(Who, Media)` compiles all engines for it,
+/// here and now; `engines_on!(Who, Media, Other)` takes those of another.
 #[macro_export]
 macro_rules! engines_on {
-    ($who:ty, $media:ty) => {
+    ($who:ty, $media:ty $(, $other:path)?) => {
         impl $crate::Engines<$media> for $who {
-            $crate::engines_on!(@ create_u64, create, U64Keys, $media, $crate::Transactions);
-            $crate::engines_on!(@ create_bytes, create, BytesKeys, $media, $crate::Transactions);
-            $crate::engines_on!(@ open_u64, open, U64Keys, $media, $crate::Opening);
-            $crate::engines_on!(@ open_bytes, open, BytesKeys, $media, $crate::Opening);
+            $crate::engines_on!(@create_u64 create U64Keys, $media, Transactions $(, $other)?);
+            $crate::engines_on!(@create_bytes create BytesKeys, $media, Transactions $(, $other)?);
+            $crate::engines_on!(@open_u64 open U64Keys, $media, Opening $(, $other)?);
+            $crate::engines_on!(@open_bytes open BytesKeys, $media, Opening $(, $other)?);
         }
     };
-    (@ $name:ident, $what:ident, $keys:ident, $media:ty, $how:ty) => {
+    (@$name:ident $what:ident $keys:ident, $media:ty, $how:ident $(, $other:path)?) => {
         fn $name(
             &self,
             engine: $crate::Engine,
             pool: &std::sync::Arc<$crate::Pool<$media>>,
-            how: $how,
+            how: $crate::$how,
         ) -> Result<Box<dyn $crate::Index<$crate::$keys>>, $crate::EngineError> {
-            engine.$what(pool, how)
+            $crate::engines_on!(@@ engine $what $name pool how $(, $other)?)
         }
+    };
+    (@@ $engine:ident $what:ident $name:ident $pool:ident $how:ident) => {
+        $engine.$what($pool, $how)
+    };
+    (@@ $engine:ident $what:ident $name:ident $pool:ident $how:ident, $other:path) => {
+        $crate::Engines::$name(&$other, $engine, $pool, $how)
     };
 }
 
