@@ -81,7 +81,7 @@ pub fn create<K: TreeKey, M: Media>(
 /// use everleaf_index::{Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
-/// use everleaf_trees::sorted::{OFFER, TUNED, Variant, create};
+/// use everleaf_circtree::{OFFER, TUNED, Variant, create};
 ///
 /// let format = Format {
 ///     engine: "circtree".into(),

@@ -137,7 +137,7 @@ impl Parameters {
 /// use everleaf_index::{Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
-/// use everleaf_trees::clftree::{Parameters, Variant, open};
+/// use everleaf_clftree::{Parameters, Variant, open};
 ///
 /// let parameters = Parameters { group_bytes: 4096, ..Parameters::default() };
 /// let format = Format {

@@ -108,7 +108,7 @@ pub fn create<K: TreeKey, M: Media>(
 /// use everleaf_index::{Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
-/// use everleaf_trees::fptree::{Parameters, Variant, create, offer};
+/// use everleaf_fptree::{Parameters, Variant, create, offer};
 ///
 /// let parameters = Parameters { group_bytes: 4096, ..offer(Variant::FpTree).tuned };
 /// let format = Format {

@@ -70,7 +70,7 @@ impl TreeFamily for Variant {
 /// use everleaf_index::{Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
-/// use everleaf_trees::linetree::{OFFER, open};
+/// use everleaf_linetree::{OFFER, open};
 ///
 /// let parameters = OFFER.pack(OFFER.tuned);
 /// let format = Format { engine: "linetree".into(), key_type: KeyType::U64, parameters };

@@ -113,7 +113,7 @@ impl TreeFamily for Variant {
 /// use everleaf_crash::Dram;
 /// use everleaf_pmem::{Cpu, Region};
 /// use everleaf_pool::{Format, KeyType, Pool};
-/// use everleaf_trees::masstree::{OFFER, TUNED, create};
+/// use everleaf_masstree::{OFFER, TUNED, create};
 ///
 /// let parameters = OFFER.pack(TUNED);
 /// let format = Format { engine: "masstree-transient".into(), key_type: KeyType::U64, parameters };
@@ -147,7 +147,7 @@ pub fn create<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Inde
 /// use everleaf_index::U64Keys;
 /// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool};
-/// use everleaf_trees::masstree::{OFFER, TUNED, open};
+/// use everleaf_masstree::{OFFER, TUNED, open};
 ///
 /// let parameters = OFFER.pack(TUNED);
 /// let format = Format { engine: "masstree".into(), key_type: KeyType::U64, parameters };

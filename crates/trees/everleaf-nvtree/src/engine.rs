@@ -94,7 +94,7 @@ impl TreeFamily for Variant {
 /// use everleaf_index::{Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
-/// use everleaf_trees::nvtree::{Parameters, TUNED, Variant, open, pack};
+/// use everleaf_nvtree::{Parameters, TUNED, Variant, open, pack};
 ///
 /// let parameters = Parameters { group_bytes: 4096, ..TUNED };
 /// let format = Format {
