@@ -17,6 +17,10 @@ test:
 check:
     cargo clippy --workspace --all-targets --features peers,plots,tls --locked -- -D warnings
 
+# What the release program and the sources cost, beside their bounds in budget.tsv
+budget *WORDS:
+    ./budget.sh {{WORDS}}
+
 # The laboratory's program: just lab explore --engine fptree --suite
 lab *WORDS:
     cargo run --release -p everleaf-lab -- {{WORDS}}
@@ -68,6 +72,6 @@ deb:
 # Interfaces beside those of a revision, as nothing is published. It needs cargo-semver-checks
 semver REV *WORDS:
     cargo semver-checks --baseline-rev {{REV}} {{WORDS}} --all-features -p everleaf -p everleaf-pmem \
-        -p everleaf-log -p everleaf-pool -p everleaf-index -p everleaf-trees -p everleaf-server \
+        -p everleaf-log -p everleaf-pool -p everleaf-index -p everleaf-server \
         -p everleaf-tree -p everleaf-fptree -p everleaf-linetree -p everleaf-nvtree \
         -p everleaf-clftree -p everleaf-circtree -p everleaf-masstree

@@ -37,7 +37,7 @@ RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude everleaf-bench --excl
     --exclude everleaf-lab --no-deps --locked --quiet
 # What would be published: every file of each package, its licence and its versions.
 laboratory=()
-for crate in lab bench testkit crash engines; do
+for crate in lab bench testkit crash engines baselines; do
     laboratory+=(--exclude "everleaf-$crate")
 done
 cargo package --workspace "${laboratory[@]}" --no-verify --allow-dirty --locked --quiet
@@ -51,8 +51,8 @@ cargo test --workspace "${features[@]}" --doc --locked
 arm=aarch64-unknown-linux-gnu
 if [[ -d "$(rustc --print sysroot)/lib/rustlib/$arm/lib" ]]; then
     export CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=none
-    cargo build --target "$arm" --locked -p everleaf-pmem -p everleaf-pool -p everleaf-trees \
-        -p everleaf
+    cargo build --target "$arm" --locked -p everleaf-pmem -p everleaf-pool -p everleaf \
+        --features everleaf/all-engines
 else
     echo "skipped: compiling for aarch64; to include it: rustup target add $arm"
 fi

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use everleaf::internal::{Shipped, create_on, open_on};
+use everleaf::internal::{create_on, open_on};
 use everleaf::{DurabilityMode, Engine, KeyType, OpenOptions, Store};
+use everleaf_engines::all;
 use everleaf_log::{Base, Disk, DiskFile, Log, LogOptions, SimulatedDisk, read_damaged, read_only};
 use everleaf_pmem::{Cpu, Mapped, Region};
 use everleaf_pool::LOG_STAMP_OFFSET;
@@ -28,7 +29,7 @@ static DISKS: LazyLock<Vec<SimulatedDisk>> = LazyLock::new(|| {
     let media = Log::create(&base(&disk), Arc::new(disk.clone()), BYTES.0, log());
     let media = media.expect("a log");
     let options = options(Engine::default(), KeyType::Bytes).durability(DurabilityMode::Immediate);
-    let (store, pool) = create_on(&Shipped, &options, media).expect("a store");
+    let (store, pool) = create_on(all(), &options, media).expect("a store");
     let log = Log::of(pool.media()).expect("a log");
     log.checkpoint().expect("room on the disk");
     fill(&store);
@@ -53,13 +54,13 @@ fn base(disk: &SimulatedDisk) -> Base {
 
 fn open(disk: &SimulatedDisk) -> Option<Store> {
     let media = Log::open(&base(disk), Arc::new(disk.clone()), log()).ok()?;
-    open_on(&Shipped, &OpenOptions::new(), media).ok().map(|(store, _pool)| store)
+    open_on(all(), &OpenOptions::new(), media).ok().map(|(store, _pool)| store)
 }
 
 /// Reads what is in a region; its pool was not closed.
 fn look(region: Region) {
     let media = Mapped::new(region, &Cpu::detect()).expect("a processor that flushes");
-    if let Ok((store, _pool)) = open_on(&Shipped, &OpenOptions::new(), media) {
+    if let Ok((store, _pool)) = open_on(all(), &OpenOptions::new(), media) {
         read(&store);
     }
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use everleaf::{Engine, KeyType, Store};
+use everleaf::{Engine, KeyType, OpenOptions, Store};
+use everleaf_engines::all;
 use tempfile::TempDir;
 
 use crate::damage::{STAYS, change, changes, word};
@@ -103,13 +104,13 @@ pub fn open_and_use(input: &[u8]) {
     let folder = folder();
     let path = folder.path().join("a.pool");
     std::fs::write(&path, &bytes).expect("room for a pool");
-    if let Ok(store) = Store::open_read_only(&path) {
+    if let Ok(store) = OpenOptions::new().engines(all()).read_only(true).open(&path) {
         read(&store);
         let _ = store.close();
     }
     assert!(std::fs::read(&path).is_ok_and(|now| now == bytes), "reading wrote to the file");
     for _ in 0..2 {
-        let _ = Store::open(&path).map(write);
+        let _ = OpenOptions::new().engines(all()).open(&path).map(write);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Small stores, and what is done with any of them.
 
-use everleaf::internal::{Shipped, create_on};
+use everleaf::internal::create_on;
 use everleaf::{Clock, CreateOptions, Engine, EngineParameters, KeyType, OwnedKey, Scan, Store};
+use everleaf_engines::all;
 use everleaf_pmem::{Cpu, Mapped, Region};
 
 /// Keys that a store is filled with.
@@ -13,11 +14,11 @@ const BYTES: u64 = 1 << 20;
 
 /// A pool of small nodes, so that a few keys make a tree.
 pub fn options(engine: Engine, key_type: KeyType) -> CreateOptions {
-    let has = |name| engine.parameters().contains(&name);
-    let mut parameters = EngineParameters::default().leaf_slots(engine.min_leaf_slots());
+    let has = |name| engine.entry().parameters.contains(&name);
+    let mut parameters = EngineParameters::default().leaf_slots(engine.entry().min_leaf_slots);
     parameters.inner_keys = has(EngineParameters::INNER_KEYS).then_some(4);
     parameters.group_bytes = has(EngineParameters::GROUP_BYTES).then_some(4096);
-    CreateOptions::new().engine(engine).key_type(key_type).parameters(parameters)
+    CreateOptions::new().engine(engine).key_type(key_type).engines(all()).parameters(parameters)
 }
 
 /// An empty store in memory.
@@ -25,7 +26,7 @@ pub fn in_memory(key_type: KeyType, clock: &Clock) -> Store {
     let region = Region::anonymous(BYTES, BYTES).expect("some memory");
     let media = Mapped::new(region, &Cpu::detect()).expect("a processor that flushes");
     let options = options(Engine::default(), key_type).clock(clock.clone());
-    create_on(&Shipped, &options, media).expect("an empty store").0
+    create_on(all(), &options, media).expect("an empty store").0
 }
 
 /// The n-th key.

@@ -11,7 +11,7 @@ const MEASURED: [&str; 7] = [
     "../../crates/everleaf-index",
     "../../crates/everleaf-pmem",
     "../../crates/everleaf-pool",
-    "../../crates/everleaf-trees",
+    "../everleaf-baselines",
     "../../crates/trees",
 ];
 

@@ -12,7 +12,7 @@ use proc_macro2::{TokenStream, TokenTree};
 fn main() -> Result<(), Box<dyn Error>> {
     let crates = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../crates");
     let pool = barriers_of(&crates.join("everleaf-pool"), "")?;
-    let mut trees = barriers_of(&crates.join("everleaf-trees"), "")?;
+    let mut trees = barriers_of(&crates.join("../lab/everleaf-baselines"), "")?;
     let families: BTreeSet<_> = fs::read_dir(crates.join("trees"))?
         .collect::<Result<Vec<_>, _>>()?
         .into_iter()

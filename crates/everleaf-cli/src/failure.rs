@@ -137,12 +137,6 @@ fn commands_for(error: &everleaf::Error) -> Option<&'static str> {
     }
 }
 
-impl From<everleaf::EngineError> for Failure {
-    fn from(error: everleaf::EngineError) -> Self {
-        everleaf::Error::from(error).into()
-    }
-}
-
 /// A line on stderr. That stderr itself is closed must not change how a command ends (`eprintln!`
 /// would panic).
 pub fn complain(line: &str) {

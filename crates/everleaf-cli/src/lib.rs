@@ -4,8 +4,8 @@
 //! Map of the files: `cli` (the command line) · `commands/` (one file a command) · `lab` (commands
 //! of the laboratory's program) · `load/` (the files that `load` reads) · `input` (opening them) ·
 //! `internal` (for the fuzzer) ·
-//! `target` (which tree, which keys) · `keys` (arguments as keys) · `arguments` (kinds of keys,
-//! parameters of engines) · `names` (what completions offer) · `failure` (exit codes and sentences)
+//! `target` (which tree, which keys) · `keys` (arguments as keys) · `arguments` (kinds of
+//! keys) · `names` (what completions offer) · `failure` (exit codes and sentences)
 //! · `size` (64KiB) · `escape` (what `scan` shows) · `progress` (bars) · `rtm` (which
 //! transactions) · `scratch` (the pool that the tour makes for itself) · `signals`
 //! (what does not kill at once) · `truncation` (the file of an open pool became shorter).
@@ -35,7 +35,7 @@ mod truncation;
 use std::process::ExitCode;
 
 pub use self::cli::run;
-pub use self::commands::{completions, serve};
+pub use self::commands::{completions, dump, serve};
 use self::failure::Outcome;
 
 /// Does what a command line says, and reports how it ends.

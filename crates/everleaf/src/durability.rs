@@ -306,7 +306,7 @@ mod tests {
     use super::*;
     use DurabilityMode::{Immediate, Process};
 
-    const STRICT: Engine = Engine::FpTree;
+    const STRICT: Engine = Engine::FPTREE;
     const MEDIA: [Medium; 5] =
         [Medium::Dax, Medium::VolatileDax, Medium::Tmpfs, Medium::PageCache, Medium::Anonymous];
     const BUFFERED: DurabilityMode = DurabilityMode::buffered();

@@ -6,9 +6,9 @@ use everleaf_index::IndexError;
 use everleaf_log::LogError;
 use everleaf_pmem::{Medium, grouped};
 use everleaf_pool::{KeyType, PoolError};
-use everleaf_trees::EngineError;
 
 use crate::durability::why_not;
+use crate::engine::what_has;
 use crate::{DurabilityMode, Engine};
 
 /// The longest value: 1 GiB.
@@ -44,21 +44,21 @@ pub enum Error {
         /// What there is.
         available: String,
     },
-    /// The pool was made with an engine that this release does not have.
+    /// The pool was made with an engine that this build does not have.
     #[error(
-        "the pool was made with engine {name}, which this release does not have; open it with the \
-        release that made it"
+        "the pool was made with engine {name}, which this program does not have; {}",
+        what_has(.name)
     )]
     EngineOfPool {
         /// The name in the pool's header.
         name: String,
     },
-    /// The pool was made with a size of nodes that this release does not have, or its header is
+    /// The pool was made with a size of nodes that only the laboratory has, or its header is
     /// damaged in a way that its checksum does not show.
     #[error(
-        "the pool was made with engine {name} and {parameter} = {value}, which this release does \
-        not have (it has {offered}); open it with the \
-         release that made it, or restore a backup"
+        "the pool was made with engine {name} and {parameter} = {value}, which this program does \
+        not have (it has {offered}); open it with the laboratory's program: everleaf-lab dump, or \
+        restore a backup"
     )]
     ParameterOfPool {
         /// The engine in the pool's header.
@@ -324,6 +324,11 @@ impl Error {
         Self::Index(IndexError::Corrupt { offset, what })
     }
 
+    pub(crate) fn unknown_engine(name: &str) -> Self {
+        let available = Engine::available().map(Engine::name).collect::<Vec<_>>().join(", ");
+        Self::UnknownEngine { name: name.to_owned(), available }
+    }
+
     /// Whether this says that data is damaged.
     pub fn is_corruption(&self) -> bool {
         match self {
@@ -356,21 +361,6 @@ impl Error {
             ) => true,
             Self::Log { source, .. } => matches!(**source, LogError::NoRoom { .. }),
             _ => false,
-        }
-    }
-}
-
-impl From<EngineError> for Error {
-    fn from(error: EngineError) -> Self {
-        match error {
-            EngineError::NotAvailable { name, available } => {
-                Self::UnknownEngine { name, available }
-            }
-            EngineError::UnknownParameter { parameter, engine } => {
-                Self::UnknownParameter { parameter, engine }
-            }
-            EngineError::NoByteStrings { engine } => Self::NoByteStrings { engine },
-            EngineError::Index(error) => error.into(),
         }
     }
 }

@@ -16,8 +16,9 @@ pub mod registry {
 }
 pub use everleaf_index::{BytesKeys, U64Keys};
 pub use everleaf_pmem::{InjectedAborts, Simulation};
-pub use everleaf_trees::clftree::{InnerEncoding, inner_encodings};
-pub use everleaf_trees::{DEFAULT_ENGINE, Engines, Shipped};
+pub use everleaf_tree::{EngineEntry, EngineParameters, Engines};
+
+pub use crate::engine::SHIPPED;
 
 use crate::transaction::Pace;
 use crate::{CreateOptions, Error, OpenOptions, Result, Store, Transaction, Tree};
@@ -28,7 +29,7 @@ use crate::{CreateOptions, Error, OpenOptions, Result, Store, Transaction, Tree}
 /// # Errors
 /// As [`CreateOptions::create`], but for those about files.
 pub fn create_on<M: Media>(
-    engines: &dyn Engines<M>,
+    engines: Engines<M>,
     options: &CreateOptions,
     media: M,
 ) -> Result<(Store, Arc<Pool<M>>)> {
@@ -40,7 +41,7 @@ pub fn create_on<M: Media>(
 /// # Errors
 /// As [`OpenOptions::open`], but for those about files.
 pub fn open_on<M: Media>(
-    engines: &dyn Engines<M>,
+    engines: Engines<M>,
     options: &OpenOptions,
     media: M,
 ) -> Result<(Store, Arc<Pool<M>>)> {
@@ -71,7 +72,7 @@ pub fn has_place(tree: &Tree, bytes: u64) -> Result<bool> {
 /// # Errors
 /// As [`open_on`].
 pub fn open_to_restore_on<M: Media>(
-    engines: &dyn Engines<M>,
+    engines: Engines<M>,
     media: M,
 ) -> Result<(Store, Arc<Pool<M>>)> {
     OpenOptions::to_restore().open_on(engines, media)

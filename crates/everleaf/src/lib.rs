@@ -68,6 +68,10 @@
 //! behaviour and never the value of another key; [`Store::check`] looks for all of it, and
 //! [`salvage`] copies what can be read.
 //!
+//! # Features
+//! Each family of engines is a feature: `fptree` (the default), `linetree`, `nvtree`, `clftree`,
+//! `circtree`, `masstree`; `all-engines` has all of them. `serde` and `uuid` are for typed trees.
+//!
 //! # More
 //! The repository has a guide (`docs/guide.md`: engines, media, sizes, backups), a comparison with
 //! LMDB, redb, fjall and others (`docs/from-other-stores.md`), and `ARCHITECTURE.md`, which says
@@ -82,6 +86,7 @@ mod core;
 mod dump;
 mod dump_files;
 mod durability;
+mod engine;
 mod error;
 mod expiry;
 mod handle;
@@ -114,12 +119,14 @@ pub use core::behind::Unsynced;
 pub use core::fetched::Entry;
 pub use core::progress::Progress;
 pub use durability::{DurabilityMode, NoDurabilityMode};
+pub use engine::Engine;
 pub use error::{Error, MAX_VALUE_BYTES, Result};
 pub use everleaf_index::{Contract, Direction, IndexError, MAX_KEY_BYTES};
 pub use everleaf_log::{Damage, LogError};
 pub use everleaf_pmem::{Durability, Medium, Transactions};
 pub use everleaf_pool::{KeyType, PoolError, Shutdown};
-pub use everleaf_trees::{Engine, EngineError, EngineParameters};
+#[doc(hidden)] // Sizes of nodes, for the laboratory.
+pub use everleaf_tree::EngineParameters;
 pub use key::{AsKey, Key, KeyRange, OwnedKey};
 pub use options::{CreateOptions, DEFAULT_SIZE_BYTES, FlushChoice, OpenOptions};
 pub use restore::{restore, restore_with};

@@ -39,7 +39,6 @@ use crate::core::attached::Terms;
 use crate::durability::{DurabilityContext, choice_of};
 use crate::held::PoolIdentity;
 use crate::memory::half_of_memory;
-use crate::registry::Shipped;
 use crate::{CreateOptions, DurabilityMode, Engine, Error, OpenOptions, Store, registry};
 
 /// Changed pages may take as much at least: a pool has some that change all the time.
@@ -129,7 +128,8 @@ pub(crate) fn create(
     disk.note_pool(&pool).map_err(io_failed("noting the pool in", &folder))?;
     new.sync_name().map_err(io_failed("syncing", &folder))?; // N1
     let ground = DurabilityContext::with_log(options.engine);
-    let (store, pool) = options.make(&Shipped, media, ground, PoolIdentity::As(base.uuid))?;
+    let (store, pool) =
+        options.make(options.engines, media, ground, PoolIdentity::As(base.uuid))?;
     if let Some(log) = Log::of(pool.media()) {
         log.checkpoint().map_err(failed(&folder))?; // N2
     }
@@ -188,7 +188,8 @@ pub(crate) fn open(
     locked: LockedFile,
     start: Instant,
 ) -> Result<Store, Error> {
-    let engine = registry::check_format(locked.format())?;
+    let engine = registry::check_format(options.known_engines(), locked.format())?.entry;
+    let engine = Engine::of(engine);
     let terms = terms(options, engine, locked.format())?;
     locked.check_length()?;
     let (uuid, max_bytes) = (locked.uuid(), locked.max_bytes());
@@ -200,7 +201,7 @@ pub(crate) fn open(
         let region = read_only(&base, &disk).map_err(failed(&folder))?;
         let media = Mapped::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
         return options
-            .open_as(&Shipped, media, start, |_, _| Ok(terms), Some(lock))
+            .open_as(options.known_engines(), media, start, |_, _| Ok(terms), Some(lock))
             .map(|(store, _)| store);
     }
     let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
@@ -209,7 +210,9 @@ pub(crate) fn open(
     let disk = Arc::new(disk);
     let media = Log::open(&base, disk.clone(), how).map_err(failed(&folder))?;
     disk.note_pool(&pool).map_err(io_failed("noting the pool in", &folder))?;
-    options.open_as(&Shipped, media, start, |_, _| Ok(terms), None).map(|(store, _)| store)
+    options
+        .open_as(options.known_engines(), media, start, |_, _| Ok(terms), None)
+        .map(|(store, _)| store)
 }
 
 /// The terms for a pool of this format.

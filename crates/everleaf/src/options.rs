@@ -11,12 +11,13 @@ use everleaf_pmem::{Cpu, FlushInstruction, Mapped, Media, Medium, Region, Transa
 use everleaf_pool::{
     DEFAULT_MAX_BYTES, Format, KeyType, OpenMode, Opened, Pool, PoolError, create_file, lock_file,
 };
+use everleaf_tree::EngineCode;
 
 use crate::core::attached::{Attached, Terms};
 use crate::core::backend::{BEING_RESTORED, Backend};
 use crate::durability::{DurabilityContext, choice_of, has_log, with_choice, with_log};
 use crate::held::{PoolIdentity, terms};
-use crate::registry::{Engines, Shipped};
+use crate::registry::{Engines, SHIPPED};
 use crate::unfinished::Unfinished;
 use crate::{
     Clock, DurabilityMode, Engine, EngineParameters, Error, Store, StoreKey, logged, registry,
@@ -37,7 +38,7 @@ pub(crate) const GROUP_UNIT: u64 = 4096;
 /// use everleaf::{CreateOptions, Engine, KeyType};
 ///
 /// let store = CreateOptions::new()
-///     .engine(Engine::FpTree)
+///     .engine(Engine::FPTREE)
 ///     .key_type(KeyType::U64)
 ///     .size_bytes(1 << 20)
 ///     .create(&path)?;
@@ -57,8 +58,11 @@ pub struct CreateOptions {
     /// Bytes that the file may grow to. Default: as much as addresses can be reserved for, at most
     /// 1 TiB.
     pub max_size_bytes: Option<u64>,
-    /// Sizes of the engine's nodes. Default: its tuned ones.
+    /// Sizes of the engine's nodes, for the laboratory. Default: its tuned ones.
+    #[doc(hidden)]
     pub parameters: EngineParameters,
+    /// The engines that there are. Default: those of this build.
+    pub(crate) engines: Engines<Mapped>,
     /// When a write that has returned is durable; it stands in the pool. Default: the strongest
     /// that engine and medium keep: [`Immediate`](DurabilityMode::Immediate) on persistent memory
     /// and on ordinary disks, [`Process`](DurabilityMode::Process) where nothing survives the
@@ -84,6 +88,7 @@ impl Default for CreateOptions {
             size_bytes: DEFAULT_SIZE_BYTES,
             max_size_bytes: None,
             parameters: EngineParameters::default(),
+            engines: SHIPPED,
             durability: None,
             log_folder: None,
             clock: Clock::system(),
@@ -126,7 +131,27 @@ impl CreateOptions {
         self
     }
 
+    /// Sets the engine and the sizes of another pool where this program has code for them: what
+    /// only the laboratory has becomes the default.
+    pub(crate) fn with_tree(self, engine: Engine, parameters: EngineParameters) -> Self {
+        let chosen = [(engine, parameters), (engine, EngineParameters::default())];
+        let mut chosen = chosen.map(|(engine, of)| self.clone().engine(engine).parameters(of));
+        match chosen.iter_mut().find(|options| options.format(options.engines).is_ok()) {
+            Some(options) => options.clone(),
+            None => self,
+        }
+    }
+
+    /// Sets the engines that there are.
+    #[doc(hidden)] // For the laboratory, which has more.
+    #[must_use]
+    pub fn engines(mut self, engines: Engines<Mapped>) -> Self {
+        self.engines = engines;
+        self
+    }
+
     /// Sets the sizes of the engine's nodes.
+    #[doc(hidden)] // For the laboratory: all others want the tuned ones.
     #[must_use]
     pub fn parameters(mut self, parameters: EngineParameters) -> Self {
         self.parameters = parameters;
@@ -286,7 +311,7 @@ impl CreateOptions {
         path: &Path,
         final_path: &Path,
     ) -> Result<(Store, File, Option<NewFolder>), Error> {
-        self.format()?; // Before a file is made.
+        self.format(self.engines)?; // Before a file is made.
         let max_bytes = self.max_size_bytes.unwrap_or(DEFAULT_MAX_BYTES);
         create_file(path, self.size_bytes, max_bytes, |region| {
             let file = region.file().ok_or_else(|| PoolError::Missing { path: path.into() })?;
@@ -305,7 +330,7 @@ impl CreateOptions {
                 return Err(Error::NoLog { folder: folder.clone() });
             }
             let media = hardware(region, FlushChoice::Auto)?;
-            Ok((self.create_on(&Shipped, media)?.0, file, None))
+            Ok((self.create_on(self.engines, media)?.0, file, None))
         })
     }
 
@@ -314,19 +339,16 @@ impl CreateOptions {
         self.durability != Some(DurabilityMode::Process) && medium == Medium::PageCache
     }
 
-    fn format(&self) -> Result<Format, Error> {
-        let format = registry::store_format(
-            self.engine.require_available()?,
-            self.key_type,
-            &self.sized_parameters(),
-        )?;
+    fn format<M: Media>(&self, engines: Engines<M>) -> Result<Format, Error> {
+        let format = self.engine.store_format(self.key_type, &self.sized_parameters())?;
+        registry::code_of_new(engines, &format)?;
         Ok(with_choice(format, self.durability))
     }
 
     /// The parameters, with groups of leaves that leave a small pool room for other things.
     fn sized_parameters(&self) -> EngineParameters {
         let mut parameters = self.parameters;
-        let grouped = self.engine.parameters().contains(&EngineParameters::GROUP_BYTES);
+        let grouped = self.engine.entry().parameters.contains(&EngineParameters::GROUP_BYTES);
         if grouped && parameters.group_bytes.is_none() && self.size_bytes < SMALL_POOL_BYTES {
             parameters.group_bytes =
                 Some((self.size_bytes / 16 / GROUP_UNIT * GROUP_UNIT).max(GROUP_UNIT));
@@ -341,7 +363,7 @@ impl CreateOptions {
     /// As [`create`](Self::create), but for those about files.
     pub(crate) fn create_on<M: Media>(
         &self,
-        engines: &dyn Engines<M>,
+        engines: Engines<M>,
         media: M,
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
         let ground = DurabilityContext::of(self.engine, &media);
@@ -351,12 +373,12 @@ impl CreateOptions {
     /// The same, with what durability depends on.
     pub(crate) fn make<M: Media>(
         &self,
-        engines: &dyn Engines<M>,
+        engines: Engines<M>,
         media: M,
         ground: DurabilityContext,
         made: PoolIdentity,
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
-        let format = self.format()?;
+        let format = self.format(engines)?;
         let mode = ground.of_new(self.durability)?;
         let terms = terms(ground, mode, true, self.transactions, &self.clock);
         let pool = match made {
@@ -373,7 +395,7 @@ impl CreateOptions {
 
     fn attach<M: Media, K: StoreKey>(
         &self,
-        engines: &dyn Engines<M>,
+        engines: Engines<M>,
         pool: &Arc<Pool<M>>,
         terms: Terms,
     ) -> Result<Arc<dyn Backend>, Error> {
@@ -426,12 +448,27 @@ pub struct OpenOptions {
     pub transactions: Transactions,
     /// Whether a pool whose restore was cut off is opened, too.
     restoring: bool,
+    /// The engines that there are. Default: those of this build.
+    engines: Option<Engines<Mapped>>,
 }
 
 impl OpenOptions {
     /// Those of a restore.
     pub(crate) fn to_restore() -> Self {
         Self { restoring: true, ..Self::default() }
+    }
+
+    /// Sets the engines that there are.
+    #[doc(hidden)] // For the laboratory, which has more.
+    #[must_use]
+    pub fn engines(mut self, engines: Engines<Mapped>) -> Self {
+        self.engines = Some(engines);
+        self
+    }
+
+    /// The engines that there are.
+    pub(crate) fn known_engines(&self) -> Engines<Mapped> {
+        self.engines.unwrap_or(SHIPPED)
     }
 
     /// The defaults: to read and write, nothing faulted in, flushes as the medium needs them.
@@ -564,7 +601,7 @@ impl OpenOptions {
         if self.prefault && !self.read_only {
             region.prefault();
         }
-        Ok(self.open_since(&Shipped, hardware(region, self.flush)?, start)?.0)
+        Ok(self.open_since(self.known_engines(), hardware(region, self.flush)?, start)?.0)
     }
 
     /// Opens what any media holds: for benchmarks and for the explorer. The pool is handed out too,
@@ -574,7 +611,7 @@ impl OpenOptions {
     /// As [`open`](Self::open), but for those about files.
     pub(crate) fn open_on<M: Media>(
         &self,
-        engines: &dyn Engines<M>,
+        engines: Engines<M>,
         media: M,
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
         self.open_since(engines, media, Instant::now())
@@ -582,7 +619,7 @@ impl OpenOptions {
 
     fn open_since<M: Media>(
         &self,
-        engines: &dyn Engines<M>,
+        engines: Engines<M>,
         media: M,
         start: Instant,
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
@@ -605,7 +642,7 @@ impl OpenOptions {
     /// until the store is closed.
     pub(crate) fn open_as<M: Media>(
         &self,
-        engines: &dyn Engines<M>,
+        engines: Engines<M>,
         media: M,
         start: Instant,
         terms: impl FnOnce(Engine, &Format) -> Result<Terms, Error>,
@@ -614,17 +651,13 @@ impl OpenOptions {
         if !self.restoring && !planted(344) && Pool::has_mark_on(&media, BEING_RESTORED) {
             return Err(Error::BeingRestored);
         }
-        let (pool, opened, (engine, terms)) = Pool::open_if(media, |format| {
-            let engine = registry::check_format(format)?;
-            Ok::<_, Error>((engine, terms(engine, format)?))
+        let (pool, opened, (code, terms)) = Pool::open_if(media, |format| {
+            let code = registry::check_format(engines, format)?;
+            Ok::<_, Error>((code, terms(Engine::of(code.entry), format)?))
         })?;
         let backend = match pool.format().key_type {
-            KeyType::U64 => {
-                attach::<M, U64Keys>(engines, &pool, &opened, engine, terms, start, lock)?
-            }
-            KeyType::Bytes => {
-                attach::<M, BytesKeys>(engines, &pool, &opened, engine, terms, start, lock)?
-            }
+            KeyType::U64 => attach::<M, U64Keys>(code, &pool, &opened, terms, start, lock)?,
+            KeyType::Bytes => attach::<M, BytesKeys>(code, &pool, &opened, terms, start, lock)?,
         };
         let store = Store::over(backend);
         if !self.read_only {
@@ -635,15 +668,14 @@ impl OpenOptions {
 }
 
 fn attach<M: Media, K: StoreKey>(
-    engines: &dyn Engines<M>,
+    code: &EngineCode<M>,
     pool: &Arc<Pool<M>>,
     opened: &Opened,
-    engine: Engine,
     terms: Terms,
     start: Instant,
     lock: Option<File>,
 ) -> Result<Arc<dyn Backend>, Error> {
-    let attached = Attached::<M, K>::open(engines, pool, opened, engine, terms, start, lock)?;
+    let attached = Attached::<M, K>::open(code, pool, opened, terms, start, lock)?;
     let attached: Arc<dyn Backend> = Arc::new(attached);
     Arc::clone(&attached).walk_in_background();
     Ok(attached)

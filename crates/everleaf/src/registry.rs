@@ -1,15 +1,16 @@
 //! Making and opening an index by the name of its engine, on any media and in any pool: what
-//! stores, benchmarks and tests share. Who calls says who has the code for the media.
+//! stores, benchmarks and tests share. The caller says which engines there are for the media.
 
 use std::sync::Arc;
 
 use everleaf_index::{Index, IndexError};
 use everleaf_pmem::{Media, Transactions};
 use everleaf_pool::{Format, KeyType, Pool, Shutdown};
-use everleaf_trees::EngineError;
-pub use everleaf_trees::{Engines, Opening, Shipped};
+use everleaf_tree::EngineCode;
+pub use everleaf_tree::{Engines, Opening};
 
 use crate::durability::without_choice;
+pub use crate::engine::SHIPPED;
 use crate::{Engine, EngineParameters, Error, StoreKey};
 
 /// What the header of a pool says in which `engine` keeps values of `value_words` words. The format
@@ -24,23 +25,7 @@ pub fn pool_format(
     parameters: &EngineParameters,
     value_words: usize,
 ) -> Result<Format, Error> {
-    engine.check_keys(key_type)?;
-    let parameters = engine.pack(parameters, value_words)?;
-    Ok(Format { engine: engine.name().to_owned(), key_type, parameters })
-}
-
-/// The same of a store, whose values are the offsets of records that have the keys.
-///
-/// # Errors
-/// As [`pool_format`].
-pub(crate) fn store_format(
-    engine: Engine,
-    key_type: KeyType,
-    parameters: &EngineParameters,
-) -> Result<Format, Error> {
-    engine.check_keys(key_type)?;
-    let parameters = engine.pack_for_store(parameters, key_type)?;
-    Ok(Format { engine: engine.name().to_owned(), key_type, parameters })
+    engine.format(key_type, parameters, value_words)
 }
 
 /// Makes an empty index in a fresh pool that was laid out with the [`pool_format`] of the same
@@ -52,7 +37,7 @@ pub(crate) fn store_format(
 ///
 /// # Examples
 /// ```
-/// use everleaf::internal::registry::{self, Shipped};
+/// use everleaf::internal::registry::{self, SHIPPED};
 /// use everleaf::{Engine, EngineParameters, KeyType};
 /// use everleaf_index::U64Keys;
 /// use everleaf_pmem::{Cpu, Mapped, Region};
@@ -60,16 +45,16 @@ pub(crate) fn store_format(
 ///
 /// let media = Mapped::new(Region::anonymous(1 << 20, 1 << 24)?, &Cpu::detect())?;
 /// let parameters = EngineParameters::default();
-/// let format = registry::pool_format(Engine::FpTree, KeyType::U64, &parameters, 1)?;
+/// let format = registry::pool_format(Engine::FPTREE, KeyType::U64, &parameters, 1)?;
 /// let pool = Pool::create(media, &format)?;
-/// let engine = Engine::FpTree;
-/// let index = registry::create_index::<U64Keys, _>(&Shipped, &pool, engine, &parameters, 1)?;
+/// let engine = Engine::FPTREE;
+/// let index = registry::create_index::<U64Keys, _>(SHIPPED, &pool, engine, &parameters, 1)?;
 /// assert!(index.insert(7, 70)?);
 /// assert_eq!(index.get(7)?, Some(70));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn create_index<K: StoreKey, M: Media>(
-    engines: &dyn Engines<M>,
+    engines: Engines<M>,
     pool: &Arc<Pool<M>>,
     engine: Engine,
     parameters: &EngineParameters,
@@ -83,7 +68,7 @@ pub fn create_index<K: StoreKey, M: Media>(
 /// # Errors
 /// As [`create_index`].
 pub fn create_index_with<K: StoreKey, M: Media>(
-    engines: &dyn Engines<M>,
+    engines: Engines<M>,
     pool: &Arc<Pool<M>>,
     engine: Engine,
     parameters: &EngineParameters,
@@ -91,41 +76,47 @@ pub fn create_index_with<K: StoreKey, M: Media>(
     transactions: Transactions,
 ) -> Result<Box<dyn Index<K>>, Error> {
     let format = pool_format(engine, K::TYPE, parameters, value_words)?;
-    create_of_format(engines, pool, engine, &format, transactions)
+    create_of_format(engines, pool, &format, transactions)
 }
 
-/// As [`create_index_with`], in a pool that was laid out with the [`store_format`] of the same
-/// arguments.
+/// As [`create_index_with`], in a pool that was laid out for a store.
 ///
 /// # Errors
 /// As [`create_index`].
 pub(crate) fn create_for_store<K: StoreKey, M: Media>(
-    engines: &dyn Engines<M>,
+    engines: Engines<M>,
     pool: &Arc<Pool<M>>,
     engine: Engine,
     parameters: &EngineParameters,
     transactions: Transactions,
 ) -> Result<Box<dyn Index<K>>, Error> {
-    create_of_format(
-        engines,
-        pool,
-        engine,
-        &store_format(engine, K::TYPE, parameters)?,
-        transactions,
-    )
+    let format = engine.store_format(K::TYPE, parameters)?;
+    create_of_format(engines, pool, &format, transactions)
 }
 
 fn create_of_format<K: StoreKey, M: Media>(
-    engines: &dyn Engines<M>,
+    engines: Engines<M>,
     pool: &Arc<Pool<M>>,
-    engine: Engine,
     format: &Format,
     transactions: Transactions,
 ) -> Result<Box<dyn Index<K>>, Error> {
     if without_choice(pool.format()) != *format {
         return Err(Error::OtherFormat { name: pool.format().engine.clone() });
     }
-    Ok(K::create(engines, engine, pool, transactions)?)
+    let code = code_of_new(engines, pool.format())?;
+    let opening = Opening { transactions, ..Opening::from(Shutdown::Clean) };
+    open_code(code, pool, opening)
+}
+
+/// What has the code for a pool that is to be made.
+///
+/// # Errors
+/// [`Error::UnknownEngine`], or [`IndexError::Parameter`] for a size that is not on offer.
+pub(crate) fn code_of_new<M: Media>(
+    engines: Engines<M>,
+    format: &Format,
+) -> Result<&'static EngineCode<M>, Error> {
+    Ok(engines.code(format).ok_or_else(|| Error::unknown_engine(&format.engine))??)
 }
 
 /// Opens the index in a pool, which was left by `shutdown`, and says which engine it is.
@@ -133,7 +124,7 @@ fn create_of_format<K: StoreKey, M: Media>(
 /// # Errors
 /// [`Error::EngineOfPool`], [`Error::ParameterOfPool`], [`Error::WrongKeyType`], or damage.
 pub fn open_index<K: StoreKey, M: Media>(
-    engines: &dyn Engines<M>,
+    engines: Engines<M>,
     pool: &Arc<Pool<M>>,
     shutdown: Shutdown,
 ) -> Result<(Box<dyn Index<K>>, Engine), Error> {
@@ -146,7 +137,7 @@ pub fn open_index<K: StoreKey, M: Media>(
 /// # Errors
 /// As [`open_index`].
 pub fn open_index_with<K: StoreKey, M: Media>(
-    engines: &dyn Engines<M>,
+    engines: Engines<M>,
     pool: &Arc<Pool<M>>,
     opening: Opening,
 ) -> Result<(Box<dyn Index<K>>, Engine), Error> {
@@ -154,41 +145,44 @@ pub fn open_index_with<K: StoreKey, M: Media>(
     if format.key_type != K::TYPE {
         return Err(Error::WrongKeyType { expected: format.key_type });
     }
-    let engine = engine_of(format)?;
-    Ok((open_engine(engines, pool, engine, opening)?, engine))
+    let code = check_format(engines, format)?;
+    Ok((open_code(code, pool, opening)?, Engine::of(code.entry)))
 }
 
-/// Opens the index in a pool, whose engine and kind of keys are known.
+/// Opens the index in a pool by the code that its format was found to have.
 ///
 /// # Errors
 /// [`Error::ParameterOfPool`], or damage.
-pub(crate) fn open_engine<K: StoreKey, M: Media>(
-    engines: &dyn Engines<M>,
+pub(crate) fn open_code<K: StoreKey, M: Media>(
+    code: &EngineCode<M>,
     pool: &Arc<Pool<M>>,
-    engine: Engine,
     opening: Opening,
 ) -> Result<Box<dyn Index<K>>, Error> {
-    K::open(engines, engine, pool, opening).map_err(|error| of_pool(error, pool.format()))
+    let open = K::open_by(code).ok_or(Error::NoByteStrings { engine: Engine::of(code.entry) })?;
+    open(pool, opening).map_err(|error| of_pool(error, pool.format()))
 }
 
-/// The engine of a pool.
-pub(crate) fn engine_of(format: &Format) -> Result<Engine, Error> {
-    let engine = format.engine.parse::<Engine>().and_then(Engine::require_available);
-    engine.map_err(|_| Error::EngineOfPool { name: format.engine.clone() })
-}
-
-/// The engine of a pool, if there is code for its format: asked before anything is written to it.
-pub(crate) fn check_format(format: &Format) -> Result<Engine, Error> {
-    let engine = engine_of(format)?;
+/// What has the code for a pool: asked before anything is written to it.
+///
+/// # Errors
+/// [`Error::EngineOfPool`], [`Error::ParameterOfPool`], [`Error::NoByteStrings`].
+pub(crate) fn check_format<M: Media>(
+    engines: Engines<M>,
+    format: &Format,
+) -> Result<&'static EngineCode<M>, Error> {
+    let code = engines.code(format);
+    let code = code.ok_or_else(|| Error::EngineOfPool { name: format.engine.clone() })?;
+    let code = code.map_err(|error| of_pool(error, format))?;
+    let engine = Engine::of(code.entry);
     engine.check_keys(format.key_type)?;
-    let sizes = engine.unpack(format.parameters);
-    sizes.map(|_| engine).map_err(|error| of_pool(error, format))
+    engine.unpack(format.parameters).map_err(|error| of_pool(error, format))?;
+    Ok(code)
 }
 
 /// Bad parameters in a pool's header are not the caller's error.
-fn of_pool(error: EngineError, format: &Format) -> Error {
+fn of_pool(error: IndexError, format: &Format) -> Error {
     match error {
-        EngineError::Index(IndexError::Parameter { parameter, value, offered }) => {
+        IndexError::Parameter { parameter, value, offered } => {
             Error::ParameterOfPool { name: format.engine.clone(), parameter, value, offered }
         }
         error => error.into(),

@@ -24,7 +24,7 @@ use crate::core::link::{OpenStore, value_record};
 use crate::core::progress::{Progress, Watch, report};
 use crate::core::value_record::{KeyBytes, ValueRecord, key_of_bytes};
 use crate::durability::{choice_of, has_log};
-use crate::registry::Shipped;
+use crate::registry::SHIPPED;
 use crate::transfer::store_all;
 use crate::unfinished::Unfinished;
 use crate::{CreateOptions, Engine, Error, OwnedKey, Store, StoreKey, logged, registry};
@@ -119,10 +119,14 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
         found => found?,
     };
     let key_type = key_type_of(&pool, watch)?;
-    let engine = pool.format().engine.parse().ok().filter(|engine: &Engine| engine.is_available());
-    let sizes = |engine| registry::parameters_of(engine, pool.format());
-    let (engine, parameters) =
-        engine.map_or_else(Default::default, |engine| (engine, sizes(engine)));
+    // Of what this program does not have the new pool has the default.
+    let code = registry::check_format(SHIPPED, pool.format());
+    let (engine, parameters) = code.map_or_else(
+        |_| Default::default(),
+        |code| {
+            (Engine::of(code.entry), registry::parameters_of(Engine::of(code.entry), pool.format()))
+        },
+    );
     let options = CreateOptions::new()
         .engine(engine)
         .key_type(key_type)
@@ -287,7 +291,7 @@ impl Work<'_> {
         pool: &Arc<Pool<Mapped>>,
         opened: &Opened,
     ) -> Result<(), Error> {
-        let index = match registry::open_index::<K, _>(&Shipped, pool, Shutdown::Crash) {
+        let index = match registry::open_index::<K, _>(SHIPPED, pool, Shutdown::Crash) {
             Ok((index, _)) => index,
             Err(error) => {
                 self.salvaged.complain(error);

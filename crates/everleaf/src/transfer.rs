@@ -229,10 +229,9 @@ impl Store {
         let statistics = self.statistics()?;
         let max_bytes = copying.max_size_bytes.unwrap_or(statistics.max_bytes);
         let size = (statistics.used_bytes / 8 * 9).max(SMALLEST_COPY).min(max_bytes);
-        let options =
-            CreateOptions::new().engine(self.engine()).key_type(self.backend().key_type());
-        let mut options = options
-            .parameters(self.backend().parameters())
+        let mut options = CreateOptions::new()
+            .key_type(self.backend().key_type())
+            .with_tree(self.engine(), self.backend().parameters())
             .size_bytes(size)
             .max_size_bytes(max_bytes);
         options.durability = copying.durability;

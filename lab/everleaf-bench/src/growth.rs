@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use everleaf::{CreateOptions, Engine, KeyType, Store, Transactions};
+use everleaf_engines::all;
 use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
@@ -155,6 +156,7 @@ pub fn run_growth_with_progress(
     let folder = Place::find(need, &options.pool)?.create_folder()?;
     let path = folder.path().join("pool");
     let create = CreateOptions::new()
+        .engines(all())
         .engine(options.engine)
         .key_type(KeyType::Bytes)
         .size_bytes(options.from_bytes)
@@ -421,7 +423,7 @@ mod tests {
             GrowthOptions { from_bytes: 1, ..usual.clone() },
             GrowthOptions { from_bytes: 4 << 20, ..usual.clone() },
             GrowthOptions { threads: 0, ..usual.clone() },
-            GrowthOptions { threads: 2, engine: Engine::FpTree, ..usual.clone() },
+            GrowthOptions { threads: 2, engine: Engine::FPTREE, ..usual.clone() },
         ] {
             assert!(
                 run_growth_with_progress(&wrong, &mut |_| {}).unwrap_err().is_wrong_usage(),

@@ -143,7 +143,9 @@ impl Session {
         let mut phases = Vec::new();
         let mut after = |_, _: Measured<Unobserved>, _: &dyn Describe| {
             let mut counts = pool.media().counts();
-            if matches!(self.plan.subject, Subject::Index(engine) if engine.is_volatile_twin()) {
+            let twin =
+                |subject| matches!(subject, Subject::Index(one) if one.entry().is_volatile_twin());
+            if twin(self.plan.subject) {
                 // Timed without any; what the code asks for is nothing there.
                 [&mut counts.flushes, &mut counts.fences, &mut counts.lines_flushed]
                     .into_iter()

@@ -1,6 +1,6 @@
 //! What is asked for.
 
-use everleaf::internal::DEFAULT_ENGINE;
+use everleaf::Engine;
 use everleaf::{DurabilityMode, Transactions};
 use everleaf_pmem::{Cpu, FlushInstruction, MapError};
 use serde::Serialize;
@@ -263,7 +263,7 @@ pub struct MicroOptions {
 impl Default for MicroOptions {
     fn default() -> Self {
         Self {
-            engine: DEFAULT_ENGINE.into(),
+            engine: Engine::DEFAULT.name().into(),
             keys: 1_000_000,
             warm: 0,
             node_bytes: None,

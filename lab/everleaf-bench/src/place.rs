@@ -51,7 +51,7 @@ impl Need {
     pub fn of(plan: &Plan) -> Self {
         match plan.subject {
             Subject::Stx | Subject::Peer(Peer::SkipMap) => Self::of_map(plan),
-            Subject::Index(engine) if engine.is_map() => Self::of_map(plan),
+            Subject::Index(engine) if engine.entry().is_map() => Self::of_map(plan),
             Subject::Index(_) => Self::of_index(plan),
             Subject::Store(_) => Self::of_store(plan),
             Subject::Peer(_) => Self::of_files(plan),

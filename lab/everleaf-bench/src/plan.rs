@@ -238,7 +238,9 @@ impl Plan {
             bytes => bytes,
         };
         let slots_of = |bytes| match self.subject {
-            Subject::Index(engine) | Subject::Store(engine) => engine.slots_of_bytes(bytes),
+            Subject::Index(engine) | Subject::Store(engine) => {
+                (engine.entry().slots_of_bytes)(bytes)
+            }
             _ => bytes / 16,
         };
         Ok(self.options.leaf_slots.or(bytes.map(slots_of)))

@@ -6,7 +6,7 @@
 //! as is asked for. The file has no name meanwhile (see `place`); it is reached through a
 //! descriptor.
 
-use everleaf_engines::AllEngines;
+use everleaf_engines::{LaboratoryMedia, all};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use everleaf::Engine;
 use everleaf::internal::registry;
 use everleaf_crash::Instrumented;
-use everleaf_pmem::{Mapped, Media, Region};
+use everleaf_pmem::{Mapped, Region};
 use everleaf_pool::{OpenMode, Pool, PoolError, Seal, Shutdown, open_file};
 use serde::Serialize;
 
@@ -211,20 +211,17 @@ pub(crate) fn reopen<K: BenchKey>(
     Ok(Reopened { elapsed: start.elapsed(), ..reopened })
 }
 
-fn open<K: BenchKey, M: Media>(
+fn open<K: BenchKey, M: LaboratoryMedia>(
     session: &Session,
     media: M,
     threads: u32,
-) -> Result<Reopened<K>, BenchError>
-where
-    AllEngines: registry::Engines<M>,
-{
+) -> Result<Reopened<K>, BenchError> {
     let (pool, opened) = Pool::open(media)?;
     let transactions = session.plan.options.transactions;
     let threads = Some(threads as usize);
     let opening = registry::Opening { threads, transactions, ..(&opened).into() };
     let target =
-        IndexTarget::new(registry::open_index_with::<K::Kind, _>(&AllEngines, &pool, opening)?.0);
+        IndexTarget::new(registry::open_index_with::<K::Kind, _>(all(), &pool, opening)?.0);
     Ok(Reopened {
         elapsed: Duration::ZERO,
         target,
@@ -387,6 +384,8 @@ impl Recovery {
 
 #[cfg(test)]
 mod tests {
+    use everleaf_engines::named;
+
     use super::*;
 
     fn options(engine: &str, keys: u64) -> MicroOptions {
@@ -414,7 +413,7 @@ mod tests {
             let session = Session::shared(&options(engine, 20_000)).unwrap();
             let subject = Reopenable::<u64>::fill(
                 &session,
-                engine.parse().unwrap(),
+                Engine::of(named(engine).unwrap()),
                 leaving,
                 &mut ProgressTracker::new(&mut |_| {}, 1),
             )
@@ -444,7 +443,7 @@ mod tests {
         let session = Session::shared(&options("fptree-c", 100)).unwrap();
         let mut subject = Reopenable::<u64>::fill(
             &session,
-            Engine::FpTreeConcurrent,
+            Engine::FPTREE_C,
             Leaving::Crash,
             &mut ProgressTracker::new(&mut |_| {}, 1),
         )

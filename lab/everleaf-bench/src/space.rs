@@ -5,6 +5,7 @@
 use std::str::FromStr;
 
 use everleaf::{CreateOptions, Engine, KeyType, OwnedKey, Store};
+use everleaf_engines::all;
 use serde::Serialize;
 
 use crate::keys::{KeySequence, Shuffle, mix};
@@ -166,6 +167,7 @@ pub fn run_space_with_progress(
     for record in &options.records {
         let folder = place.create_folder()?;
         let create = CreateOptions::new()
+            .engines(all())
             .engine(options.engine)
             .key_type(record.key_type())
             .size_bytes(FROM_BYTES);

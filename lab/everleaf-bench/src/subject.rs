@@ -4,8 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use everleaf::internal::DEFAULT_ENGINE;
 use everleaf::{Contract, Engine};
+use everleaf_engines::{named, pools, volatile};
 
 use crate::{Acknowledged, BenchError};
 
@@ -123,7 +123,7 @@ impl Peer {
 impl Subject {
     /// Everything that this build can measure.
     pub fn available() -> impl Iterator<Item = Subject> {
-        let indexes = Engine::available().chain(Engine::volatile()).map(Subject::Index);
+        let indexes = pools().map(Engine::of).chain(volatile().map(Engine::of)).map(Subject::Index);
         let peers = Peer::ALL.into_iter().filter(|peer| peer.is_built()).map(Subject::Peer);
         indexes.chain([Subject::Stx, Subject::Store(Engine::default())]).chain(peers)
     }
@@ -150,7 +150,7 @@ impl Subject {
     /// Whether it lives in a pool, whose media can count.
     pub const fn has_pool(self) -> bool {
         match self {
-            Subject::Index(engine) => !engine.is_map(),
+            Subject::Index(engine) => !engine.entry().is_map(),
             Subject::Store(_) => true,
             Subject::Stx | Subject::Peer(_) => false,
         }
@@ -173,7 +173,7 @@ impl Subject {
     /// Whether nothing of it survives its process, whatever it is run with.
     pub const fn is_volatile(self) -> bool {
         match self {
-            Subject::Index(engine) => engine.is_map() || engine.is_volatile_twin(),
+            Subject::Index(engine) => engine.entry().is_map() || engine.entry().is_volatile_twin(),
             Subject::Stx | Subject::Peer(Peer::SkipMap) => true,
             Subject::Store(_) | Subject::Peer(_) => false,
         }
@@ -187,7 +187,7 @@ impl Subject {
     /// Whether it is a map in memory, which has boxes too, of any number of bytes.
     pub const fn is_map(self) -> bool {
         match self {
-            Subject::Index(engine) => engine.is_map(),
+            Subject::Index(engine) => engine.entry().is_map(),
             _ => matches!(self, Subject::Stx),
         }
     }
@@ -197,7 +197,7 @@ impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Subject::Index(engine) => f.pad(engine.name()),
-            Subject::Store(engine) if engine.name() == DEFAULT_ENGINE => f.pad("store"),
+            Subject::Store(engine) if engine.name() == Engine::DEFAULT.name() => f.pad("store"),
             Subject::Store(engine) => f.pad(&format!("store:{engine}")),
             Subject::Stx => f.pad(STX),
             Subject::Peer(peer) => f.pad(peer.name()),
@@ -222,14 +222,14 @@ impl FromStr for Subject {
                 .collect::<Vec<_>>()
                 .join(", "),
         };
-        let available = |engine: &str| {
-            engine.parse().and_then(Engine::require_available).map_err(|_| unknown())
-        };
+        let available = |engine: &str| named(engine).map(Engine::of).map_err(|_| unknown());
         match name.split_once(':') {
             Some(("store", engine)) => Ok(Self::Store(available(engine)?)),
             None if name == "store" => Ok(Self::Store(Engine::default())),
             None if name == STX => Ok(Self::Stx),
-            None if let Some(twin) = Engine::volatile().find(|twin| name == twin.name()) => {
+            None if let Some(twin) =
+                volatile().map(Engine::of).find(|twin| name == twin.name()) =>
+            {
                 Ok(Self::Index(twin))
             }
             _ => Ok(Self::Index(available(name)?)),
@@ -246,8 +246,8 @@ mod tests {
         for subject in Subject::available() {
             assert_eq!(subject.to_string().parse::<Subject>().unwrap(), subject);
         }
-        assert_eq!("store:fptree".parse::<Subject>().unwrap(), Subject::Store(Engine::FpTree));
-        assert_eq!(Subject::Store(Engine::FpTree).to_string(), "store:fptree");
+        assert_eq!("store:fptree".parse::<Subject>().unwrap(), Subject::Store(Engine::FPTREE));
+        assert_eq!(Subject::Store(Engine::FPTREE).to_string(), "store:fptree");
     }
 
     #[test]

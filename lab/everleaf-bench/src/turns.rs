@@ -171,7 +171,7 @@ mod tests {
     // `tests/bench/compare.rs`).
     fn alone(session: &Session) -> Running<'_, u64, impl Target<u64> + use<>> {
         let media = || session.hardware(session.region().unwrap()).unwrap();
-        let index = |_| session.index::<u64, _>(Engine::FpTree, media()).unwrap().1;
+        let index = |_| session.index::<u64, _>(Engine::FPTREE, media()).unwrap().1;
         session.running((0..session.indexes).map(index).collect::<Vec<_>>())
     }
 

@@ -1,9 +1,11 @@
 //! The command line of the laboratory: its names are a contract.
 
 use clap::{Parser, Subcommand};
+use everleaf::OpenOptions;
 use everleaf_cli::completions::{self, CompletionArgs};
 use everleaf_cli::failure::Outcome;
-use everleaf_cli::serve;
+use everleaf_cli::{dump, serve};
+use everleaf_engines::all;
 
 use crate::{bench, explore, torture};
 
@@ -34,6 +36,7 @@ enum Command {
     Bench(bench::Args),
     Explore(explore::Args),
     Torture(torture::Args),
+    Dump(dump::Args),
     Completions(CompletionArgs),
 }
 
@@ -60,13 +63,16 @@ pub fn run() -> Outcome {
     if std::env::args_os().nth(1).is_some_and(|first| internal.iter().any(|name| first == *name)) {
         return match Internal::parse().command {
             InternalCommand::TortureWriter(args) => torture::run_writer(args),
-            InternalCommand::Serve(args) => serve::run(*args),
+            InternalCommand::Serve(args) => {
+                serve::run_with(*args, OpenOptions::new().engines(all()))
+            }
         };
     }
     match Cli::parse().command {
         Command::Bench(args) => bench::run(args),
         Command::Explore(args) => explore::run(args),
         Command::Torture(args) => torture::run(args),
+        Command::Dump(args) => dump::run_with(args, &OpenOptions::new().engines(all())),
         Command::Completions(args) => completions::run::<Cli>(args),
     }
 }

@@ -16,9 +16,10 @@ use everleaf_crash::{
 use everleaf_testkit::{ConcurrentEngineSubject, EngineSubject, Level, Scenario, ScriptKeys};
 use serde::Serialize;
 
-use everleaf_cli::arguments::{EngineParameters, Keys};
+use crate::names;
+use crate::parameters::EngineParameters;
+use everleaf_cli::arguments::Keys;
 use everleaf_cli::failure::{Failure, Outcome, complain};
-use everleaf_cli::names;
 use everleaf_cli::progress::steps_bar;
 use everleaf_cli::rtm::Rtm;
 
@@ -285,7 +286,7 @@ impl Summary {
 
 /// Explores.
 pub fn run(args: Args) -> Outcome {
-    let engine = args.engine.parse::<Engine>()?.require_available()?;
+    let engine = names::engine(&args.engine)?;
     if args.threads > 1 && !engine.is_concurrent() {
         return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
     }

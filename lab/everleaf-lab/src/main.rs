@@ -11,6 +11,7 @@ mod cli;
 mod explore;
 mod failure;
 mod names;
+mod parameters;
 mod scratch;
 mod torture;
 

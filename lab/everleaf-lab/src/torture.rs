@@ -10,13 +10,14 @@ use everleaf_testkit::{
     Course, TortureError, TortureOptions, TortureReport, torture, torture_child,
 };
 
+use crate::names;
 use crate::scratch::ScratchPool;
 use crate::scratch::swept;
 use everleaf_cli::arguments::Keys;
 use everleaf_cli::failure::{Failure, Outcome};
-use everleaf_cli::names;
 use everleaf_cli::progress::steps_bar;
 use everleaf_cli::rtm::Rtm;
+use everleaf_engines::all;
 
 /// Name of the hidden command that is killed.
 pub const WRITER: &str = "__torture-writer";
@@ -130,7 +131,7 @@ fn processor_transactions(rtm: Rtm) -> Result<Transactions, Failure> {
 
 /// Tortures.
 pub fn run(args: Args) -> Outcome {
-    let engine: Engine = args.engine.parse()?;
+    let engine = names::engine(&args.engine)?;
     if args.threads > 1 && !engine.is_concurrent() {
         return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
     }
@@ -159,6 +160,7 @@ pub fn run(args: Args) -> Outcome {
             break;
         }
         let create = CreateOptions::new()
+            .engines(all())
             .engine(engine)
             .key_type(key_type)
             .size_bytes(POOL_BYTES)

@@ -303,6 +303,6 @@ mod tests {
             Step::Concurrent((0..3).map(|i| on(i as u16 + 1, &[first + i])).collect())
         };
         assert_eq!(scenario.steps(), [one(0), one(3), Step::Concurrent(vec![on(1, &[6])])]);
-        assert!(scenario.check_for(Engine::FpTreeConcurrent).is_ok());
+        assert!(scenario.check_for(Engine::FPTREE_C).is_ok());
     }
 }

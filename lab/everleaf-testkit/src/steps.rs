@@ -114,12 +114,12 @@ mod tests {
         };
         let threads = "thread 1 insert 1 1\nthread 2 get 1";
         assert_eq!(
-            check(threads, Engine::FpTree),
+            check(threads, Engine::FPTREE),
             Err("fptree is single-threaded; remove `thread` from the script, or choose a \
                 concurrent engine"
                 .to_owned())
         );
-        assert_eq!(check(threads, Engine::FpTreeConcurrent), Ok(()));
+        assert_eq!(check(threads, Engine::FPTREE_C), Ok(()));
         let is_of_store = |text: &str| Scenario::parse(text, None).unwrap().is_of_store();
         for text in ["batch remove 1", "thread 1 batch remove 1", "cut a sweep", "get tree:k"] {
             assert!(is_of_store(text), "{text}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use everleaf::{CreateOptions, DurabilityMode, Engine};
 
-use crate::arguments::{EngineParameters, Keys};
+use crate::arguments::Keys;
 use crate::failure::{Failure, Outcome};
 use crate::names;
 use crate::size::{display_size, parse_size};
@@ -15,7 +15,7 @@ use crate::size::{display_size, parse_size};
 Examples:
   everleaf create words.pool
   everleaf create words.pool --log /mnt/fast/words.log
-  everleaf create numbers.pool --keys u64 --engine fptree --size 64MiB --leaf-slots 32")]
+  everleaf create numbers.pool --keys u64 --engine fptree --size 64MiB")]
 pub struct Args {
     /// The file to make; on a DAX file system and on an ordinary disk it survives a power failure,
     /// on tmpfs a crash of the process.
@@ -53,19 +53,6 @@ pub struct Args {
     /// Make the log in this folder, which must not exist, and a link to it beside the pool.
     #[arg(long, value_name = "FOLDER")]
     log: Option<PathBuf>,
-    /// An assumption beyond 8-byte stores: after a power failure a line that was written at once is
-    /// there whole or not at all. No processor documents this (clftree-append).
-    #[arg(long, value_name = "ASSUMPTION", help_heading = "Engine parameters")]
-    assume: Option<Assumption>,
-    #[command(flatten)]
-    parameters: EngineParameters,
-}
-
-/// What a pool may rely on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Assumption {
-    /// Whole lines.
-    AtomicLine,
 }
 
 /// Creates.
@@ -76,13 +63,10 @@ pub fn run(args: Args) -> Outcome {
             "--max-size {max_size} is less than --size {size}; make it larger"
         )));
     }
-    let parameters = everleaf::EngineParameters::from(args.parameters)
-        .atomic_line(args.assume == Some(Assumption::AtomicLine));
     let mut options = CreateOptions::new()
         .engine(args.engine.parse()?)
         .key_type(args.keys.into())
-        .size_bytes(args.size)
-        .parameters(parameters);
+        .size_bytes(args.size);
     (options.max_size_bytes, options.durability) = (args.max_size, args.durability);
     options.log_folder = args.log;
     Ok(options.create_closed(&args.pool)?)

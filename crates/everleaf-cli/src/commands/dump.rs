@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use everleaf::{Error, PoolError, Progress, Store};
+use everleaf::{Error, OpenOptions, PoolError, Progress, Store};
 
 use crate::failure::{Failure, Outcome, complain};
 use crate::progress::{entries_bar, show_entries};
@@ -37,7 +37,12 @@ pub struct Args {
 
 /// Dumps.
 pub fn run(args: Args) -> Outcome {
-    let store = Store::open_read_only(&args.pool)?;
+    run_with(args, &OpenOptions::new())
+}
+
+/// The same of a pool that is opened so.
+pub fn run_with(args: Args, open: &OpenOptions) -> Outcome {
+    let store = open.clone().read_only(true).open(&args.pool)?;
     let tree = args.tree.as_deref();
     let dumped = match args.file.filter(|file| file.as_os_str() != "-") {
         None if stdout().is_terminal() => {

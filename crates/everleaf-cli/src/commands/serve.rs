@@ -196,6 +196,11 @@ fn is_open<'a>(mut addresses: impl Iterator<Item = &'a Address>, has_password: b
 
 /// Serves until a signal comes.
 pub fn run(args: Args) -> Outcome {
+    run_with(args, OpenOptions::new())
+}
+
+/// The same of a pool that is opened so.
+pub fn run_with(args: Args, mut open: OpenOptions) -> Outcome {
     let log = args.log_format;
     log.start(args.log_level);
     let users = args.memcached_auth_file.as_deref().map(Users::read).transpose();
@@ -234,7 +239,6 @@ pub fn run(args: Args) -> Outcome {
             ));
         }
     }
-    let mut open = OpenOptions::new();
     (open.durability, open.memory_bytes) = (args.durability, args.memory);
     let data = Arc::new(Database::open(&args.pool, &open)?);
     // Whoever reads the addresses may send one at once.

@@ -18,7 +18,7 @@ fn what_is_dumped_is_restored_and_what_is_copied_is_there() {
     assert!(bench.fails(["dump", "p", "d"]).contains("d exists already"));
     let piped = bench.run(["dump", "p"]);
     assert!(piped.stderr.contains("dumped 3 entries") && piped.stdout == content(&bench.path("d")));
-    bench.ok(["create", "q", "--size", "1MiB", "--engine", "ptree"]);
+    bench.ok(["create", "q", "--size", "1MiB", "--engine", "nvtree"]);
     let restored = bench.run_with_input(["restore", "q"], &piped.stdout);
     assert!(restored.stderr.contains("restored 3 entries"), "{}", restored.stderr);
     restored.ok();
@@ -139,7 +139,7 @@ fn a_pool_without_its_first_page_is_called_damaged_and_salvage_is_named() {
 fn large() -> Bench {
     let bench = Bench::new();
     fill(&bench, 8000);
-    bench.ok(["create", "q", "--size", "1MiB", "--engine", "ptree", "--durability", "process"]);
+    bench.ok(["create", "q", "--size", "1MiB", "--engine", "nvtree", "--durability", "process"]);
     bench
 }
 
@@ -169,8 +169,8 @@ fn a_restore_that_is_killed_leaves_a_pool_that_all_refuse_until_it_is_restored_a
         fill(&bench, 1500);
         let dump = bench.run(["dump", "p"]).stdout;
         for (i, options) in [
-            &["--engine", "ptree"][..],
-            &["--engine", "ptree", "--durability", "process"],
+            &["--engine", "nvtree"][..],
+            &["--engine", "nvtree", "--durability", "process"],
             &["--engine", "masstree", "--durability", "buffered=5"],
         ]
         .into_iter()

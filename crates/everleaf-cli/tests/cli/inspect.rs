@@ -271,7 +271,7 @@ fn durability_is_chosen_by_create_and_told_by_info() {
 #[test]
 fn it_is_told_whether_inner_nodes_came_from_the_image() {
     let bench = Bench::new();
-    for (engine, keys) in ["fptree", "fptree-c", "ptree", "nvtree", "nvtree-c"]
+    for (engine, keys) in ["fptree", "fptree-c", "nvtree", "nvtree-c"]
         .into_iter()
         .flat_map(|engine| [(engine, "u64"), (engine, "bytes")])
     {

@@ -101,7 +101,6 @@ fn values_of_options_that_begin_with_a_hyphen_are_judged_by_the_option() {
         (&["scan", "p", "--limit", "-1"], "invalid value '-1' for '--limit <N>'"),
         (&["create", "x", "--size", "-1"], "`-1` is not a size"),
         (&["create", "x", "--max-size", "-1MiB"], "`-1MiB` is not a size"),
-        (&["create", "x", "--leaf-slots", "-1"], "invalid value '-1' for '--leaf-slots <N>'"),
         (&["copy", "p", "x", "--max-size", "-1"], "`-1` is not a size"),
         (&["load", "p", "-", "--memory", "-1"], "`-1` is not a size"),
         (&["load", "p", "-", "--acknowledge-every", "-1"], "invalid value '-1'"),

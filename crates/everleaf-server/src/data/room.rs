@@ -476,7 +476,7 @@ mod tests {
     /// removed: the write is done again all the same.
     #[test]
     fn a_write_is_done_again_though_others_have_made_the_room() {
-        for engine in [Engine::FpTreeConcurrent, Engine::Masstree] {
+        for engine in [Engine::FPTREE_C, Engine::MASSTREE] {
             let folder = tempfile::tempdir().unwrap();
             let options = CreateOptions::new().engine(engine).size_bytes(1 << 20);
             let store = options.create(folder.path().join("a.pool")).unwrap();

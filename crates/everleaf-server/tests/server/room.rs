@@ -10,7 +10,7 @@ use crate::keyspace::Client;
 
 const MIB: u64 = 1 << 20;
 /// A durable engine, and one whose freed memory comes back at the ends of epochs.
-const ENGINES: [Engine; 2] = [Engine::FpTreeConcurrent, Engine::Masstree];
+const ENGINES: [Engine; 2] = [Engine::FPTREE_C, Engine::MASSTREE];
 
 struct Small {
     _folder: TempDir,
@@ -25,10 +25,10 @@ impl Small {
     /// With a log, if it is asked for, or the engine needs one there.
     fn on(folder: TempDir, engine: Engine, bytes: u64, log: bool) -> Self {
         let create = CreateOptions::new().engine(engine).size_bytes(bytes).max_size_bytes(bytes);
-        let create = match engine {
-            Engine::Masstree => create,
-            _ if log => create.durability(DurabilityMode::Immediate),
-            _ => create.durability(DurabilityMode::Process),
+        let create = match log {
+            _ if engine == Engine::MASSTREE => create,
+            true => create.durability(DurabilityMode::Immediate),
+            false => create.durability(DurabilityMode::Process),
         };
         let store = create.create(folder.path().join("a.pool")).unwrap();
         let data = Arc::new(Database::over(store, Clock::system()).unwrap());
@@ -237,7 +237,7 @@ fn memcacheds_items_are_evicted_too() {
 
 #[test]
 fn what_does_not_fit_at_all_is_refused_and_evicts_nothing() {
-    let small = Small::evicting(Engine::FpTreeConcurrent, MIB);
+    let small = Small::evicting(Engine::FPTREE_C, MIB);
     let mut client = small.client();
     for at in 0..100 {
         ok(&mut client, &format!("SET key{at} {}", "v".repeat(100)));

@@ -1,66 +1,14 @@
 //! The two kinds of keys that an index may have, and how a [`Key`], which is either, becomes one.
 
-use everleaf_index::{BytesKeys, IndexError, KeyKind, MAX_KEY_BYTES, U64Keys};
+use everleaf_index::{BytesKeys, IndexError, MAX_KEY_BYTES, U64Keys};
 use everleaf_pool::KeyType;
+use everleaf_tree::key::TreeKey;
 
 use crate::{Error, Key};
 
-mod sealed {
-    use std::sync::Arc;
-
-    use everleaf_index::{BytesKeys, Index, U64Keys};
-    use everleaf_pmem::{Media, Transactions};
-    use everleaf_pool::Pool;
-    use everleaf_trees::{Engine, EngineError, Engines, Opening, TreeKey};
-
-    /// A kind of key that every engine has, and what makes and opens an index of it.
-    pub trait EngineKey: TreeKey {
-        fn create<M: Media>(
-            engines: &dyn Engines<M>,
-            engine: Engine,
-            pool: &Arc<Pool<M>>,
-            transactions: Transactions,
-        ) -> Result<Box<dyn Index<Self>>, EngineError>;
-
-        fn open<M: Media>(
-            engines: &dyn Engines<M>,
-            engine: Engine,
-            pool: &Arc<Pool<M>>,
-            opening: Opening,
-        ) -> Result<Box<dyn Index<Self>>, EngineError>;
-    }
-
-    macro_rules! kind {
-        ($keys:ty, $create:ident, $open:ident) => {
-            impl EngineKey for $keys {
-                fn create<M: Media>(
-                    engines: &dyn Engines<M>,
-                    engine: Engine,
-                    pool: &Arc<Pool<M>>,
-                    transactions: Transactions,
-                ) -> Result<Box<dyn Index<Self>>, EngineError> {
-                    engines.$create(engine, pool, transactions)
-                }
-
-                fn open<M: Media>(
-                    engines: &dyn Engines<M>,
-                    engine: Engine,
-                    pool: &Arc<Pool<M>>,
-                    opening: Opening,
-                ) -> Result<Box<dyn Index<Self>>, EngineError> {
-                    engines.$open(engine, pool, opening)
-                }
-            }
-        };
-    }
-
-    kind!(U64Keys, create_u64, open_u64);
-    kind!(BytesKeys, create_bytes, open_bytes);
-}
-
 /// A kind of key that stores have: [`U64Keys`] or [`BytesKeys`]. How [`Key`], which is either kind,
 /// becomes a key of this kind and back.
-pub trait StoreKey: KeyKind + sealed::EngineKey {
+pub trait StoreKey: TreeKey {
     /// Its name in the header.
     const TYPE: KeyType;
 

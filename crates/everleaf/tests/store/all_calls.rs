@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use crate::common::{folder, key, tiny, value};
 use everleaf::{
-    Clock, Engine, EngineParameters, KeyType, OpenOptions, OwnedKey, Scan, Shutdown, Snapshot,
-    Store, Tree, View,
+    Clock, Engine, EngineParameters, KeyType, OwnedKey, Scan, Shutdown, Snapshot, Store, Tree, View,
 };
 use proptest::prelude::*;
 
@@ -119,7 +118,7 @@ impl Subject {
         let path = folder.path().join("0.pool");
         let clock = Clock::manual(1000);
         let mut options = tiny(key_type).engine(engine).clock(clock.clone());
-        if !engine.parameters().contains(&EngineParameters::GROUP_BYTES) {
+        if !engine.entry().parameters.contains(&EngineParameters::GROUP_BYTES) {
             options.parameters.group_bytes = None;
         }
         let store = Some(options.create(&path).unwrap());
@@ -184,7 +183,7 @@ impl Subject {
     }
 
     fn open(&mut self, found: Shutdown) {
-        let store = OpenOptions::new().clock(self.clock.clone()).open(&self.path).unwrap();
+        let store = crate::common::opening().clock(self.clock.clone()).open(&self.path).unwrap();
         assert_eq!(store.statistics().unwrap().shutdown, found);
         self.store = Some(store);
     }
@@ -417,16 +416,16 @@ proptest! {
 
     #[test]
     fn a_store_of_byte_keys_and_its_trees_are_maps(steps in steps()) {
-        run(Engine::FpTreeConcurrent, KeyType::Bytes, &steps);
+        run(Engine::FPTREE_C, KeyType::Bytes, &steps);
     }
 
     #[test]
     fn so_are_those_of_an_engine_for_one_writer(steps in steps()) {
-        run(Engine::FpTree, KeyType::Bytes, &steps);
+        run(Engine::FPTREE, KeyType::Bytes, &steps);
     }
 
     #[test]
     fn a_store_of_u64_keys_is_a_map(steps in steps()) {
-        run(Engine::FpTreeConcurrent, KeyType::U64, &steps);
+        run(Engine::FPTREE_C, KeyType::U64, &steps);
     }
 }

@@ -22,7 +22,7 @@ fn store_of(engine: Engine) -> (TempDir, Store) {
 }
 
 fn store() -> (TempDir, Store) {
-    store_of(Engine::FpTreeConcurrent)
+    store_of(Engine::FPTREE_C)
 }
 
 fn number(value: Option<Vec<u8>>) -> u64 {
@@ -113,7 +113,7 @@ fn reads_beside_writers(engine: Engine, seed: u64) {
 #[test]
 fn a_transaction_that_reads_much_beside_writers_without_a_pause_never_commits() {
     for seed in 1..=4 {
-        reads_beside_writers(Engine::FpTreeConcurrent, seed);
+        reads_beside_writers(Engine::FPTREE_C, seed);
     }
 }
 

@@ -1,29 +1,37 @@
 //! Batches of any size and content, on the engines that take part in them and on one that does
 //! not.
 
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 use std::collections::BTreeMap;
 
 use crate::common::{folder, key, value};
 use everleaf::internal::create_on;
-use everleaf::{CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, OwnedKey, Store};
+use everleaf::{CreateOptions, Engine, EngineParameters, KeyType, OwnedKey, Store};
 use everleaf_crash::{Event, Traced};
 
 type Model = BTreeMap<OwnedKey, Vec<u8>>;
 
-const ENGINES: [Engine; 4] =
-    [Engine::FpTree, Engine::FpTreeConcurrent, Engine::PTree, Engine::ClfTreeAppend];
+const ENGINES: [Engine; 4] = [
+    Engine::FPTREE,
+    Engine::FPTREE_C,
+    Engine::of(&everleaf_engines::PTREE),
+    Engine::CLFTREE_APPEND,
+];
 
 /// Leaves of few slots, where the engine has them.
 fn options(engine: Engine, key_type: KeyType, slots: u32) -> CreateOptions {
     let mut parameters = EngineParameters::default();
-    if engine.pack(&parameters.leaf_slots(slots), 1).is_ok() {
+    if (engine.entry().pack)(&parameters.leaf_slots(slots), 1).is_ok() {
         parameters = parameters.leaf_slots(slots);
     }
-    if engine.parameters().contains(&EngineParameters::GROUP_BYTES) {
+    if engine.entry().parameters.contains(&EngineParameters::GROUP_BYTES) {
         parameters = parameters.group_bytes(4096);
     }
-    CreateOptions::new().engine(engine).key_type(key_type).parameters(parameters)
+    CreateOptions::new()
+        .engine(engine)
+        .key_type(key_type)
+        .engines(everleaf_engines::all())
+        .parameters(parameters)
 }
 
 /// Numbers that a seed leads to.
@@ -89,7 +97,7 @@ fn batches_of_puts_and_removals_do_what_they_say() {
                 }
                 expect(&store, &model);
                 store.close().unwrap();
-                let store = OpenOptions::new().open(&path).unwrap();
+                let store = crate::common::opening().open(&path).unwrap();
                 expect(&store, &model);
             }
         }
@@ -102,8 +110,7 @@ fn a_batch_that_the_index_refuses_midway_is_taken_back() {
     for engine in &ENGINES[..3] {
         for key_type in [KeyType::U64, KeyType::Bytes] {
             let media = Traced::new(128 << 10, 128 << 10, 3).unwrap();
-            let (store, pool) =
-                create_on(&AllEngines, &options(*engine, key_type, 4), media).unwrap();
+            let (store, pool) = create_on(all(), &options(*engine, key_type, 4), media).unwrap();
             let mut model = Model::new();
             for n in 0..40 {
                 let (key, value) = (key(key_type, n), value(n, 10));
@@ -144,7 +151,7 @@ fn threads_write_batches_of_different_keys_into_the_same_leaves() {
     let folder = folder();
     for key_type in [KeyType::U64, KeyType::Bytes] {
         let path = folder.path().join(format!("{key_type:?}.pool"));
-        let store = options(Engine::FpTreeConcurrent, key_type, 8).size_bytes(16 << 20);
+        let store = options(Engine::FPTREE_C, key_type, 8).size_bytes(16 << 20);
         let store = store.create(&path).unwrap();
         let models = std::thread::scope(|scope| {
             let write = |thread: u64| {

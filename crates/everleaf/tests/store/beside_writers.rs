@@ -166,9 +166,9 @@ impl Subject {
         let folder = folder();
         let path = folder.path().join("a.pool");
         let mut parameters = EngineParameters::default();
-        if engine.parameters().contains(&EngineParameters::LEAF_SLOTS) {
+        if engine.entry().parameters.contains(&EngineParameters::LEAF_SLOTS) {
             let is_offered = |slots: &u32| {
-                engine.pack(&EngineParameters::default().leaf_slots(*slots), 1).is_ok()
+                (engine.entry().pack)(&EngineParameters::default().leaf_slots(*slots), 1).is_ok()
             };
             parameters.leaf_slots = [8, 7].into_iter().find(is_offered);
         }
@@ -176,6 +176,7 @@ impl Subject {
             .engine(engine)
             .key_type(key_type)
             .size_bytes(1 << 20)
+            .engines(everleaf_engines::all())
             .parameters(parameters);
         let store = store.create(&path).unwrap();
         let subject =
@@ -200,7 +201,7 @@ impl Subject {
         let outcome = subject.store.check().unwrap();
         assert!(outcome.ok, "{engine} {key_type:?}: {outcome:?}");
         subject.store.close().unwrap();
-        assert!(Self::all(&Store::open(&path).unwrap().view(), true) == found);
+        assert!(Self::all(&crate::common::open(&path).unwrap().view(), true) == found);
     }
 }
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use crate::common::folder;
 use everleaf::{
-    Clock, CreateOptions, Engine, KeyType, OpenOptions, OwnedKey, Result, Scan, Shutdown, Store,
-    Tree,
+    Clock, CreateOptions, Engine, KeyType, OwnedKey, Result, Scan, Shutdown, Store, Tree,
 };
 
 const START_MS: u64 = 1_000_000;
@@ -57,7 +56,7 @@ fn agreed(store: &Store, folder: &Path, clock: &Clock) -> u64 {
     assert_eq!(store.dump(&mut dump).unwrap().entries, sum, "dump");
     let copy = folder.join("copy.pool");
     assert_eq!(store.copy(&copy).unwrap().entries, sum, "copy");
-    let opened = OpenOptions::new().clock(clock.clone()).open(&copy).unwrap();
+    let opened = crate::common::opening().clock(clock.clone()).open(&copy).unwrap();
     assert_eq!(opened.len_of_all_trees().unwrap(), sum, "the copy");
     drop(opened);
     std::fs::remove_file(&copy).unwrap();
@@ -164,7 +163,7 @@ fn everything_agrees(engine: Engine, key_type: KeyType, seed: u64) -> Result<()>
         } else {
             store.close()?;
         }
-        store = OpenOptions::new().clock(clock.clone()).open(&path)?;
+        store = crate::common::opening().clock(clock.clone()).open(&path)?;
         let shutdown = store.statistics()?.shutdown;
         assert_eq!(shutdown, if crash { Shutdown::Crash } else { Shutdown::Clean });
         assert_eq!(agreed(&store, folder.path(), &clock), before, "after a crash: {crash}");
@@ -174,7 +173,7 @@ fn everything_agrees(engine: Engine, key_type: KeyType, seed: u64) -> Result<()>
 
 #[test]
 fn expired_values_and_names_of_trees_are_counted_by_some_and_not_by_others() -> Result<()> {
-    for (engine, seed) in [(Engine::FpTreeConcurrent, 1), (Engine::Masstree, 2)] {
+    for (engine, seed) in [(Engine::FPTREE_C, 1), (Engine::MASSTREE, 2)] {
         for key_type in [KeyType::Bytes, KeyType::U64] {
             everything_agrees(engine, key_type, seed)?;
         }
@@ -192,7 +191,7 @@ fn counting_beside_writers_misses_none_of_what_they_do() -> Result<()> {
         store.put_many((0..2000).map(|n| (format!("{n:05}"), "")))?;
         // What a store has made itself it need not count.
         store.close()?;
-        let store = OpenOptions::new().open(&path)?;
+        let store = crate::common::opening().open(&path)?;
         let names = store.tree("names")?;
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -252,10 +251,11 @@ fn a_clean_close_stores_the_counts_and_the_next_opening_takes_them() -> Result<(
         store.close()?;
         let mut expected = MANY;
         for round in 1..4 {
-            let read_only = OpenOptions::new().read_only(true).clock(clock.clone()).open(&path)?;
+            let read_only =
+                crate::common::opening().read_only(true).clock(clock.clone()).open(&path)?;
             assert_eq!(read_only.len()?, expected);
             drop(read_only);
-            let store = OpenOptions::new().clock(clock.clone()).open(&path)?;
+            let store = crate::common::opening().clock(clock.clone()).open(&path)?;
             assert_eq!(store.len()?, expected);
             store.delete(key(round))?;
             store.put(key(MANY + round), b"")?;

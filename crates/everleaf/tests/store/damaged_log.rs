@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use everleaf::{CreateOptions, Error, LogError, Medium, OpenOptions, Store, salvage};
+use everleaf::{CreateOptions, Error, LogError, Medium, salvage};
 
 fn log_of(pool: &Path) -> PathBuf {
     let mut name = pool.as_os_str().to_owned();
@@ -55,7 +55,7 @@ fn segments(path: &Path) -> Vec<PathBuf> {
 /// Of the keys the first so many are there, in the order in which they were written.
 fn saved(damaged: &Path, new: &Path) -> (u32, Vec<String>) {
     let found = salvage(damaged, new).unwrap();
-    let store = Store::open(new).unwrap();
+    let store = crate::common::open(new).unwrap();
     assert!(store.check().unwrap().ok);
     let there = (0..).take_while(|i| store.get(key(*i)).unwrap().is_some()).count() as u32;
     drop(store);
@@ -75,7 +75,7 @@ fn a_segment_that_is_missing_is_refused_and_what_stands_before_it_is_saved() {
         copy_both(&path, &pool);
         std::fs::remove_file(&segments(&pool)[missing]).unwrap();
         for read_only in [true, false] {
-            let refused = OpenOptions::new().read_only(read_only).open(&pool).unwrap_err();
+            let refused = crate::common::opening().read_only(read_only).open(&pool).unwrap_err();
             let Error::Log { source, .. } = refused else { panic!("{refused}") };
             assert!(matches!(*source, LogError::Damaged { .. }), "{source}");
         }
@@ -96,7 +96,7 @@ fn a_pool_without_readable_control_blocks_is_refused_and_saved_whole() {
     let mut bytes = std::fs::read(&control).unwrap();
     bytes.chunks_mut(4096).for_each(|block| block[40] ^= 1);
     std::fs::write(&control, bytes).unwrap();
-    let refused = Store::open(&path).unwrap_err().to_string();
+    let refused = crate::common::open(&path).unwrap_err().to_string();
     assert!(refused.contains("control file cannot be read"), "{refused}");
     assert_eq!(saved(&path, &folder.path().join("b.pool")).0, keys);
 }

@@ -1,7 +1,7 @@
 //! Stores on an engine that is durable at the ends of epochs: what a crash leaves, what `sync`
 //! promises, and that nothing a caller does keeps an epoch from ending.
 
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use everleaf::internal::{create_on, open_on};
 use everleaf::{
-    Clock, CreateOptions, DurabilityMode, Engine, Error, KeyType, OpenOptions, OwnedKey, Scan,
-    Store,
+    Clock, CreateOptions, DurabilityMode, Engine, Error, KeyType, OwnedKey, Scan, Store,
 };
 use everleaf_crash::{Event, Traced};
 
@@ -23,7 +22,7 @@ const SELDOM: DurabilityMode =
     DurabilityMode::Buffered { interval_ms: DurabilityMode::MAX_INTERVAL_MS };
 
 fn options(key_type: KeyType) -> CreateOptions {
-    CreateOptions::new().engine(Engine::Masstree).key_type(key_type).size_bytes(POOL_BYTES)
+    CreateOptions::new().engine(Engine::MASSTREE).key_type(key_type).size_bytes(POOL_BYTES)
 }
 
 type Content = BTreeMap<OwnedKey, Vec<u8>>;
@@ -45,7 +44,7 @@ fn killed(path: &Path) -> Store {
 fn killed_at(path: &Path, clock: &Clock) -> Store {
     let image = path.with_extension("killed.pool");
     std::fs::copy(path, &image).unwrap();
-    OpenOptions::new().durability(SELDOM).clock(clock.clone()).open(image).unwrap()
+    crate::common::opening().durability(SELDOM).clock(clock.clone()).open(image).unwrap()
 }
 
 #[test]
@@ -70,9 +69,10 @@ fn only_buffered_is_offered_and_it_is_the_default() {
     store.sync().unwrap();
     assert!(store.statistics().unwrap().epochs.ended > 0);
     store.close().unwrap();
-    let refused = OpenOptions::new().durability(DurabilityMode::Process).open(&path).unwrap_err();
+    let refused =
+        crate::common::opening().durability(DurabilityMode::Process).open(&path).unwrap_err();
     assert!(matches!(refused, Error::DurabilityOfEngine { .. }), "{refused}");
-    let store = OpenOptions::new().durability(SELDOM).open(&path).unwrap();
+    let store = crate::common::opening().durability(SELDOM).open(&path).unwrap();
     assert_eq!(store.capabilities().durability_mode, SELDOM);
 }
 
@@ -120,7 +120,7 @@ fn a_crash_goes_back_to_the_last_sync_with_trees_lengths_and_expiry() {
     assert_eq!(store.tree_names().unwrap(), [b"colours".to_vec(), b"new".to_vec()]);
     let now = content(&store);
     store.close().unwrap();
-    assert!(content(&OpenOptions::new().clock(clock).open(&path).unwrap()) == now);
+    assert!(content(&crate::common::opening().clock(clock).open(&path).unwrap()) == now);
 }
 
 fn store_expiry(seconds: u64) -> Option<Option<std::time::SystemTime>> {
@@ -139,7 +139,7 @@ fn a_pool_that_a_crash_left_can_be_read_without_being_written() {
     let image = folder.path().join("b.pool");
     std::fs::copy(&path, &image).unwrap();
     let before = std::fs::read(&image).unwrap();
-    let reader = Store::open_read_only(&image).unwrap();
+    let reader = crate::common::open_read_only(&image).unwrap();
     assert!(content(&reader) == synced);
     assert!(matches!(reader.put(key(KeyType::U64, 1), ""), Err(Error::ReadOnly)));
     reader.sync().unwrap();
@@ -290,7 +290,7 @@ fn a_full_pool_keeps_what_it_has_and_goes_on_after_removals() {
         fill(end, &mut model);
         assert!(model.len() > before && content(&store) == model);
         store.close().unwrap();
-        assert!(content(&Store::open(&path).unwrap()) == model);
+        assert!(content(&crate::common::open(&path).unwrap()) == model);
     }
 }
 
@@ -298,7 +298,7 @@ fn a_full_pool_keeps_what_it_has_and_goes_on_after_removals() {
 fn writing_neither_flushes_nor_fences() {
     for key_type in [KeyType::U64, KeyType::Bytes] {
         let media = Traced::new(POOL_BYTES, POOL_BYTES, 7).unwrap();
-        let (store, pool) = create_on(&AllEngines, &options(key_type), media).unwrap();
+        let (store, pool) = create_on(all(), &options(key_type), media).unwrap();
         let short = |n: u64| match key_type {
             KeyType::U64 => OwnedKey::U64(n * 1000),
             KeyType::Bytes => OwnedKey::from(format!("{n:04}").into_bytes()),
@@ -314,8 +314,8 @@ fn writing_neither_flushes_nor_fences() {
         assert!(barriers.is_empty(), "{barriers:?}");
         // Nothing of it was durable: a crash takes it back.
         let (found, _pool) = open_on(
-            &AllEngines,
-            &OpenOptions::new(),
+            all(),
+            &crate::common::opening(),
             Traced::from_image(&pool.media().image(), POOL_BYTES, 7).unwrap(),
         )
         .unwrap();

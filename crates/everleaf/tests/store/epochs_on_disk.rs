@@ -4,27 +4,24 @@
 //! Only `sync` commits here; `check` ends an epoch without a commit, so that others follow one
 //! that is not durable. The log is short: checkpoints come in the middle of epochs.
 
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everleaf::internal;
-use everleaf::{
-    CreateOptions, Durability, DurabilityMode, Engine, Error, KeyType, OpenOptions, Store,
-};
+use everleaf::{CreateOptions, Durability, DurabilityMode, Engine, Error, KeyType, Store};
 use everleaf_log::{Log, LogOptions, SimulatedDisk};
 use everleaf_pmem::{Mapped, Media};
 use everleaf_pool::Pool;
 
 use crate::logged::{
-    BYTES, Model, base, content, copy_both, create_as, log_of, log_options, options, ordinary,
-    write,
+    Model, base, content, copy_both, create_as, log_of, log_options, options, ordinary, write,
 };
 
 const SELDOM: DurabilityMode =
     DurabilityMode::Buffered { interval_ms: DurabilityMode::MAX_INTERVAL_MS };
-const ENGINES: [Engine; 2] = [Engine::Masstree, Engine::MasstreeLogging];
+const ENGINES: [Engine; 2] = [Engine::MASSTREE, Engine::of(&everleaf_engines::MASSTREE_LOGGING)];
 /// Writes of the program.
 const WRITES: u32 = 60;
 
@@ -111,7 +108,7 @@ impl Promise {
 fn open(disk: &SimulatedDisk) -> Result<Store, String> {
     let media = Log::open(&base(disk), Arc::new(disk.clone()), how());
     let media = media.map_err(|error| format!("the log: {error}"))?;
-    let opened = internal::open_on(&AllEngines, &OpenOptions::new(), media);
+    let opened = internal::open_on(all(), &crate::common::opening(), media);
     opened.map(|(store, _)| store).map_err(|error| format!("the pool: {error}"))
 }
 
@@ -245,7 +242,7 @@ fn nothing_is_acknowledged_after_a_sync_has_failed() {
 fn copied(path: &std::path::Path, name: &str) -> Store {
     let copy = path.with_file_name(name);
     copy_both(path, &copy);
-    OpenOptions::new().durability(SELDOM).open(copy).unwrap()
+    crate::common::opening().durability(SELDOM).open(copy).unwrap()
 }
 
 #[test]
@@ -253,7 +250,7 @@ fn a_pool_on_an_ordinary_disk_has_a_log_and_a_sync_is_durable_when_it_returns() 
     let Some(folder) = ordinary() else { return };
     for (n, engine) in ENGINES.into_iter().enumerate() {
         let path = folder.path().join(format!("{n}.pool"));
-        let numbers = CreateOptions::new().engine(engine).key_type(KeyType::U64).size_bytes(BYTES);
+        let numbers = options(engine).key_type(KeyType::U64);
         let store = numbers.clone().durability(SELDOM).create(&path).unwrap();
         let statistics = store.statistics().unwrap();
         assert_eq!(statistics.durability, Durability::PowerFail);
@@ -270,7 +267,7 @@ fn a_pool_on_an_ordinary_disk_has_a_log_and_a_sync_is_durable_when_it_returns() 
         assert_eq!(after.get(2999).unwrap().as_deref(), Some(&2999_u64.to_le_bytes()[..]));
         assert!(after.check().unwrap().ok);
         store.close().unwrap();
-        assert_eq!(Store::open_read_only(&path).unwrap().len().unwrap(), 3500);
+        assert_eq!(crate::common::open_read_only(&path).unwrap().len().unwrap(), 3500);
         // By default the choice is the same as on other media.
         let plain = folder.path().join(format!("{n}.plain"));
         let statistics = numbers.create(&plain).unwrap().statistics().unwrap();
@@ -291,7 +288,7 @@ fn an_epoch_is_durable_soon_without_a_sync() {
     let Some(folder) = ordinary() else { return };
     let path = folder.path().join("a.pool");
     let often = DurabilityMode::Buffered { interval_ms: 5 };
-    let store = options(Engine::Masstree).durability(often).create(&path).unwrap();
+    let store = options(Engine::MASSTREE).durability(often).create(&path).unwrap();
     store.put("key", "value").unwrap();
     let begun = Instant::now();
     let mut copies = 0;

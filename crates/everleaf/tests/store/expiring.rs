@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::common::{folder, key, value};
-use everleaf::{Clock, CreateOptions, Engine, KeyType, OpenOptions, Result, Store, Tree};
+use everleaf::{Clock, CreateOptions, Engine, KeyType, Result, Store, Tree};
 
 const LIFE: Duration = Duration::from_secs(1);
 
@@ -24,7 +24,7 @@ fn create(path: &Path, (engine, key_type): (Engine, KeyType), clock: &Clock) -> 
 }
 
 fn open(path: &Path, clock: &Clock) -> Store {
-    OpenOptions::new().clock(clock.clone()).open(path).unwrap()
+    crate::common::opening().clock(clock.clone()).open(path).unwrap()
 }
 
 /// What a sweep has looked at, and what it has removed.
@@ -144,7 +144,7 @@ fn values_of_all_trees_are_found_after_a_close_and_after_a_crash() -> Result<()>
 fn the_sweeper_of_a_store_that_was_opened_finds_old_values_before_its_first_long_pause() {
     let folder = folder();
     let (path, clock) = (folder.path().join("a.pool"), Clock::manual(1000));
-    let store = create(&path, (Engine::FpTree, KeyType::U64), &clock);
+    let store = create(&path, (Engine::FPTREE, KeyType::U64), &clock);
     (0..5000).for_each(|n| _ = store.put_for(n, "", LIFE).unwrap());
     store.close().unwrap();
     clock.advance(LIFE);
@@ -206,7 +206,7 @@ fn a_full_pool_of_expired_values_takes_new_ones() {
 fn a_full_pool_of_values_that_have_not_expired_refuses_and_loses_none() {
     let folder = folder();
     let (path, clock) = (folder.path().join("a.pool"), Clock::manual(1000));
-    let store = create(&path, (Engine::FpTree, KeyType::Bytes), &clock);
+    let store = create(&path, (Engine::FPTREE, KeyType::Bytes), &clock);
     let fitted = fill(|n| store.put_for(format!("{n}"), value(n, 300), LIFE));
     let snapshot = store.snapshot().unwrap();
     assert!(store.put("more", value(0, 3000)).unwrap_err().is_full());
@@ -221,7 +221,7 @@ fn a_full_pool_of_values_that_have_not_expired_refuses_and_loses_none() {
 fn threads_write_while_others_sweep_and_a_store_is_opened_again_and_again() {
     let folder = folder();
     for (engine, key_type) in
-        [(Engine::FpTreeConcurrent, KeyType::Bytes), (Engine::Masstree, KeyType::Bytes)]
+        [(Engine::FPTREE_C, KeyType::Bytes), (Engine::MASSTREE, KeyType::Bytes)]
     {
         let clock = Clock::manual(1000);
         let path = folder.path().join(format!("{engine}.pool"));
@@ -277,7 +277,7 @@ fn threads_write_while_others_sweep_and_a_store_is_opened_again_and_again() {
 #[test]
 fn threads_take_the_room_of_what_has_expired_and_none_is_refused() {
     let folder = folder();
-    for engine in [Engine::FpTreeConcurrent, Engine::Masstree] {
+    for engine in [Engine::FPTREE_C, Engine::MASSTREE] {
         let clock = Clock::manual(1000);
         let path = folder.path().join(format!("{engine}.pool"));
         let store = create(&path, (engine, KeyType::Bytes), &clock);

@@ -1,6 +1,6 @@
 //! Pool files: who may open what, what opening leaves untouched, and what ends a store.
 
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 use std::path::Path;
 
 use crate::common::{folder, key, tiny, value};
@@ -8,8 +8,7 @@ use everleaf::internal::create_on;
 use everleaf::statistics::{FlushInstruction, InnerFrom, NoImage};
 use everleaf::{
     CreateOptions, Durability, DurabilityMode, Engine, EngineParameters, Error, FlushChoice,
-    IndexError, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, Medium, OpenOptions, PoolError, Shutdown,
-    Store,
+    IndexError, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, Medium, PoolError, Shutdown, Store,
 };
 
 fn filled(path: &Path, key_type: KeyType) -> Store {
@@ -43,7 +42,7 @@ fn reading_only_does_not_change_the_file() {
                 store.close().unwrap();
             }
             let before = std::fs::read(&path).unwrap();
-            let store = Store::open_read_only(&path).unwrap();
+            let store = crate::common::open_read_only(&path).unwrap();
             assert_eq!(store.statistics().unwrap().shutdown, shutdown);
             expect_filled(&store, key_type);
             assert!(matches!(store.put(key(key_type, 1), b""), Err(Error::ReadOnly)));
@@ -51,9 +50,9 @@ fn reading_only_does_not_change_the_file() {
             assert!(matches!(store.delete(key(key_type, 1)), Err(Error::ReadOnly)));
             assert!(!store.capabilities().writable);
             store.sync().unwrap();
-            let second = Store::open_read_only(&path).expect("readers share the file");
+            let second = crate::common::open_read_only(&path).expect("readers share the file");
             assert!(
-                matches!(Store::open(&path), Err(Error::Pool(PoolError::Locked { .. }))),
+                matches!(crate::common::open(&path), Err(Error::Pool(PoolError::Locked { .. }))),
                 "a writer does not"
             );
             drop(second);
@@ -69,12 +68,15 @@ fn an_open_pool_is_locked() {
     let folder = folder();
     let path = folder.path().join("a.pool");
     let store = filled(&path, KeyType::Bytes);
-    let error = Store::open(&path).unwrap_err();
+    let error = crate::common::open(&path).unwrap_err();
     assert!(matches!(error, Error::Pool(PoolError::Locked { here: true, .. })), "{error}");
     assert!(error.to_string().contains("open in this process already"), "{error}");
-    assert!(matches!(Store::open_read_only(&path), Err(Error::Pool(PoolError::Locked { .. }))));
+    assert!(matches!(
+        crate::common::open_read_only(&path),
+        Err(Error::Pool(PoolError::Locked { .. }))
+    ));
     drop(store);
-    expect_filled(&Store::open(&path).unwrap(), KeyType::Bytes);
+    expect_filled(&crate::common::open(&path).unwrap(), KeyType::Bytes);
 }
 
 #[test]
@@ -86,13 +88,16 @@ fn dropping_closes_and_a_killed_process_does_not() {
     // The mapping is shared, so this is what the file holds when the process dies now.
     std::fs::copy(&path, &image).unwrap();
     drop(store);
-    let store = Store::open(&path).unwrap();
+    let store = crate::common::open(&path).unwrap();
     assert_eq!(store.statistics().unwrap().shutdown, Shutdown::Clean);
-    let killed = Store::open(&image).unwrap();
+    let killed = crate::common::open(&image).unwrap();
     assert_eq!(killed.statistics().unwrap().shutdown, Shutdown::Crash);
     expect_filled(&killed, KeyType::U64);
     killed.close().unwrap();
-    assert_eq!(Store::open(&image).unwrap().statistics().unwrap().shutdown, Shutdown::Clean);
+    assert_eq!(
+        crate::common::open(&image).unwrap().statistics().unwrap().shutdown,
+        Shutdown::Clean
+    );
 }
 
 #[test]
@@ -100,26 +105,31 @@ fn an_image_of_inner_nodes_is_used_once_and_void_before_the_first_change() {
     let folder = folder();
     let (path, killed) = (folder.path().join("a.pool"), folder.path().join("killed.pool"));
     let engines = [
-        Engine::FpTree,
-        Engine::FpTreeConcurrent,
-        Engine::PTree,
-        Engine::NvTree,
-        Engine::NvTreeConcurrent,
+        Engine::FPTREE,
+        Engine::FPTREE_C,
+        Engine::of(&everleaf_engines::PTREE),
+        Engine::NVTREE,
+        Engine::NVTREE_C,
     ];
     let from = |store: &Store| store.statistics().unwrap().inner_from;
     for (engine, key_type) in
         engines.into_iter().flat_map(|one| [(one, KeyType::U64), (one, KeyType::Bytes)])
     {
         let options = CreateOptions::new().engine(engine).key_type(key_type);
-        let store = options.size_bytes(1 << 20).max_size_bytes(1 << 30).create(&path).unwrap();
+        let store = options
+            .size_bytes(1 << 20)
+            .max_size_bytes(1 << 30)
+            .engines(all())
+            .create(&path)
+            .unwrap();
         for n in 0..2000 {
             store.put(key(key_type, n), value(n, 20)).unwrap();
         }
         store.close().unwrap();
-        let reader = Store::open_read_only(&path).unwrap();
+        let reader = crate::common::open_read_only(&path).unwrap();
         assert_eq!(from(&reader), InnerFrom::Image, "{engine}, {key_type:?}");
         drop(reader);
-        let store = Store::open(&path).unwrap();
+        let store = crate::common::open(&path).unwrap();
         assert_eq!(from(&store), InnerFrom::Image, "{engine}, {key_type:?}");
         // Killed before its first change, and behind some.
         for changes in [0, 300] {
@@ -127,14 +137,14 @@ fn an_image_of_inner_nodes_is_used_once_and_void_before_the_first_change() {
                 store.put(key(key_type, n), value(n, 20)).unwrap();
             }
             std::fs::copy(&path, &killed).unwrap();
-            let found = Store::open(&killed).unwrap();
+            let found = crate::common::open(&killed).unwrap();
             assert_eq!(from(&found), InnerFrom::Leaves(NoImage::Crash), "{engine}, {key_type:?}");
             assert_eq!(found.len().unwrap(), 2000 + changes);
             assert!(found.check().unwrap().ok);
             drop(found);
         }
         store.close().unwrap();
-        let store = Store::open(&path).unwrap();
+        let store = crate::common::open(&path).unwrap();
         assert_eq!(from(&store), InnerFrom::Image, "{engine}, {key_type:?}");
         for n in 0..2300 {
             assert_eq!(store.get(key(key_type, n)).unwrap().unwrap(), value(n, 20));
@@ -157,10 +167,21 @@ fn creation_refuses_what_it_cannot_do_and_leaves_no_file() {
         assert!(!path.exists(), "{sentence}");
     };
     refused(
-        CreateOptions::new().engine(Engine::VolatileCircular),
+        CreateOptions::new().engine(Engine::of(&everleaf_engines::VOLATILE_CIRC)),
         "engine volatile-circ is not available in this release; choose one of ",
     );
-    refused(CreateOptions::new().engine(Engine::BTreeMap), "engine btreemap is not available");
+    refused(
+        CreateOptions::new().engine(Engine::of(&everleaf_engines::BTREEMAP)),
+        "engine btreemap is not available",
+    );
+    refused(
+        CreateOptions::new().engine(Engine::of(&everleaf_engines::WBTREE_SLOT)),
+        "engine wbtree-slot is not available",
+    );
+    refused(
+        CreateOptions::new().parameters(EngineParameters::default().leaf_slots(4)),
+        "is not offered by this engine; choose one of 56",
+    );
     refused(
         tiny(KeyType::U64).parameters(EngineParameters::default().leaf_slots(7)),
         "is not offered by this engine; choose one of",
@@ -168,18 +189,18 @@ fn creation_refuses_what_it_cannot_do_and_leaves_no_file() {
     refused(tiny(KeyType::U64).size_bytes(100), "too small");
     let large_groups = EngineParameters::default().group_bytes(256 << 10);
     let small =
-        CreateOptions::new().engine(Engine::FpTree).size_bytes(64 << 10).max_size_bytes(64 << 10);
+        CreateOptions::new().engine(Engine::FPTREE).size_bytes(64 << 10).max_size_bytes(64 << 10);
     refused(small.parameters(large_groups), "the pool is full");
     let store = filled(&path, KeyType::U64);
     assert!(matches!(Store::create(&path), Err(Error::Pool(PoolError::Exists { .. }))));
     expect_filled(&store, KeyType::U64);
     assert!(matches!(
-        Store::open(folder.path().join("b.pool")),
+        crate::common::open(folder.path().join("b.pool")),
         Err(Error::Pool(PoolError::Missing { .. }))
     ));
     std::fs::write(folder.path().join("c.pool"), b"something else").unwrap();
     assert!(matches!(
-        Store::open(folder.path().join("c.pool")),
+        crate::common::open(folder.path().join("c.pool")),
         Err(Error::Pool(PoolError::NotAPool { .. }))
     ));
 }
@@ -188,7 +209,7 @@ fn creation_refuses_what_it_cannot_do_and_leaves_no_file() {
 fn byte_strings_for_an_engine_of_u64_keys_are_refused_before_there_is_a_file() {
     let folder = folder();
     let path = folder.path().join("encoded.pool");
-    let options = CreateOptions::new().engine(Engine::ClfTreeEncoded).size_bytes(1 << 20);
+    let options = CreateOptions::new().engine(Engine::CLFTREE_ENCODED).size_bytes(1 << 20);
     let error = options.clone().key_type(KeyType::Bytes).create(&path).unwrap_err();
     let sentence = "engine clftree-encoded has u64 keys only; choose these, or another engine for \
         byte strings";
@@ -214,7 +235,7 @@ fn every_available_engine_keeps_what_it_was_given() {
                 assert!(!store.put(key(key_type, n), value(n, (n * 7) as usize)).unwrap())
             });
             store.close().unwrap();
-            let store = OpenOptions::new().prefault(true).open(&path).unwrap();
+            let store = crate::common::opening().prefault(true).open(&path).unwrap();
             expect_filled(&store, key_type);
             let statistics = store.statistics().unwrap();
             assert_eq!((store.engine(), store.key_type()), (engine, key_type));
@@ -261,7 +282,7 @@ fn flushes_can_be_forced_and_promise_nothing_more() {
     for choice in
         [FlushChoice::Force(FlushInstruction::Clflush), FlushChoice::Force(FlushInstruction::None)]
     {
-        let store = match OpenOptions::new().flush(choice).open(&path) {
+        let store = match crate::common::opening().flush(choice).open(&path) {
             Err(Error::Pool(PoolError::Map(error))) => {
                 assert!(
                     error.to_string().contains("clflush"),
@@ -303,10 +324,10 @@ fn a_pool_holds_what_was_chosen_and_what_its_medium_keeps_if_nothing_was() {
             store.put("key", b"value").unwrap();
             store.close().unwrap();
             for read_only in [false, true] {
-                let store = OpenOptions::new().read_only(read_only).open(&path).unwrap();
+                let store = crate::common::opening().read_only(read_only).open(&path).unwrap();
                 let statistics = store.statistics().unwrap();
                 assert_eq!((statistics.durability_mode, statistics.durability), (mode, survives));
-                assert_eq!(statistics.engine, Engine::FpTree);
+                assert_eq!(statistics.engine, Engine::FPTREE);
                 assert!(store.check().unwrap().ok);
             }
             std::fs::remove_file(&path).unwrap();
@@ -339,11 +360,12 @@ fn what_a_medium_cannot_keep_is_refused_when_a_pool_is_made_and_opened() {
                 assert!(error.to_string().contains("choose `process`") && !new.exists(), "{error}");
             }
             let before = std::fs::read(&path).unwrap();
-            let error = OpenOptions::new().durability(mode).open(&path).unwrap_err();
+            let error = crate::common::opening().durability(mode).open(&path).unwrap_err();
             assert!(matches!(error, Error::DurabilityOfMedium { .. }), "{error}");
             assert_eq!(std::fs::read(&path).unwrap(), before, "it was written");
         }
-        let store = OpenOptions::new().durability(DurabilityMode::Process).open(&path).unwrap();
+        let store =
+            crate::common::opening().durability(DurabilityMode::Process).open(&path).unwrap();
         assert_eq!(store.capabilities().durability_mode, DurabilityMode::Process);
     }
 }
@@ -358,16 +380,13 @@ fn a_choice_in_the_header_is_kept_apart_from_the_parameters_of_the_engine() {
         };
         let mut options = tiny(KeyType::U64);
         options.durability = chosen;
-        let (store, pool) = create_on(&AllEngines, &options, media()).unwrap();
+        let (store, pool) = create_on(all(), &options, media()).unwrap();
         let parameters = everleaf::internal::registry::parameters_of(options.engine, pool.format());
         assert_eq!(parameters, tiny(KeyType::U64).parameters);
         assert_eq!(store.capabilities().durability, Durability::None);
         assert_eq!(pool.format().parameters[7] != 0, chosen.is_some());
-        let error = create_on(
-            &AllEngines,
-            &tiny(KeyType::U64).durability(DurabilityMode::Immediate),
-            media(),
-        );
+        let error =
+            create_on(all(), &tiny(KeyType::U64).durability(DurabilityMode::Immediate), media());
         assert!(matches!(error, Err(Error::DurabilityOfMedium { .. })));
     }
 }

@@ -10,7 +10,7 @@ use everleaf::{CreateOptions, Engine, KeyType, OwnedKey};
 fn with_tables(page: &str) -> String {
     let (pool, sizes) = everleaf_pool::layouts();
     let mut tables: BTreeMap<&str, String> = BTreeMap::new();
-    for layout in pool.into_iter().chain(everleaf_trees::layouts()) {
+    for layout in pool.into_iter().chain(everleaf_engines::layouts()) {
         let size = if layout.name == "Pool" { "at least " } else { "" };
         let head = format!("`{}`, {size}{} bytes:", layout.name, layout.bytes);
         tables.insert(layout.name, format!("{head}\n\n{}", layout.to_markdown()));
@@ -133,7 +133,7 @@ impl Reader {
         assert_eq!((self.word(8), self.sealed(192)), (5, 1), "version 5, closed");
         assert_eq!(self.word(64 + 6 * 8) == 1, key_type == KeyType::Bytes, "one record an entry");
         assert_eq!((self.word(56) == 1), (key_type == KeyType::Bytes));
-        let fingerprints = engine == Engine::FpTree;
+        let fingerprints = engine == Engine::FPTREE;
         let (slots, leaf_bytes) = if fingerprints { (56, 1024) } else { (32, 640) };
         assert_eq!(self.word(64), slots);
         let mut records = Vec::new();
@@ -184,13 +184,14 @@ impl Reader {
 #[test]
 fn a_pool_can_be_read_by_the_page_alone() {
     let folder = folder();
-    for engine in [Engine::FpTree, Engine::PTree] {
+    for engine in [Engine::FPTREE, Engine::of(&everleaf_engines::PTREE)] {
         for key_type in [KeyType::U64, KeyType::Bytes] {
             let path = folder.path().join(format!("{engine}-{key_type:?}.pool"));
             // It grows, so that there are several extents; one value is a run.
             let store = CreateOptions::new()
                 .engine(engine)
                 .key_type(key_type)
+                .engines(everleaf_engines::all())
                 .size_bytes(128 << 10)
                 .create(&path)
                 .unwrap();

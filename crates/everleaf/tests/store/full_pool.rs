@@ -57,7 +57,7 @@ fn a_full_pool_loses_nothing_and_takes_writes_after_removals() {
             expect(&store, &model);
             assert!(std::fs::metadata(&path).unwrap().len() <= 512 << 10);
             drop(store);
-            expect(&Store::open(&path).unwrap(), &model);
+            expect(&crate::common::open(&path).unwrap(), &model);
         }
     }
 }

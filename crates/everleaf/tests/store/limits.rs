@@ -20,7 +20,7 @@ fn expect(store: &Store, model: &BTreeMap<OwnedKey, Vec<u8>>) {
 #[test]
 fn a_pool_of_one_mebibyte_grows_as_it_is_filled() {
     let folder = folder();
-    for engine in [Engine::FpTreeConcurrent, Engine::FpTree] {
+    for engine in [Engine::FPTREE_C, Engine::FPTREE] {
         let path = folder.path().join(format!("{engine}.pool"));
         let store = CreateOptions::new().engine(engine).size_bytes(1 << 20).create(&path).unwrap();
         let mut model = BTreeMap::new();
@@ -36,7 +36,7 @@ fn a_pool_of_one_mebibyte_grows_as_it_is_filled() {
         );
         expect(&store, &model);
         drop(store);
-        expect(&Store::open(&path).unwrap(), &model);
+        expect(&crate::common::open(&path).unwrap(), &model);
     }
 }
 
@@ -44,10 +44,8 @@ fn a_pool_of_one_mebibyte_grows_as_it_is_filled() {
 fn a_batch_that_finds_no_room_changes_nothing_wherever_the_room_ends() {
     let folder = folder();
     for (key_type, bytes) in [(KeyType::U64, 200), (KeyType::Bytes, 30), (KeyType::Bytes, 6000)] {
-        let options = tiny(key_type)
-            .engine(Engine::FpTreeConcurrent)
-            .size_bytes(96 << 10)
-            .max_size_bytes(192 << 10);
+        let options =
+            tiny(key_type).engine(Engine::FPTREE_C).size_bytes(96 << 10).max_size_bytes(192 << 10);
         let mut options = options;
         options.parameters.group_bytes = None;
         let store =
@@ -217,9 +215,9 @@ fn a_disk_that_fills_up_in_the_middle_of_growth_copy_or_dump_costs_nothing() {
     model.insert(first, b"small".to_vec());
     expect(&store, &model);
     drop(store);
-    expect(&Store::open(&path).unwrap(), &model);
+    expect(&crate::common::open(&path).unwrap(), &model);
     // A copy that begins well and then finds the disk full.
-    let store = Store::open(&path).unwrap();
+    let store = crate::common::open(&path).unwrap();
     let keep = model.len() / 8;
     for key in model.keys().skip(keep).cloned().collect::<Vec<_>>() {
         store.delete(&key).unwrap();
@@ -282,7 +280,7 @@ fn what_has_expired_is_removed_in_the_background_and_a_closed_store_stops_that()
     store.close().unwrap();
     assert!(matches!(tree.put("late", b""), Err(everleaf::Error::Closed)));
     assert!(
-        Store::open(&path).unwrap().check().unwrap().ok,
+        crate::common::open(&path).unwrap().check().unwrap().ok,
         "a tree that is still there does not keep the file"
     );
 }

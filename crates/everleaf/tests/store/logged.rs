@@ -1,6 +1,6 @@
 //! Stores whose pool has a log: on a simulated disk whose power fails, and in real files.
 
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use everleaf::internal;
 use everleaf::{
-    CreateOptions, Durability, DurabilityMode, Engine, Error, KeyType, LogError, Medium,
-    OpenOptions, Store,
+    CreateOptions, Durability, DurabilityMode, Engine, Error, KeyType, LogError, Medium, Store,
 };
 use everleaf_log::{Base, Disk, DiskFile, Log, LogOptions, SimulatedDisk};
 use everleaf_pmem::Mapped;
@@ -38,7 +37,7 @@ pub(crate) fn base(disk: &SimulatedDisk) -> Base {
 }
 
 pub(crate) fn options(engine: Engine) -> CreateOptions {
-    CreateOptions::new().engine(engine).size_bytes(BYTES)
+    CreateOptions::new().engine(engine).engines(everleaf_engines::all()).size_bytes(BYTES)
 }
 
 fn create(engine: Engine, disk: &SimulatedDisk, log: Arc<dyn Disk>) -> Store {
@@ -53,7 +52,7 @@ pub(crate) fn create_as(
 ) -> (Store, Arc<Pool<Mapped>>) {
     disk.nameless();
     let media = Log::create(&base(disk), log, BYTES, how).unwrap();
-    let (store, pool) = internal::create_on(&AllEngines, options, media).unwrap();
+    let (store, pool) = internal::create_on(all(), options, media).unwrap();
     Log::of(pool.media()).unwrap().checkpoint().unwrap();
     (store, pool)
 }
@@ -117,8 +116,9 @@ fn run_until(store: &Store, writes: u32) -> [Model; 2] {
 fn judge(disk: &SimulatedDisk, how: LogOptions, expected: &[Model; 2]) -> Result<(), String> {
     let media = Log::open(&base(disk), Arc::new(disk.clone()), how);
     let media = media.map_err(|error| format!("the log: {error}"))?;
-    let (store, _pool) = internal::open_on(&AllEngines, &OpenOptions::new(), media)
-        .map_err(|error| format!("the pool: {error}"))?;
+    let (store, _pool) =
+        internal::open_on(everleaf_engines::all(), &crate::common::opening(), media)
+            .map_err(|error| format!("the pool: {error}"))?;
     let found = content(&store).map_err(|error| error.to_string())?;
     if !expected.contains(&found) {
         let keys = |model: &Model| -> Vec<String> {
@@ -140,7 +140,7 @@ fn a_store_on_a_disk_loses_nothing_that_was_acknowledged() {
 /// Cuts before every so many operations of the disk.
 fn loses_nothing(how: LogOptions, step: usize) {
     const WRITES: u32 = 40;
-    for engine in [Engine::FpTreeConcurrent, Engine::FpTree, Engine::CircTree, Engine::NvTree] {
+    for engine in [Engine::FPTREE_C, Engine::FPTREE, Engine::CIRCTREE, Engine::NVTREE] {
         let create =
             |disk: &SimulatedDisk| create_as(&options(engine), how, disk, Arc::new(disk.clone())).0;
         let whole = SimulatedDisk::new();
@@ -281,7 +281,7 @@ fn nobody_is_shown_what_a_power_failure_takes_back() {
     for (name, read) in reads {
         let (disk, gate) = (SimulatedDisk::new(), Arc::new(Gate::default()));
         let gated = Gated(disk.clone(), Arc::clone(&gate));
-        let store = create(Engine::FpTreeConcurrent, &disk, Arc::new(gated));
+        let store = create(Engine::FPTREE_C, &disk, Arc::new(gated));
         store.put("other", b"old").unwrap();
         store.put("deleted", b"old").unwrap();
         gate.close();
@@ -310,13 +310,17 @@ fn nobody_is_shown_what_a_power_failure_takes_back() {
 #[test]
 fn what_waits_for_no_sync_is_durable_when_it_was_waited_for() {
     let disk = SimulatedDisk::new();
-    let store = create(Engine::FpTreeConcurrent, &disk, Arc::new(disk.clone()));
+    let store = create(Engine::FPTREE_C, &disk, Arc::new(disk.clone()));
     let content_after = |ways: fn(usize) -> usize| {
         let left = disk.after_power_failure(ways);
         let media = Log::open(&base(&left), Arc::new(left.clone()), log_options()).unwrap();
-        content(&internal::open_on(&AllEngines, &OpenOptions::new(), media).unwrap().0)
-            .unwrap()
-            .len()
+        content(
+            &internal::open_on(everleaf_engines::all(), &crate::common::opening(), media)
+                .unwrap()
+                .0,
+        )
+        .unwrap()
+        .len()
     };
     let before = disk.operations();
     let (seen, unsynced) = store.unsynced(|| {
@@ -353,7 +357,8 @@ fn what_waits_for_no_sync_is_durable_when_it_was_waited_for() {
     drop(store);
     assert!(matches!(left.wait(), Err(Error::Closed)) && !left.is_durable());
     let media = Log::open(&base(&copy), Arc::new(copy.clone()), log_options()).unwrap();
-    let (store, _pool) = internal::open_on(&AllEngines, &OpenOptions::new(), media).unwrap();
+    let (store, _pool) =
+        internal::open_on(everleaf_engines::all(), &crate::common::opening(), media).unwrap();
     copy.fail_sync_after(0);
     let (put, unsynced) = store.unsynced(|| store.put("f", b"1"));
     assert!(!put.unwrap() && unsynced.wait().is_err() && !unsynced.is_durable());
@@ -362,7 +367,7 @@ fn what_waits_for_no_sync_is_durable_when_it_was_waited_for() {
 #[test]
 fn a_log_for_which_nobody_waits_stays_short_too() {
     let disk = SimulatedDisk::new();
-    let store = create(Engine::FpTreeConcurrent, &disk, Arc::new(disk.clone()));
+    let store = create(Engine::FPTREE_C, &disk, Arc::new(disk.clone()));
     let (_, unsynced) = store.unsynced(|| {
         for round in 0..8000_u32 {
             store.put(format!("{}", round % 20), value(7 * round)).unwrap();
@@ -377,7 +382,7 @@ fn a_log_for_which_nobody_waits_stays_short_too() {
 /// A folder on an ordinary file system, if temporary files are on one.
 pub(crate) fn ordinary() -> Option<tempfile::TempDir> {
     let folder = tempfile::tempdir().unwrap();
-    let store = options(Engine::FpTree).create(folder.path().join("probe")).unwrap();
+    let store = options(Engine::FPTREE).create(folder.path().join("probe")).unwrap();
     let medium = store.statistics().unwrap().medium;
     drop(store);
     (medium == Medium::PageCache).then_some(folder)
@@ -415,16 +420,16 @@ fn a_pool_with_a_log_is_made_opened_read_copied_and_refused_without_it() {
     let expected = content(&store).unwrap();
     copy_both(&path, &copy); // Nobody writes meanwhile.
     for read_only in [true, false, true] {
-        let store = OpenOptions::new().read_only(read_only).open(&copy).unwrap();
+        let store = crate::common::opening().read_only(read_only).open(&copy).unwrap();
         assert_eq!(content(&store).unwrap(), expected);
     }
     let dump = folder.path().join("c.pool");
     store.copy(&dump).unwrap();
-    assert_eq!(content(&Store::open(&dump).unwrap()).unwrap(), expected);
+    assert_eq!(content(&crate::common::open(&dump).unwrap()).unwrap(), expected);
     store.close().unwrap();
-    assert_eq!(content(&Store::open(&path).unwrap()).unwrap(), expected);
+    assert_eq!(content(&crate::common::open(&path).unwrap()).unwrap(), expected);
 
-    let refused = |path: &Path| match Store::open(path).unwrap_err() {
+    let refused = |path: &Path| match crate::common::open(path).unwrap_err() {
         Error::Log { source, .. } => *source,
         error => panic!("{error}"),
     };
@@ -432,7 +437,7 @@ fn a_pool_with_a_log_is_made_opened_read_copied_and_refused_without_it() {
     chosen.create(&other).unwrap().close().unwrap();
     std::fs::rename(log_of(&path), folder.path().join("kept")).unwrap();
     assert!(matches!(refused(&path), LogError::Missing));
-    assert!(Store::open_read_only(&path).is_err());
+    assert!(crate::common::open_read_only(&path).is_err());
     std::fs::rename(log_of(&other), log_of(&path)).unwrap();
     assert!(matches!(refused(&path), LogError::Foreign));
     std::fs::rename(log_of(&path), log_of(&other)).unwrap();
@@ -441,7 +446,7 @@ fn a_pool_with_a_log_is_made_opened_read_copied_and_refused_without_it() {
     assert!(matches!(refused(&path), LogError::OtherTime));
     std::fs::rename(log_of(&path), log_of(&copy)).unwrap();
     std::fs::rename(folder.path().join("kept"), log_of(&path)).unwrap();
-    assert_eq!(content(&Store::open(&path).unwrap()).unwrap(), expected);
+    assert_eq!(content(&crate::common::open(&path).unwrap()).unwrap(), expected);
     // A folder that belongs to no pool is not taken.
     std::fs::remove_file(&other).unwrap();
     assert!(matches!(chosen.create(&other), Err(Error::LogInTheWay { .. })));
@@ -461,12 +466,12 @@ fn a_buffered_pool_waits_for_sync_only_and_grows() {
     store.sync().unwrap();
     assert!(store.statistics().unwrap().total_bytes > BYTES);
     drop(store);
-    let store = Store::open(&path).unwrap();
+    let store = crate::common::open(&path).unwrap();
     assert_eq!(store.len().unwrap(), 20_000);
     assert_eq!(store.get(19_999).unwrap().as_deref(), Some(&19_999_u64.to_le_bytes()[..]));
     assert!(store.check().unwrap().ok);
     drop(store);
-    assert_eq!(Store::open_read_only(&path).unwrap().len().unwrap(), 20_000);
+    assert_eq!(crate::common::open_read_only(&path).unwrap().len().unwrap(), 20_000);
 }
 
 #[test]
@@ -475,7 +480,7 @@ fn a_pool_that_is_read_whole_is_not_the_files_any_more_whether_it_is_written_or_
     for read_only in [true, false] {
         let path = folder.path().join(format!("{read_only}.pool"));
         options(Engine::default()).create(&path).unwrap().put("a", vec![7; 9000]).unwrap();
-        let open = OpenOptions::new().read_only(read_only).prefault(true);
+        let open = crate::common::opening().read_only(read_only).prefault(true);
         let store = open.open(&path).unwrap();
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         file.set_len(4096).unwrap();

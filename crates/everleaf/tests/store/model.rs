@@ -134,7 +134,7 @@ impl Subject {
     }
 
     fn open(&mut self, found: Shutdown) {
-        let store = Store::open(Path::new(&self.path)).unwrap();
+        let store = crate::common::open(Path::new(&self.path)).unwrap();
         assert_eq!(store.statistics().unwrap().shutdown, found);
         self.store = Some(store);
     }
@@ -204,7 +204,7 @@ fn long_values_come_back_whole_and_give_their_room_back() {
     assert!(store.put("long", &longer).unwrap());
     store.put("short", b"s").unwrap();
     store.close().unwrap();
-    let store = Store::open(&path).unwrap();
+    let store = crate::common::open(&path).unwrap();
     assert_eq!(store.get("long").unwrap().unwrap(), longer);
     assert_eq!(
         store.iter().map(|entry| entry.unwrap().1.len()).collect::<Vec<_>>(),
@@ -260,7 +260,7 @@ fn many_threads_read_and_write() {
     });
     assert_eq!(store.len().unwrap(), 1600);
     drop(store);
-    let store = Store::open(&path).unwrap();
+    let store = crate::common::open(&path).unwrap();
     assert!(store.check().unwrap().ok);
     assert_eq!(store.len().unwrap(), 1600);
 }

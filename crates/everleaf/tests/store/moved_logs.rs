@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use everleaf::{CreateOptions, Error, KeyType, LogError, OpenOptions, Store};
+use everleaf::{CreateOptions, Error, KeyType, LogError, Store};
 
 use crate::logged::{log_of, ordinary};
 
@@ -34,7 +34,7 @@ fn a_pool_that_is_renamed_while_it_is_open_keeps_its_log_and_leaves_a_new_one_al
     let Some(folder) = ordinary() else { return };
     let (path, moved) = (folder.path().join("a.pool"), folder.path().join("b.pool"));
     numbers().create(&path).unwrap().close().unwrap();
-    let bulk = || OpenOptions::new().relaxed_durability(everleaf::DurabilityMode::buffered());
+    let bulk = || crate::common::opening().relaxed_durability(everleaf::DurabilityMode::buffered());
     let old = bulk().open(&path).unwrap();
     old.put(0, "before").unwrap();
     fs::rename(&path, &moved).unwrap();
@@ -47,8 +47,8 @@ fn a_pool_that_is_renamed_while_it_is_open_keeps_its_log_and_leaves_a_new_one_al
     });
     old.close().unwrap();
     new.close().unwrap();
-    assert_whole(&Store::open(&moved).unwrap(), 1);
-    assert_whole(&Store::open(&path).unwrap(), 2);
+    assert_whole(&crate::common::open(&moved).unwrap(), 1);
+    assert_whole(&crate::common::open(&path).unwrap(), 2);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_log_in_a_folder_of_its_own_is_found_again_and_removed_with_a_pool_that_fail
     let options = numbers().log_folder(&place);
     options.create(&path).unwrap().put(1, "one").unwrap();
     assert!(place.is_dir() && log_of(&path).is_symlink());
-    assert_eq!(Store::open(&path).unwrap().get(1).unwrap().as_deref(), Some(&b"one"[..]));
+    assert_eq!(crate::common::open(&path).unwrap().get(1).unwrap().as_deref(), Some(&b"one"[..]));
     // The place is taken, or the link's; what is there stays.
     let other = folder.path().join("b.pool");
     fs::write(log_of(&other), "of nobody").unwrap();
@@ -72,12 +72,12 @@ fn a_log_in_a_folder_of_its_own_is_found_again_and_removed_with_a_pool_that_fail
     }
     assert!(!other.exists() && !folder.path().join("new").exists());
     assert_eq!(fs::read(log_of(&other)).unwrap(), b"of nobody");
-    assert_eq!(Store::open(&path).unwrap().len().unwrap(), 1);
+    assert_eq!(crate::common::open(&path).unwrap().len().unwrap(), 1);
     let refused = options.durability(everleaf::DurabilityMode::Process).create(&other);
     assert!(matches!(refused, Err(Error::NoLog { .. })), "{refused:?}");
     // A link that leads nowhere is a log that is missing.
     fs::remove_dir_all(&place).unwrap();
-    match Store::open(&path) {
+    match crate::common::open(&path) {
         Err(Error::Log { source, .. }) => assert!(matches!(*source, LogError::Missing)),
         opened => panic!("{opened:?}"),
     }
@@ -92,14 +92,14 @@ fn a_log_that_another_pool_has_open_is_not_opened() {
     fs::copy(&path, &copy).unwrap();
     symlink(log_of(&path), log_of(&copy)).unwrap();
     for read_only in [false, true] {
-        match OpenOptions::new().read_only(read_only).open(&copy) {
+        match crate::common::opening().read_only(read_only).open(&copy) {
             Err(Error::Log { source, .. }) => assert!(matches!(*source, LogError::Locked)),
             opened => panic!("{opened:?}"),
         }
     }
     store.put(2, "two").unwrap();
     store.close().unwrap();
-    assert_eq!(Store::open(&path).unwrap().len().unwrap(), 2);
+    assert_eq!(crate::common::open(&path).unwrap().len().unwrap(), 2);
 }
 
 #[test]
@@ -112,11 +112,11 @@ fn a_pool_is_opened_by_a_link_and_its_log_by_a_link() {
     fs::rename(log_of(&path), &elsewhere).unwrap();
     symlink(&elsewhere, log_of(&path)).unwrap();
     for key in 0..3 {
-        let store = Store::open(&link).unwrap();
+        let store = crate::common::open(&link).unwrap();
         store.put(key, "value").unwrap();
         store.close().unwrap();
     }
-    assert_eq!(Store::open_read_only(&path).unwrap().len().unwrap(), 3);
+    assert_eq!(crate::common::open_read_only(&path).unwrap().len().unwrap(), 3);
     assert!(!log_of(&link).exists());
 }
 
@@ -128,7 +128,7 @@ fn a_file_whose_pages_are_of_different_times_is_refused_and_not_salvaged_as_comp
     (0..100).try_for_each(|key| store.put(key, [1; 100]).map(drop)).unwrap();
     store.close().unwrap();
     let before = fs::read(&path).unwrap();
-    let store = Store::open(&path).unwrap();
+    let store = crate::common::open(&path).unwrap();
     (0..200).try_for_each(|key| store.put(key, [2; 200]).map(drop)).unwrap();
     store.close().unwrap();
     // The first page was read before the checkpoint, the others and the log after it.
@@ -136,7 +136,7 @@ fn a_file_whose_pages_are_of_different_times_is_refused_and_not_salvaged_as_comp
     mixed[..4096].copy_from_slice(&before[..4096]);
     fs::write(&copy, mixed).unwrap();
     fs::rename(log_of(&path), log_of(&copy)).unwrap();
-    match Store::open(&copy) {
+    match crate::common::open(&copy) {
         Err(Error::Log { source, .. }) => assert!(matches!(*source, LogError::OtherTime)),
         opened => panic!("{opened:?}"),
     }

@@ -96,12 +96,12 @@ fn two_copies_to_one_name_are_one_whole_copy_and_one_refusal() {
             }
             ControlFlow::Continue(())
         });
-        let found = Store::open_read_only(&path).and_then(|copy| copy.len());
+        let found = crate::common::open_read_only(&path).and_then(|copy| copy.len());
         ended.store(true, Ordering::Release);
         let second = other.unwrap().join().unwrap();
         assert!(matches!(first, Ok(progress) if progress.entries == 1000), "{first:?}");
         assert!(matches!(found, Ok(1000)), "{found:?}");
         assert!(matches!(second, Err(Error::Pool(PoolError::Exists { .. }))), "{second:?}");
     });
-    assert_eq!(Store::open(&path).unwrap().len().unwrap(), 1000);
+    assert_eq!(crate::common::open(&path).unwrap().len().unwrap(), 1000);
 }

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use crate::common::folder;
-use everleaf::{CreateOptions, Error, OpenOptions, PoolError, salvage_with};
+use everleaf::{CreateOptions, Error, PoolError, salvage_with};
 
 /// The formats before this one that pools were made in.
 const OLDER: [u64; 3] = [2, 3, 4];
@@ -26,8 +26,8 @@ fn a_pool_of_an_older_format_is_refused_and_left_as_it_is() {
         std::fs::copy(fixture(&format!("format-{version}.bin")), &path).unwrap();
         let before = std::fs::read(&path).unwrap();
         let refusals = [
-            OpenOptions::new().open(&path).map(|_| ()),
-            OpenOptions::new().read_only(true).open(&path).map(|_| ()),
+            crate::common::opening().open(&path).map(|_| ()),
+            crate::common::opening().read_only(true).open(&path).map(|_| ()),
             salvage_with(&path, &salvaged, |_| ControlFlow::Continue(())).map(|_| ()),
         ];
         for refused in refusals {

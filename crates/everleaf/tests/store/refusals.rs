@@ -185,7 +185,7 @@ fn a_store_that_was_opened_to_read_refuses_every_write_and_reads() {
     store.tree("there").unwrap().put("key", b"of the tree").unwrap();
     store.close().unwrap();
     let file = std::fs::read(&path).unwrap();
-    let store = Store::open_read_only(&path).unwrap();
+    let store = crate::common::open_read_only(&path).unwrap();
     let before = content(&store);
     let key = OwnedKey::from("key");
     let (removals, reads) = removals_and_reads(store.default_tree(), &key);
@@ -234,7 +234,7 @@ fn a_closed_store_refuses_everything() {
         all_are(outcomes, "a closed store", |error| matches!(error, Error::Closed));
     }
     assert!(matches!(tree.first(), Err(Error::Closed)) && matches!(tree.len(), Err(Error::Closed)));
-    let store = Store::open(&path).unwrap();
+    let store = crate::common::open(&path).unwrap();
     assert_eq!(store.tree("there").unwrap().get("key").unwrap().as_deref(), Some(&b"value"[..]));
 }
 
@@ -259,8 +259,8 @@ fn a_pool_that_is_locked_damaged_foreign_or_missing_is_refused_by_every_way_to_o
             ),
         };
         let outcomes = vec![
-            ("open", Store::open(path(name)).map(drop)),
-            ("open_read_only", Store::open_read_only(path(name)).map(drop)),
+            ("open", crate::common::open(path(name)).map(drop)),
+            ("open_read_only", crate::common::open_read_only(path(name)).map(drop)),
             (
                 "salvage",
                 everleaf::salvage_with(path(name), path("rescued.pool"), &mut *on).map(drop),
@@ -358,7 +358,7 @@ fn a_store_that_is_dropped_in_its_own_closure_is_closed_when_that_has_ended() {
     store.sweep_every(Some(Duration::from_millis(1))).unwrap();
     let tree = store.default_tree().clone();
     tree.get_with("key", move |_| drop(store)).unwrap().unwrap();
-    let opened = (0..10_000).find_map(|_| match Store::open(&path) {
+    let opened = (0..10_000).find_map(|_| match crate::common::open(&path) {
         Err(Error::Pool(PoolError::Locked { .. })) => {
             std::thread::sleep(Duration::from_millis(1));
             None

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::{folder, key, value};
-use everleaf::{CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, Store};
+use everleaf::{CreateOptions, Engine, EngineParameters, KeyType, Store};
 
 /// Where the root of an index is, and its bytes (docs/format.md).
 const ROOT: u64 = 8192;
@@ -19,7 +19,7 @@ fn kinds() -> impl Iterator<Item = (Engine, KeyType)> {
 
 /// An empty store in a file.
 fn created(path: &Path, (engine, key_type): (Engine, KeyType)) -> Store {
-    let parameters = EngineParameters::default().atomic_line(engine == Engine::ClfTreeAppend);
+    let parameters = EngineParameters::default().atomic_line(engine == Engine::CLFTREE_APPEND);
     let options = CreateOptions::new().engine(engine).key_type(key_type).size_bytes(1 << 20);
     options.parameters(parameters).create(path).unwrap()
 }
@@ -43,7 +43,7 @@ fn put_all(store: &Store) {
 
 /// What is wrong with what an opening says.
 fn judged(path: &Path, read_only: bool) -> Result<(), String> {
-    let Ok(store) = OpenOptions::new().read_only(read_only).open(path) else { return Ok(()) };
+    let Ok(store) = crate::common::opening().read_only(read_only).open(path) else { return Ok(()) };
     let all = (0..KEYS).all(
         |n| matches!(store.get(key(store.key_type(), n)), Ok(Some(found)) if found == value(n, 20)),
     );
@@ -115,11 +115,11 @@ fn a_store_whose_keys_were_all_removed_is_opened_as_an_empty_one() {
             let here = folder();
             for path in left(here.path(), kind, work) {
                 for read_only in [true, false] {
-                    let store = OpenOptions::new().read_only(read_only).open(&path).unwrap();
+                    let store = crate::common::opening().read_only(read_only).open(&path).unwrap();
                     assert!(store.is_empty().unwrap(), "{kind:?} {path:?}");
                     assert!(store.check().unwrap().ok, "{kind:?} {path:?}");
                 }
-                let store = Store::open(&path).unwrap();
+                let store = crate::common::open(&path).unwrap();
                 put_all(&store);
                 assert_eq!(store.len().unwrap(), KEYS);
             }

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use everleaf::{
-    CreateOptions, DurabilityMode, Engine, Error, KeyType, OwnedKey, Salvaged, Store, salvage,
+    CreateOptions, DurabilityMode, Engine, Error, KeyType, OwnedKey, Salvaged, salvage,
     salvage_with,
 };
 use rand::rngs::StdRng;
@@ -66,7 +66,7 @@ fn saved(path: &Path, written: &Content, ends: &Ends) -> Salvaged {
     let bytes = fs::metadata(path).unwrap().len() as usize;
     let new = path.with_extension("new");
     let salvaged = salvage(path, &new).unwrap();
-    let store = Store::open(&new).unwrap();
+    let store = crate::common::open(&new).unwrap();
     assert!(store.check().unwrap().ok);
     let found: Content = store.iter().collect::<Result<_, _>>().unwrap();
     assert!(found.iter().all(|(key, value)| written.get(key) == Some(value)));
@@ -113,7 +113,7 @@ fn all_that_is_left_of_a_grown_pool_is_salvaged_however_short_its_file_is() {
 #[test]
 fn all_that_is_left_of_a_grown_pool_with_a_log_is_salvaged() {
     for (engine, key_type) in
-        [(Engine::default(), KeyType::Bytes), (Engine::Masstree, KeyType::U64)]
+        [(Engine::default(), KeyType::Bytes), (Engine::MASSTREE, KeyType::U64)]
     {
         let Some(folder) = ordinary() else { return };
         every_length(&folder.path().join("a.pool"), engine, key_type);
@@ -124,7 +124,7 @@ fn all_that_is_left_of_a_grown_pool_with_a_log_is_salvaged() {
 fn what_was_written_last_to_a_pool_that_was_closed_is_salvaged_without_the_index() {
     let folder = folder();
     let path = folder.path().join("a.pool");
-    let engine = Engine::FpTreeConcurrent;
+    let engine = Engine::FPTREE_C;
     let options = CreateOptions::new().engine(engine).durability(DurabilityMode::Process);
     let store = options.size_bytes(1 << 20).create(&path).unwrap();
     (0..20).for_each(|n| assert!(!store.put(format!("key {n}"), "value").unwrap()));
@@ -140,7 +140,7 @@ fn what_was_written_last_to_a_pool_that_was_closed_is_salvaged_without_the_index
     let leaf = entry * 8 / 1024 * 1024;
     file[leaf..leaf + 8].fill(0);
     fs::write(&path, file).unwrap();
-    assert_eq!(Store::open_read_only(&path).unwrap().get("key 19").unwrap(), None);
+    assert_eq!(crate::common::open_read_only(&path).unwrap().get("key 19").unwrap(), None);
     let salvaged = salvage(&path, path.with_extension("new")).unwrap();
     assert_eq!((salvaged.from_index, salvaged.from_records), (0, 20), "{salvaged:?}");
 }
@@ -169,7 +169,7 @@ fn a_log_that_may_be_another_pools_is_told_where_the_first_page_is_lost() {
         assert_eq!(salvaged.complaints.iter().any(tells), told, "{salvaged:?}");
         assert!(salvaged.complaints.iter().any(|told| told.contains("first page is damaged")));
         if log == "a" {
-            assert_eq!(Store::open(path.with_extension("new")).unwrap().len().unwrap(), 50);
+            assert_eq!(crate::common::open(path.with_extension("new")).unwrap().len().unwrap(), 50);
         }
     }
     drop(stores);
@@ -196,7 +196,7 @@ fn a_pool_whose_first_page_is_lost_is_salvaged_by_its_tables() {
             let Some(folder) = folder else { continue };
             let path = folder.path().join(format!("{engine} {key_type:?}"));
             let mut written = grown(&path, engine, key_type);
-            let store = Store::open(&path).unwrap();
+            let store = crate::common::open(&path).unwrap();
             for n in 0..500 {
                 let (gone, other) = (key(key_type, n), key(key_type, n + 1000));
                 store.delete(&gone).unwrap();
@@ -266,7 +266,7 @@ fn damaged_pools(pools: u64) {
             if !engine.has_keys(key_type) {
                 continue;
             }
-            let logs = [Engine::default(), Engine::Masstree].contains(&engine);
+            let logs = [Engine::default(), Engine::MASSTREE].contains(&engine);
             let folder = if logs { &disk } else { &Some(folder()) };
             let Some(folder) = folder else { continue };
             let path = folder.path().join(format!("{engine} {key_type:?}"));
@@ -298,7 +298,10 @@ fn texts_of_eight_bytes_are_no_numbers_where_the_kind_of_keys_is_lost() {
     spoil(&path, 0, &page(false));
     let new = path.with_extension("new");
     salvage(&path, &new).unwrap();
-    assert_eq!(Store::open(&new).unwrap().get("20240107").unwrap().as_deref(), Some(&b"a day"[..]));
+    assert_eq!(
+        crate::common::open(&new).unwrap().get("20240107").unwrap().as_deref(),
+        Some(&b"a day"[..])
+    );
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn store_of(engine: Engine) -> (TempDir, Store) {
 }
 
 fn store() -> (TempDir, Store) {
-    store_of(Engine::FpTreeConcurrent)
+    store_of(Engine::FPTREE_C)
 }
 
 fn text(value: Option<Vec<u8>>) -> Option<String> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{folder, key, tiny, value};
-use everleaf::{Clock, Engine, Error, KeyType, OpenOptions, OwnedKey, PoolError, Store, salvage};
+use everleaf::{Clock, Engine, Error, KeyType, OwnedKey, PoolError, Store, salvage};
 
 type Content = Vec<(OwnedKey, Vec<u8>)>;
 
@@ -16,7 +16,8 @@ fn content(store: &Store) -> Content {
 
 /// Values of many sizes, one that expires, one that has, and named trees.
 fn filled(path: &std::path::Path, key_type: KeyType, clock: &Clock) -> Store {
-    let store = tiny(key_type).clock(clock.clone()).create(path).unwrap();
+    let store =
+        tiny(key_type).engine(everleaf::Engine::NVTREE).clock(clock.clone()).create(path).unwrap();
     (0..500).for_each(|n| {
         store.put(key(key_type, n), value(n, (n * 7 % 900) as usize)).unwrap();
     });
@@ -200,7 +201,7 @@ fn a_copy_is_the_same_and_compact_and_one_that_fails_leaves_no_file() {
         assert!(!path.exists());
         store.copy(&path).unwrap();
         assert!(matches!(store.copy(&path), Err(Error::Pool(PoolError::Exists { .. }))));
-        let copy = OpenOptions::new().clock(clock.clone()).open(&path).unwrap();
+        let copy = crate::common::opening().clock(clock.clone()).open(&path).unwrap();
         expect_same(&copy, &store);
         let (before, after) = (store.statistics().unwrap(), copy.statistics().unwrap());
         assert_eq!(before.engine, after.engine);
@@ -245,7 +246,7 @@ fn a_copy_of_a_store_that_is_written_to_is_a_state_that_existed() {
                 stop.store(true, Ordering::Relaxed);
             }
             copied.unwrap();
-            let copy = Store::open(&path).unwrap();
+            let copy = crate::common::open(&path).unwrap();
             assert!(copy.check().unwrap().ok);
             for writer in 0..2 {
                 let found: BTreeMap<OwnedKey, Vec<u8>> =
@@ -306,7 +307,7 @@ fn all_of_a_sound_pool_is_salvaged_and_most_of_a_damaged_one() {
             (keys, 0, 0),
             "{salvaged:?}"
         );
-        assert_eq!(content(&Store::open(&new).unwrap()), before);
+        assert_eq!(content(&crate::common::open(&new).unwrap()), before);
         std::fs::remove_file(&new).unwrap();
 
         // Whatever is hit, in one page in fifty, nothing wrong comes out, and most of what is
@@ -321,7 +322,7 @@ fn all_of_a_sound_pool_is_salvaged_and_most_of_a_damaged_one() {
             }
             std::fs::write(&path, &damaged).unwrap();
             let salvaged = salvage(&path, &new).unwrap();
-            let rescued = Store::open(&new).unwrap();
+            let rescued = crate::common::open(&new).unwrap();
             assert!(rescued.check().unwrap().ok);
             let found = content(&rescued);
             assert!(

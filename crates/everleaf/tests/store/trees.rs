@@ -48,14 +48,14 @@ fn a_drop_that_meets_damage_does_not_keep_the_store_from_being_opened() {
     let path = folder.path().join("a.pool");
     filled(&path);
     harm(&path, b"herbs, number 200");
-    let store = Store::open(&path).unwrap();
+    let store = crate::common::open(&path).unwrap();
     assert!(store.drop_tree("herbs").unwrap_err().is_corruption());
     assert!(
         store.existing_tree("herbs").unwrap().is_none(),
         "from the first moment on it is not there"
     );
     drop(store);
-    let store = Store::open(&path).unwrap();
+    let store = crate::common::open(&path).unwrap();
     assert_eq!(store.tree_names().unwrap(), [b"trees"]);
     assert_eq!((store.len().unwrap(), store.tree("trees").unwrap().len().unwrap()), (1, 300));
     assert!(
@@ -72,14 +72,14 @@ fn a_tree_whose_drop_was_cut_is_made_anew_and_what_is_put_into_it_stays() {
     let path = folder.path().join("a.pool");
     filled(&path);
     let harmed = harm(&path, b"herbs, number 200");
-    let store = Store::open(&path).unwrap();
+    let store = crate::common::open(&path).unwrap();
     assert!(store.drop_tree("herbs").unwrap_err().is_corruption());
     flip(&path, &harmed);
     let herbs = store.tree_with("herbs", KeyType::U64).unwrap();
     assert!(herbs.is_empty().unwrap());
     herbs.put(7, b"new").unwrap();
     store.close().unwrap();
-    let store = Store::open(&path).unwrap();
+    let store = crate::common::open(&path).unwrap();
     assert_eq!(
         store.tree_with("herbs", KeyType::U64).unwrap().get(7).unwrap().as_deref(),
         Some(&b"new"[..])
@@ -94,13 +94,15 @@ fn a_tree_whose_name_is_lost_is_salvaged_under_another() {
     // The catalog's entry of the first tree: head, key, number 0, byte-string keys, not being
     // dropped.
     harm(&path, b"V\xff\x02herbs\0\0\x01\0");
-    assert!(Store::open(&path).unwrap().tree("herbs").is_err_and(|error| error.is_corruption()));
+    assert!(
+        crate::common::open(&path).unwrap().tree("herbs").is_err_and(|error| error.is_corruption())
+    );
     let salvaged = salvage(&path, &new).unwrap();
     assert!(
         salvaged.complaints.iter().any(|complaint| complaint.contains("salvaged-0")),
         "{salvaged:?}"
     );
-    let store = Store::open(&new).unwrap();
+    let store = crate::common::open(&new).unwrap();
     assert_eq!(store.tree_names().unwrap(), [&b"salvaged-0"[..], b"trees"]);
     assert_eq!(store.tree("herbs").unwrap().len().unwrap(), 0, "a new tree is empty");
     let rescued = store.tree("salvaged-0").unwrap();
@@ -116,7 +118,7 @@ fn a_tree_whose_name_is_lost_is_salvaged_under_another() {
     let again = folder.path().join("again.pool");
     harm(&new, b"V\xff\x02trees\x01\0\x01\0");
     salvage(&new, &again).unwrap();
-    let names = Store::open(&again).unwrap().tree_names().unwrap();
+    let names = crate::common::open(&again).unwrap().tree_names().unwrap();
     assert_eq!(names, [&b"herbs"[..], b"salvaged-0", b"salvaged-1"]);
 }
 
@@ -143,7 +145,7 @@ fn long_work_can_be_watched_and_stopped() {
     let folder = folder();
     let path = folder.path().join("a.pool");
     filled(&path);
-    let store = Store::open(&path).unwrap();
+    let store = crate::common::open(&path).unwrap();
     let mut seen = Vec::new();
     let outcome = store.check_with(|progress| {
         seen.push((progress.entries, progress.of_entries));
@@ -254,7 +256,7 @@ fn a_store_that_was_opened_to_read_says_that_there_is_no_such_tree() {
     let store = tiny(KeyType::Bytes).create(&path).unwrap();
     store.tree("there").unwrap().put("k", "v").unwrap();
     store.close().unwrap();
-    let store = Store::open_read_only(&path).unwrap();
+    let store = crate::common::open_read_only(&path).unwrap();
     let refused = [
         store.tree("n\u{f6}t\n").map(drop),
         store.tree_with("n\u{f6}t\n", KeyType::U64).map(drop),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Index, IndexError};
+use everleaf_index::{Contract, Index, IndexError};
 use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
@@ -11,7 +11,9 @@ use super::layout::{DEFAULT_SLOTS, Discipline, SLOTS, Shape};
 use super::shifted;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{Choice, EngineParameters, Offer, Parameters};
-use everleaf_tree::{Opening, TreeFamily};
+use everleaf_tree::{
+    EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry, slots_of_array,
+};
 
 /// How nodes are searched and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +49,108 @@ impl TreeFamily for Variant {
     fn offer(self) -> &'static Offer {
         &OFFER
     }
+}
 
-    fn open<K: TreeKey, M: Media>(
-        self,
-        pool: &Arc<Pool<M>>,
-        opening: Opening,
-    ) -> Result<Box<dyn Index<K>>, IndexError> {
-        open(pool, self, opening.shutdown)
-    }
+/// Circ-Tree: sorted circular nodes.
+pub static CIRCTREE: EngineEntry = engine_entry!(Variant::CircTree, {
+    name: "circtree",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: true,
+    bytes_keys: true,
+    max_value_words: 1,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of_array,
+    one_record: false,
+});
+
+/// Circ-Tree with linear search through the whole node.
+pub static CIRCTREE_LS: EngineEntry = engine_entry!(Variant::Linear, {
+    name: "circtree-ls",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: true,
+    bytes_keys: true,
+    max_value_words: 1,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of_array,
+    one_record: false,
+});
+
+/// FAST+FAIR: sorted arrays, shifts whose every step is consistent.
+pub static FASTFAIR: EngineEntry = engine_entry!(Variant::FastFair, {
+    name: "fastfair",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: true,
+    bytes_keys: true,
+    max_value_words: 1,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of_array,
+    one_record: false,
+});
+
+/// A standard B+-tree in DRAM: sorted arrays.
+pub static VOLATILE_STD: EngineEntry = engine_entry!(Variant::Array, {
+    name: "volatile-std",
+    residence: Residence::Dram,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: true,
+    bytes_keys: true,
+    max_value_words: 1,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of_array,
+    one_record: false,
+});
+
+/// A circular B+-tree in DRAM.
+pub static VOLATILE_CIRC: EngineEntry = engine_entry!(Variant::CircTree, {
+    name: "volatile-circ",
+    residence: Residence::Dram,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: true,
+    bytes_keys: true,
+    max_value_words: 1,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of_array,
+    one_record: false,
+});
+
+/// The code of a variant: all have the same, for all sizes.
+macro_rules! code_of {
+    ($entry:ident, $variant:expr) => {
+        engine_code!($entry, |format| OFFER.unpack(format.parameters).map(drop), |pool, opening| {
+            open(pool, $variant, opening.shutdown)
+        })
+    };
+}
+
+/// The engine that a user would choose.
+pub const fn engines<M: Media>() -> [EngineCode<M>; 1] {
+    [code_of!(CIRCTREE, Variant::CircTree)]
+}
+
+/// The code of the product's engines on its media, compiled here and nowhere else.
+#[cfg(not(test))] // The tests have other media.
+pub static SHIPPED: [EngineCode<everleaf_pmem::Mapped>; 1] = engines();
+
+/// The baselines of the paper, for the laboratory.
+pub const fn laboratory<M: Media>() -> [EngineCode<M>; 2] {
+    [code_of!(CIRCTREE_LS, Variant::Linear), code_of!(FASTFAIR, Variant::FastFair)]
+}
+
+/// The code of the laboratory's on the media of the product: as theirs, of other variants.
+#[cfg(not(test))]
+pub static LABORATORY: [EngineCode<everleaf_pmem::Mapped>; 2] = laboratory();
+
+/// Twins that live in DRAM: nothing of them is there when it is opened again.
+pub const fn twins<M: Media>() -> [EngineCode<M>; 2] {
+    [code_of!(VOLATILE_STD, Variant::Array), code_of!(VOLATILE_CIRC, Variant::CircTree)]
 }
 
 /// Makes an empty tree in a fresh pool whose format has its sizes. A crash on the way
@@ -78,7 +174,7 @@ pub fn create<K: TreeKey, M: Media>(
 ///
 /// # Examples
 /// ```
-/// use everleaf_index::{Index, U64Keys};
+/// use everleaf_index::{Contract, Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 /// use everleaf_circtree::{OFFER, TUNED, Variant, create};

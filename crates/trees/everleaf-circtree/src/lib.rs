@@ -86,7 +86,12 @@ use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Seal, Worker, Workers};
 use parking_lot::{Mutex, MutexGuard};
 
-pub use engine::{OFFER, TUNED, Variant, create, open};
+pub use engine::{
+    CIRCTREE, CIRCTREE_LS, FASTFAIR, OFFER, TUNED, VOLATILE_CIRC, VOLATILE_STD, Variant, create,
+    engines, laboratory, open, twins,
+};
+#[cfg(not(test))]
+pub use engine::{LABORATORY, SHIPPED};
 pub use format::layouts;
 use layout::{Anchor, Shape, node_bytes};
 

@@ -1,17 +1,13 @@
 //! What the table of engines has of this family.
 
-use std::sync::Arc;
-
-use everleaf_index::{Index, IndexError};
+use everleaf_index::{Contract, IndexError};
 use everleaf_pmem::{LINE, Media};
-use everleaf_pool::Pool;
 
 use super::encode::MAX_ENTRIES;
 use super::layout::Shape;
 use super::parameters::{Parameters, Variant, open};
-use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{EngineParameters, Offer};
-use everleaf_tree::{Opening, TreeFamily};
+use everleaf_tree::{EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry};
 
 /// Parameters of the tree that writes inner nodes at once where it may.
 pub const PARAMETERS: &[&str] = &[
@@ -42,11 +38,6 @@ impl TreeFamily for Variant {
         self.sizes()
     }
 
-    /// Encoded leaves have `u64` keys only.
-    fn one_record(self) -> bool {
-        !self.is_encoded()
-    }
-
     fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
         let sizes = self.sizes().choose(chosen, value_words)?;
         let parameters = Parameters {
@@ -63,12 +54,108 @@ impl TreeFamily for Variant {
         let sizes = self.sizes().shown(self.sizes().unpack(packed)?);
         Ok(sizes.atomic_line(atomic_line).paper_order(paper_order))
     }
-
-    fn open<K: TreeKey, M: Media>(
-        self,
-        pool: &Arc<Pool<M>>,
-        opening: Opening,
-    ) -> Result<Box<dyn Index<K>>, IndexError> {
-        open(pool, self, opening.shutdown)
-    }
 }
+
+/// clfB-tree with leaves that are appended to: inner nodes are encoded into one line.
+pub static CLFTREE_APPEND: EngineEntry = engine_entry!(Variant::Append, {
+    name: "clftree-append",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: false,
+    bytes_keys: true,
+    max_value_words: 1,
+    min_leaf_slots: 3,
+    slots_of_bytes: slots_of,
+    one_record: true,
+});
+
+/// clftree-append with leaves that are encoded into one line as well: `u64` keys only.
+pub static CLFTREE_ENCODED: EngineEntry = engine_entry!(Variant::Encoded, {
+    name: "clftree-encoded",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: false,
+    bytes_keys: false,
+    max_value_words: 1,
+    min_leaf_slots: ENCODED_SLOTS,
+    slots_of_bytes: encoded_slots_of,
+    one_record: false,
+});
+
+/// clftree-append with inner nodes that are always written by a log of one line.
+pub static CLFTREE_INPLACE: EngineEntry = engine_entry!(Variant::InPlace, {
+    name: "clftree-inplace",
+    residence: Residence::Pool,
+    parameters: IN_PLACE_PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: false,
+    bytes_keys: true,
+    max_value_words: 1,
+    min_leaf_slots: 3,
+    slots_of_bytes: slots_of,
+    one_record: true,
+});
+
+/// clftree-append with inner nodes that are copied, by short-circuit shadowing.
+pub static CLFTREE_SHADOW: EngineEntry = engine_entry!(Variant::Shadow, {
+    name: "clftree-shadow",
+    residence: Residence::Pool,
+    parameters: IN_PLACE_PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: false,
+    bytes_keys: true,
+    max_value_words: 1,
+    min_leaf_slots: 3,
+    slots_of_bytes: slots_of,
+    one_record: true,
+});
+
+/// clftree-encoded with leaves and inner nodes that are copied likewise.
+pub static CLFTREE_ENCODED_SHADOW: EngineEntry = engine_entry!(Variant::EncodedShadow, {
+    name: "clftree-encoded-shadow",
+    residence: Residence::Pool,
+    parameters: IN_PLACE_PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: false,
+    bytes_keys: false,
+    max_value_words: 1,
+    min_leaf_slots: ENCODED_SLOTS,
+    slots_of_bytes: encoded_slots_of,
+    one_record: false,
+});
+
+/// The code of a variant: all have the same, for all sizes.
+macro_rules! code_of {
+    ($entry:ident, $variant:expr $(, $keys:ident)?) => {
+        engine_code!(
+            $entry,
+            |format| Parameters::unpack(format.parameters, $variant).map(drop),
+            |pool, opening| open(pool, $variant, opening.shutdown)
+            $(, $keys)?
+        )
+    };
+}
+
+/// The engines that a user would choose.
+pub const fn engines<M: Media>() -> [EngineCode<M>; 2] {
+    [code_of!(CLFTREE_APPEND, Variant::Append), code_of!(CLFTREE_ENCODED, Variant::Encoded, u64)]
+}
+
+/// The code of the product's engines on its media, compiled here and nowhere else.
+#[cfg(not(test))] // The tests have other media.
+pub static SHIPPED: [EngineCode<everleaf_pmem::Mapped>; 2] = engines();
+
+/// The others of the paper, for the laboratory.
+pub const fn laboratory<M: Media>() -> [EngineCode<M>; 3] {
+    [
+        code_of!(CLFTREE_INPLACE, Variant::InPlace),
+        code_of!(CLFTREE_SHADOW, Variant::Shadow),
+        code_of!(CLFTREE_ENCODED_SHADOW, Variant::EncodedShadow, u64),
+    ]
+}
+
+/// The code of the laboratory's on the media of the product: as theirs, of other variants.
+#[cfg(not(test))]
+pub static LABORATORY: [EngineCode<everleaf_pmem::Mapped>; 3] = laboratory();

@@ -173,6 +173,12 @@ use search::Settings;
 use space::Space;
 
 pub use encodings::{InnerEncoding, inner_encodings};
+pub use engine::{
+    CLFTREE_APPEND, CLFTREE_ENCODED, CLFTREE_ENCODED_SHADOW, CLFTREE_INPLACE, CLFTREE_SHADOW,
+    engines, laboratory,
+};
+#[cfg(not(test))]
+pub use engine::{LABORATORY, SHIPPED};
 pub use format::layouts;
 pub use layout::{ClfAnchor, InnerLine, LeafHead, Root};
 pub use parameters::{Parameters, Variant, open};

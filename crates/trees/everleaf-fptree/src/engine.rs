@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Index, IndexError, Serialized};
+use everleaf_index::{Contract, Index, IndexError, Serialized};
 use everleaf_pmem::Media;
-use everleaf_pool::{Pool, Shutdown};
+use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 
 use super::concurrent::ConcurrentFpTree;
-use super::layout::{Fixed, Flexible, MAX_VALUE_WORDS, Shape};
+use super::layout::{Fixed, Flexible, MAX_VALUE_WORDS, SLOTS, Shape};
 use super::serial::FpTree;
 use everleaf_tree::inner_nodes::{CAPACITIES, DEFAULT_CAPACITY};
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{
     Choice, EngineParameters, GROUP_UNIT, ONE_RECORD, Offer, Parameters,
 };
-use everleaf_tree::{Opening, TreeFamily};
-
-/// Slots that a leaf may have.
-const SLOTS: &[u64] = &[4, 8, 16, 32, 48, 56];
+use everleaf_tree::{EngineCode, EngineEntry, Opening, Residence, TreeFamily, slots_of_array};
+use everleaf_tree::{engine_code, engine_entry};
 
 /// Which tree of the family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,24 +36,28 @@ const SERIAL: Parameters = Parameters {
     group_bytes: 256 << 10,
 };
 
-static FPTREE: Offer = Offer {
+static FPTREE_OFFER: Offer = Offer {
     tuned: SERIAL,
     leaf_slots: Choice::OneOf(SLOTS),
     inner_keys: Choice::OneOf(CAPACITIES),
     value_words: Choice::From(1, MAX_VALUE_WORDS as u64),
     group_bytes: Choice::Groups(GROUP_UNIT),
 };
-static PTREE: Offer = Offer { tuned: Parameters { leaf_slots: 32, ..SERIAL }, ..FPTREE };
+static PTREE_OFFER: Offer =
+    Offer { tuned: Parameters { leaf_slots: 32, ..SERIAL }, ..FPTREE_OFFER };
 /// A leaf at a time: a common stock of leaves would be what threads wait for.
-static CONCURRENT: Offer =
-    Offer { tuned: Parameters { group_bytes: 0, ..SERIAL }, group_bytes: Choice::Tuned, ..FPTREE };
+static CONCURRENT_OFFER: Offer = Offer {
+    tuned: Parameters { group_bytes: 0, ..SERIAL },
+    group_bytes: Choice::Tuned,
+    ..FPTREE_OFFER
+};
 
 /// The sizes that a tree has on offer.
 pub fn offer(variant: Variant) -> &'static Offer {
     match variant {
-        Variant::FpTree => &FPTREE,
-        Variant::PTree => &PTREE,
-        Variant::Concurrent => &CONCURRENT,
+        Variant::FpTree => &FPTREE_OFFER,
+        Variant::PTree => &PTREE_OFFER,
+        Variant::Concurrent => &CONCURRENT_OFFER,
     }
 }
 
@@ -67,22 +69,105 @@ pub const PARAMETERS: &[&str] =
 pub const CONCURRENT_PARAMETERS: &[&str] =
     &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS];
 
+/// FPTree: leaves in persistent memory with fingerprints, inner nodes in DRAM; one writer at a
+/// time.
+pub static FPTREE: EngineEntry = engine_entry!(Variant::FpTree, {
+    name: "fptree",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: false,
+    bytes_keys: true,
+    max_value_words: 14,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of_array,
+    one_record: true,
+});
+
+/// FPTree for many writers (selective concurrency).
+pub static FPTREE_C: EngineEntry = engine_entry!(Variant::Concurrent, {
+    name: "fptree-c",
+    residence: Residence::Pool,
+    parameters: CONCURRENT_PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: true,
+    bytes_keys: true,
+    max_value_words: 14,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of_array,
+    one_record: true,
+});
+
+/// PTree: FPTree without fingerprints, keys and values apart.
+pub static PTREE: EngineEntry = engine_entry!(Variant::PTree, {
+    name: "ptree",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: false,
+    bytes_keys: true,
+    max_value_words: 14,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of_array,
+    one_record: true,
+});
+
 impl TreeFamily for Variant {
     fn offer(self) -> &'static Offer {
         offer(self)
     }
+}
 
-    fn one_record(self) -> bool {
-        true
-    }
+/// FPTree: fingerprints, keys beside their values, 56 entries of one word.
+type Tuned = Fixed<true, 56, 1>;
+/// PTree: 32 entries of one word.
+type TunedPTree = Fixed<false, 32, 1>;
 
-    fn open<K: TreeKey, M: Media>(
-        self,
-        pool: &Arc<Pool<M>>,
-        opening: Opening,
-    ) -> Result<Box<dyn Index<K>>, IndexError> {
-        open_with(pool, self, opening)
-    }
+/// The engines that a user would choose.
+pub const fn engines<M: Media>() -> [EngineCode<M>; 2] {
+    [
+        engine_code!(
+            FPTREE,
+            |format| check::<Tuned>(format, &FPTREE_OFFER),
+            open_serial::<_, M, Tuned>
+        ),
+        engine_code!(
+            FPTREE_C,
+            |format| check::<Tuned>(format, &CONCURRENT_OFFER),
+            open_concurrent::<_, M, Tuned>
+        ),
+    ]
+}
+
+/// The code of the product's engines on its media, compiled here and nowhere else.
+#[cfg(not(test))] // The tests have other media.
+pub static SHIPPED: [EngineCode<everleaf_pmem::Mapped>; 2] = engines();
+
+/// The baseline, and trees whose leaves have other sizes, for the laboratory: as values, which cost
+/// a multiplication an access.
+pub const fn laboratory<M: Media>() -> [EngineCode<M>; 4] {
+    [
+        engine_code!(
+            PTREE,
+            |format| check::<TunedPTree>(format, &PTREE_OFFER),
+            open_serial::<_, M, TunedPTree>
+        ),
+        engine_code!(
+            PTREE,
+            |format| check::<Flexible<false>>(format, &PTREE_OFFER),
+            open_serial::<_, M, Flexible<false>>
+        ),
+        engine_code!(
+            FPTREE,
+            |format| check::<Flexible<true>>(format, &FPTREE_OFFER),
+            open_serial::<_, M, Flexible<true>>
+        ),
+        engine_code!(
+            FPTREE_C,
+            |format| check::<Flexible<true>>(format, &CONCURRENT_OFFER),
+            open_concurrent::<_, M, Flexible<true>>
+        ),
+    ]
 }
 
 /// Makes an empty tree in a fresh pool whose format has its sizes. A crash on the way
@@ -140,62 +225,50 @@ pub fn open_with<K: TreeKey, M: Media>(
     variant: Variant,
     opening: Opening,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    let parameters = offer(variant).unpack(pool.format().parameters)?;
-    let (slots, words) = (parameters.leaf_slots as usize, parameters.value_words as usize);
-    let one_record = K::RECORDS && pool.format().parameters[ONE_RECORD] == 1;
-    let offered = || IndexError::Parameter {
-        parameter: "leaf_slots",
-        value: parameters.leaf_slots,
-        offered: format!("{SLOTS:?}"),
-    };
-    // The default sizes are compiled in; every other one is a value, which costs a multiplication
-    // an access.
-    match (variant, slots, words) {
-        (Variant::FpTree, 56, 1) => {
-            open_shape(pool, Fixed::<true, 56, 1> { one_record }, parameters, opening)
+    let tuned = check::<Tuned>(pool.format(), offer(variant)).is_ok();
+    match variant {
+        Variant::FpTree if tuned => open_serial::<K, M, Tuned>(pool, opening),
+        Variant::FpTree => open_serial::<K, M, Flexible<true>>(pool, opening),
+        Variant::Concurrent if tuned => open_concurrent::<K, M, Tuned>(pool, opening),
+        Variant::Concurrent => open_concurrent::<K, M, Flexible<true>>(pool, opening),
+        Variant::PTree if check::<TunedPTree>(pool.format(), &PTREE_OFFER).is_ok() => {
+            open_serial::<K, M, TunedPTree>(pool, opening)
         }
-        (Variant::Concurrent, 56, 1) => {
-            open_concurrent(pool, Fixed::<true, 56, 1> { one_record }, parameters, opening)
-        }
-        (Variant::Concurrent, ..) => open_concurrent(
-            pool,
-            Flexible::<true>::new(slots, words, one_record).ok_or_else(offered)?,
-            parameters,
-            opening,
-        ),
-        (Variant::PTree, 32, 1) => {
-            open_shape(pool, Fixed::<false, 32, 1> { one_record }, parameters, opening)
-        }
-        (Variant::FpTree, ..) => open_shape(
-            pool,
-            Flexible::<true>::new(slots, words, one_record).ok_or_else(offered)?,
-            parameters,
-            opening,
-        ),
-        (Variant::PTree, ..) => open_shape(
-            pool,
-            Flexible::<false>::new(slots, words, one_record).ok_or_else(offered)?,
-            parameters,
-            opening,
-        ),
+        Variant::PTree => open_serial::<K, M, Flexible<false>>(pool, opening),
     }
 }
 
-fn open_shape<K: TreeKey, M: Media, S: Shape>(
+/// Refuses a format whose leaves are of another shape.
+fn check<S: Shape>(format: &Format, offer: &Offer) -> Result<(), IndexError> {
+    shape_of::<S>(format, offer).map(drop)
+}
+
+/// The shape of leaves that a format says, and all sizes.
+fn shape_of<S: Shape>(format: &Format, offer: &Offer) -> Result<(S, Parameters), IndexError> {
+    let sizes = offer.unpack(format.parameters)?;
+    let (slots, words) = (sizes.leaf_slots as usize, sizes.value_words as usize);
+    let one_record = format.key_type == KeyType::Bytes && format.parameters[ONE_RECORD] == 1;
+    let shape = S::of(slots, words, one_record).ok_or_else(|| IndexError::Parameter {
+        parameter: "leaf_slots",
+        value: sizes.leaf_slots,
+        offered: S::offered(),
+    })?;
+    Ok((shape, sizes))
+}
+
+fn open_serial<K: TreeKey, M: Media, S: Shape>(
     pool: &Arc<Pool<M>>,
-    shape: S,
-    parameters: Parameters,
     opening: Opening,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    let tree = FpTree::<K, M, S>::open(pool, shape, parameters, opening)?;
+    let (shape, sizes) = shape_of(pool.format(), &FPTREE_OFFER)?;
+    let tree = FpTree::<K, M, S>::open(pool, shape, sizes, opening)?;
     Ok(Box::new(Serialized::new(tree)))
 }
 
 fn open_concurrent<K: TreeKey, M: Media, S: Shape>(
     pool: &Arc<Pool<M>>,
-    shape: S,
-    parameters: Parameters,
     opening: Opening,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    Ok(Box::new(ConcurrentFpTree::<K, M, S>::open(pool, shape, parameters, opening)?))
+    let (shape, sizes) = shape_of(pool.format(), &CONCURRENT_OFFER)?;
+    Ok(Box::new(ConcurrentFpTree::<K, M, S>::open(pool, shape, sizes, opening)?))
 }

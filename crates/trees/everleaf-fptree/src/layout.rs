@@ -231,11 +231,18 @@ impl Fingerprints {
     }
 }
 
+/// Slots that a leaf may have.
+pub(super) const SLOTS: &[u64] = &[4, 8, 16, 32, 48, 56];
+
 /// Sizes of a leaf's body.
 pub trait Shape: Copy + Send + Sync + 'static {
     /// FPTree (fingerprints, keys beside their values) or PTree (no fingerprints, keys and values
     /// in arrays of their own).
     const FINGERPRINTS: bool;
+    /// The sizes, if it can have these.
+    fn of(slots: usize, value_words: usize, one_record: bool) -> Option<Self>;
+    /// The slots that it can have, for a sentence.
+    fn offered() -> String;
     /// Slots in a leaf.
     fn slots(self) -> usize;
     /// Words in a value.
@@ -324,6 +331,12 @@ impl<const FINGERPRINTS: bool, const SLOTS: usize, const VALUE_WORDS: usize> Sha
     for Fixed<FINGERPRINTS, SLOTS, VALUE_WORDS>
 {
     const FINGERPRINTS: bool = FINGERPRINTS;
+    fn of(slots: usize, value_words: usize, one_record: bool) -> Option<Self> {
+        ((slots, value_words) == (SLOTS, VALUE_WORDS)).then_some(Self { one_record })
+    }
+    fn offered() -> String {
+        SLOTS.to_string()
+    }
     #[inline(always)]
     fn slots(self) -> usize {
         const {
@@ -354,19 +367,19 @@ pub struct Flexible<const FINGERPRINTS: bool> {
     one_record: bool,
 }
 
-impl<const FINGERPRINTS: bool> Flexible<FINGERPRINTS> {
+impl<const FINGERPRINTS: bool> Shape for Flexible<FINGERPRINTS> {
+    const FINGERPRINTS: bool = FINGERPRINTS;
     /// None outside 2 to 56 slots and 1 to 14 words, and for entries of one record of more than
     /// one word.
-    pub fn new(slots: usize, value_words: usize, one_record: bool) -> Option<Self> {
+    fn of(slots: usize, value_words: usize, one_record: bool) -> Option<Self> {
         let offered =
             (2..=MAX_SLOTS).contains(&slots) && (1..=MAX_VALUE_WORDS).contains(&value_words);
         let offered = offered && !(one_record && value_words > 1);
         offered.then_some(Self { slots, value_words, one_record })
     }
-}
-
-impl<const FINGERPRINTS: bool> Shape for Flexible<FINGERPRINTS> {
-    const FINGERPRINTS: bool = FINGERPRINTS;
+    fn offered() -> String {
+        format!("{:?}", SLOTS)
+    }
     #[inline(always)]
     fn slots(self) -> usize {
         self.slots
@@ -433,8 +446,8 @@ mod tests {
                 (ranges, (shape.leaf_bytes() as usize - size_of::<LeafHead>()) / WORD, home)
             }
             let (ranges, body_words, home) = match fingerprints {
-                true => ranges(Flexible::<true>::new(slots, words, false).unwrap(), bits),
-                false => ranges(Flexible::<false>::new(slots, words, false).unwrap(), bits),
+                true => ranges(Flexible::<true>::of(slots, words, false).unwrap(), bits),
+                false => ranges(Flexible::<false>::of(slots, words, false).unwrap(), bits),
             };
             prop_assert!(home, "a home is a slot");
             prop_assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "no two overlap");

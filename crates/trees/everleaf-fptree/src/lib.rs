@@ -149,7 +149,11 @@ mod survey;
 mod tests;
 mod update;
 
-pub use engine::{Variant, create, offer, open, open_with};
+#[cfg(not(test))]
+pub use engine::SHIPPED;
+pub use engine::{
+    FPTREE, FPTREE_C, PTREE, Variant, create, engines, laboratory, offer, open, open_with,
+};
 pub use everleaf_tree::parameters::Parameters;
 pub use format::layouts;
 pub use layout::{Fixed, Flexible, LeafHead, Shape, SlotSet, SplitLog};

@@ -89,8 +89,8 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
             rest = &rest[made..];
             if alone && let Some(((key, new), behind)) = rest.split_first() {
                 match new {
-                    Some(word) => _ = self.upsert::<false>(*key, *word)?,
-                    None => _ = self.remove::<false>(*key)?,
+                    Some(word) => _ = self.upsert(*key, *word)?,
+                    None => _ = self.remove(*key)?,
                 }
                 rest = behind;
                 if rest.is_empty() {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Index, IndexError};
+use everleaf_index::{Contract, Index, IndexError};
 use everleaf_pmem::Media;
-use everleaf_pool::Pool;
+use everleaf_pool::{Format, KeyType, Pool};
 
 use super::LineTree;
 use super::own::OwnRecords;
@@ -13,7 +13,10 @@ use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{
     Choice, EngineParameters, GROUP_UNIT, ONE_RECORD, Offer, Parameters,
 };
-use everleaf_tree::{Opening, TreeFamily};
+use everleaf_tree::{
+    EngineCode, EngineEntry, Opening, Residence, TreeFamily, engine_code, engine_entry,
+    slots_of_array,
+};
 
 /// Slots that a leaf may have: four to a line.
 const SLOTS: &[u64] = &[8, 24, 60];
@@ -36,6 +39,20 @@ pub static OFFER: Offer = Offer {
 pub const PARAMETERS: &[&str] =
     &[EngineParameters::LEAF_SLOTS, EngineParameters::INNER_KEYS, EngineParameters::GROUP_BYTES];
 
+/// Line tree: entries that commit themselves within their line; for many writers.
+pub static LINETREE: EngineEntry = engine_entry!(Variant, {
+    name: "linetree",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: true,
+    bytes_keys: true,
+    max_value_words: 1,
+    min_leaf_slots: 8,
+    slots_of_bytes: slots_of_array,
+    one_record: true,
+});
+
 /// The tree of the family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant;
@@ -44,18 +61,24 @@ impl TreeFamily for Variant {
     fn offer(self) -> &'static Offer {
         &OFFER
     }
+}
 
-    fn one_record(self) -> bool {
-        true
-    }
+/// The engines that a user would choose.
+pub const fn engines<M: Media>() -> [EngineCode<M>; 1] {
+    [engine_code!(LINETREE, check_for_stores, open_lines::<_, M, 15>)]
+}
 
-    fn open<K: TreeKey, M: Media>(
-        self,
-        pool: &Arc<Pool<M>>,
-        opening: Opening,
-    ) -> Result<Box<dyn Index<K>>, IndexError> {
-        open(pool, opening)
-    }
+/// The code of the product's engines on its media, compiled here and nowhere else.
+#[cfg(not(test))] // The tests have other media.
+pub static SHIPPED: [EngineCode<everleaf_pmem::Mapped>; 1] = engines();
+
+/// Trees with smaller leaves, and trees that own the records of their keys: for the laboratory.
+pub const fn laboratory<M: Media>() -> [EngineCode<M>; 3] {
+    [
+        engine_code!(LINETREE, |format| check(format, &[8]), open_any::<_, M, 2>),
+        engine_code!(LINETREE, |format| check(format, &[24]), open_any::<_, M, 6>),
+        engine_code!(LINETREE, |format| check(format, &[60]), open_any::<_, M, 15>),
+    ]
 }
 
 /// Opens the tree in a pool whose format has its sizes; makes an empty tree in a
@@ -67,7 +90,7 @@ impl TreeFamily for Variant {
 ///
 /// # Examples
 /// ```
-/// use everleaf_index::{Index, U64Keys};
+/// use everleaf_index::{Contract, Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 /// use everleaf_linetree::{OFFER, open};
@@ -86,23 +109,56 @@ pub fn open<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     opening: Opening,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    let parameters = OFFER.unpack(pool.format().parameters)?;
-    match parameters.leaf_slots {
-        8 => open_lines::<K, M, 2>(pool, parameters, opening),
-        24 => open_lines::<K, M, 6>(pool, parameters, opening),
-        _ => open_lines::<K, M, 15>(pool, parameters, opening),
+    match OFFER.unpack(pool.format().parameters)?.leaf_slots {
+        8 => open_any::<K, M, 2>(pool, opening),
+        24 => open_any::<K, M, 6>(pool, opening),
+        _ => open_any::<K, M, 15>(pool, opening),
     }
+}
+
+/// Refuses a format whose leaves have other slots than these.
+fn check(format: &Format, slots: &'static [u64]) -> Result<(), IndexError> {
+    let sizes = OFFER.unpack(format.parameters)?;
+    Offer { leaf_slots: Choice::OneOf(slots), ..OFFER }.check(sizes)
+}
+
+/// Refuses leaves of other sizes than the tuned one, and byte strings whose records are not a
+/// store's.
+fn check_for_stores(format: &Format) -> Result<(), IndexError> {
+    check(format, &[60])?;
+    match owns_records(format) {
+        true => Err(IndexError::Parameter {
+            parameter: "one_record",
+            value: 0,
+            offered: "1".to_owned(),
+        }),
+        false => Ok(()),
+    }
+}
+
+/// Whether the tree owns the records of its keys.
+fn owns_records(format: &Format) -> bool {
+    format.key_type == KeyType::Bytes && format.parameters[ONE_RECORD] == 0
 }
 
 /// With so many lines of entries in a leaf.
 fn open_lines<K: TreeKey, M: Media, const LINES: usize>(
     pool: &Arc<Pool<M>>,
-    parameters: Parameters,
     opening: Opening,
 ) -> Result<Box<dyn Index<K>>, IndexError> {
-    let tree = LineTree::<K, M, LINES>::open(pool, parameters, opening)?;
-    match K::RECORDS && pool.format().parameters[ONE_RECORD] == 0 {
-        true => Ok(Box::new(OwnRecords::over(tree)?)),
-        false => Ok(Box::new(tree)),
+    let parameters = OFFER.unpack(pool.format().parameters)?;
+    Ok(Box::new(LineTree::<K, M, LINES>::open(pool, parameters, opening)?))
+}
+
+/// The same, with or without records of its own.
+fn open_any<K: TreeKey, M: Media, const LINES: usize>(
+    pool: &Arc<Pool<M>>,
+    opening: Opening,
+) -> Result<Box<dyn Index<K>>, IndexError> {
+    if !owns_records(pool.format()) {
+        return open_lines::<K, M, LINES>(pool, opening);
     }
+    let parameters = OFFER.unpack(pool.format().parameters)?;
+    let tree = LineTree::<K, M, LINES>::open(pool, parameters, opening)?;
+    Ok(Box::new(OwnRecords::over(tree)?))
 }

@@ -13,14 +13,10 @@ use everleaf_tree::key::TreeKey;
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Adds a key; false if it is present.
     #[inline(always)]
-    pub(super) fn insert<const ALONE: bool>(
-        &self,
-        key: K::Ref<'_>,
-        value: u64,
-    ) -> Result<bool, IndexError> {
+    pub(super) fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
         K::admit(key)?;
         let wanted = Self::wanted(key);
-        let inserted = match self.try_lock_leaf::<ALONE>(key, wanted, SkipIf::Present) {
+        let inserted = match self.try_lock_leaf(key, wanted, SkipIf::Present) {
             Some(Found::Absent(locked)) => self.insert_absent(locked, key, wanted, value)?,
             Some(Found::Present(..) | Found::Nothing) => return Ok(false),
             None => false,
@@ -68,15 +64,11 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     }
 
     /// Updates or inserts; the old value, if there was one.
-    pub(super) fn upsert<const ALONE: bool>(
-        &self,
-        key: K::Ref<'_>,
-        value: u64,
-    ) -> Result<Option<u64>, IndexError> {
+    pub(super) fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
         K::admit(key)?;
         let wanted = Self::wanted(key);
         loop {
-            let found = match self.try_lock_leaf::<ALONE>(key, wanted, SkipIf::Never) {
+            let found = match self.try_lock_leaf(key, wanted, SkipIf::Never) {
                 Some(found) => found,
                 None => self.lock_leaf(key, wanted, SkipIf::Never)?,
             };

@@ -134,7 +134,7 @@
 //! `layout` (every persistent byte, windows) · `room` (slots without an entry) · `draft` (lines of
 //! a leaf, copied) · `search` `scan` `insert` `update` `remove` `link` `batch` `split` `publish` (a
 //! new leaf) `end` (of a leaf) · `stock` (memory of leaves) · `count` (of keys) · `recover` ·
-//! `close` · `check` · `alone` (for a caller that has the tree alone) · `engine` (for the table of
+//! `close` · `check` · `engine` (for the table of
 //! engines) · `format` (for docs/format.md).
 //!
 //! Of byte strings: `records` (keys in them) · `split_records` · `check_records` · `own` (a tree
@@ -142,7 +142,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod alone;
 mod batch;
 mod check;
 mod check_records;
@@ -177,12 +176,14 @@ use std::sync::{Arc, OnceLock};
 use crossbeam_utils::CachePadded;
 use everleaf_index::{
     BatchSteps, Changes, CheckReport, Concurrency, Conflicts, Contract, Direction, Index,
-    IndexError, IndexStatistics, InnerFrom, LinkSteps, Links, SerialIndex, Visit,
+    IndexError, IndexStatistics, InnerFrom, LinkSteps, Links, Visit,
 };
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Audit, Pool, Seal};
 
-pub use engine::{OFFER, Variant, open};
+#[cfg(not(test))]
+pub use engine::SHIPPED;
+pub use engine::{LINETREE, OFFER, Variant, engines, laboratory, open};
 pub use format::layouts;
 pub use layout::{HALF, KeyWord, Leaf, LeafHead, OwnLog};
 
@@ -290,7 +291,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
     #[inline]
     fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
         one_word(value.len())?;
-        self.ended(self.insert::<false>(key, value[0]))
+        self.ended(self.insert(key, value[0]))
     }
 
     #[inline]
@@ -302,7 +303,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
     ) -> Result<bool, IndexError> {
         one_word(value.len())?;
         one_word(old.len())?;
-        let found = self.ended(self.update::<false>(key, value[0]))?;
+        let found = self.ended(self.update(key, value[0]))?;
         Ok(copied(found, old))
     }
 
@@ -315,14 +316,14 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
     ) -> Result<bool, IndexError> {
         one_word(value.len())?;
         one_word(old.len())?;
-        let found = self.ended(self.upsert::<false>(key, value[0]))?;
+        let found = self.ended(self.upsert(key, value[0]))?;
         Ok(copied(found, old))
     }
 
     #[inline]
     fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
         one_word(old.len())?;
-        let found = self.ended(self.remove::<false>(key))?;
+        let found = self.ended(self.remove(key))?;
         Ok(copied(found, old))
     }
 
@@ -337,7 +338,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
         new: Option<u64>,
         steps: &mut dyn LinkSteps,
     ) -> Result<bool, IndexError> {
-        self.ended(self.link_entry::<false>(key, new, steps))
+        self.ended(self.link_entry(key, new, steps))
     }
 
     fn link_all(
@@ -347,10 +348,6 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
     ) -> Result<bool, IndexError> {
         self.ended(self.link_entries(changes, steps))?;
         Ok(true)
-    }
-
-    fn exclusive(&mut self) -> Option<&mut dyn SerialIndex<K>> {
-        Some(self)
     }
 
     fn scan(

@@ -16,7 +16,7 @@ use everleaf_tree::key::TreeKey;
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Makes `new` the value of a key, or removes it. False if nothing was done: there is no such
     /// key to be removed.
-    pub(super) fn link_entry<const ALONE: bool>(
+    pub(super) fn link_entry(
         &self,
         key: K::Ref<'_>,
         new: Option<u64>,
@@ -26,7 +26,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         let wanted = Self::wanted(key);
         let skip = if new.is_some() { SkipIf::Never } else { SkipIf::Absent };
         loop {
-            let found = match self.try_lock_leaf::<ALONE>(key, wanted, skip) {
+            let found = match self.try_lock_leaf(key, wanted, skip) {
                 Some(found) => found,
                 None => self.lock_leaf(key, wanted, skip)?,
             };

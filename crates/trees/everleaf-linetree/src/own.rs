@@ -117,9 +117,9 @@ impl<K: TreeKey, M: Media, const LINES: usize> OwnRecords<K, M, LINES> {
         // K2 COMMIT: the entry. Crash: it leads to one of the two, and not to the other.
         let new = media.load(&log.new);
         let done = match (old, new.is_null()) {
-            (Some(_), false) => self.tree.update::<false>(key, new.offset()).map(drop),
-            (None, false) => self.tree.insert::<false>(key, new.offset()).map(drop),
-            (_, true) => self.tree.remove::<false>(key).map(drop),
+            (Some(_), false) => self.tree.update(key, new.offset()).map(drop),
+            (None, false) => self.tree.insert(key, new.offset()).map(drop),
+            (_, true) => self.tree.remove(key).map(drop),
         };
         if let Err(refused) = done {
             if !new.is_null() {

@@ -13,12 +13,9 @@ use everleaf_tree::key::TreeKey;
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Removes a key; its value, or none if it is absent.
     #[inline(always)]
-    pub(super) fn remove<const ALONE: bool>(
-        &self,
-        key: K::Ref<'_>,
-    ) -> Result<Option<u64>, IndexError> {
+    pub(super) fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
         let wanted = Self::wanted(key);
-        let found = match self.try_lock_leaf::<ALONE>(key, wanted, SkipIf::Absent) {
+        let found = match self.try_lock_leaf(key, wanted, SkipIf::Absent) {
             Some(found) => found,
             None => self.lock_leaf(key, wanted, SkipIf::Absent)?,
         };

@@ -139,9 +139,9 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Looks for `key` as a reader does, and then locks the leaf if it is still as it was read. The
     /// exchange that locks waits for the fence of the operation before: all that can be read comes
     /// before it. None if others are in the way, or something is the matter:
-    /// [`lock_leaf`](Self::lock_leaf) tells. `ALONE`: no other thread has the tree.
+    /// [`lock_leaf`](Self::lock_leaf) tells.
     #[inline(always)]
-    pub(super) fn try_lock_leaf<const ALONE: bool>(
+    pub(super) fn try_lock_leaf(
         &self,
         key: K::Ref<'_>,
         wanted: Wanted,
@@ -149,8 +149,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     ) -> Option<Found<'_, LINES>> {
         let ahead = if skip == SkipIf::Absent { PRESENT_IN } else { ABSENT_IN };
         let located = self.try_locate(key, wanted, ahead);
-        let found = located
-            .and_then(|located| self.lock_located::<ALONE>(located, key, wanted, skip)?.ok());
+        let found = located.and_then(|located| self.lock_located(located, key, wanted, skip)?.ok());
         if found.is_none() {
             self.restarted();
         }
@@ -166,7 +165,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     ) -> Result<Found<'_, LINES>, IndexError> {
         loop {
             if let Some(located) = self.locate(key, wanted)?
-                && let Some(found) = self.lock_located::<false>(located, key, wanted, skip)
+                && let Some(found) = self.lock_located(located, key, wanted, skip)
             {
                 return found;
             }
@@ -177,7 +176,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Looks for a key in the leaf that covers it, and locks the leaf; none if the leaf changed
     /// meanwhile.
     #[inline(always)]
-    fn lock_located<'t, const ALONE: bool>(
+    fn lock_located<'t>(
         &'t self,
         Located { offset, leaf, seen }: Located<'t, LINES>,
         key: K::Ref<'_>,
@@ -192,7 +191,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         if skip == idle {
             return seen.is_current().then_some(Ok(Found::Nothing));
         }
-        let guard = if ALONE { seen.lock_alone() } else { seen.try_lock()? };
+        let guard = seen.try_lock()?;
         let locked = LockedLeaf { offset, leaf, guard };
         Some(Ok(match slot {
             Some(slot) => Found::Present(locked, slot),

@@ -11,13 +11,9 @@ use everleaf_tree::key::TreeKey;
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Replaces the value of a present key; the old value, or none if the key is absent.
     #[inline(always)]
-    pub(super) fn update<const ALONE: bool>(
-        &self,
-        key: K::Ref<'_>,
-        value: u64,
-    ) -> Result<Option<u64>, IndexError> {
+    pub(super) fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
         let wanted = Self::wanted(key);
-        let found = match self.try_lock_leaf::<ALONE>(key, wanted, SkipIf::Absent) {
+        let found = match self.try_lock_leaf(key, wanted, SkipIf::Absent) {
             Some(found) => found,
             None => self.lock_leaf(key, wanted, SkipIf::Absent)?,
         };

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Index, IndexError};
+use everleaf_index::{Contract, Index, IndexError};
 use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
 use super::Masstree;
 use super::layout::{DURABLE_WIDTH, WIDTH};
-use everleaf_tree::key::TreeKey;
 use everleaf_tree::key::slices::SliceKey;
 use everleaf_tree::parameters::{Choice, EngineParameters, Offer, Parameters};
-use everleaf_tree::{Opening, TreeFamily};
+use everleaf_tree::{
+    EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry, slots_of_array,
+};
 
 /// The least entries of a border node, and keys of an inner node. All nodes have the same room;
 /// smaller numbers than the tuned ones are for tests, whose trees are then higher.
@@ -87,17 +88,88 @@ impl TreeFamily for Variant {
         let (packed, buffers) = unmarked(packed);
         Ok(self.offer().shown(self.offer().unpack(packed)?).buffers(buffers))
     }
+}
 
-    fn open<K: TreeKey, M: Media>(
-        self,
-        pool: &Arc<Pool<M>>,
-        opening: Opening,
-    ) -> Result<Box<dyn Index<K>>, IndexError> {
-        match self {
-            Self::Transient => create(pool),
-            Self::Durable | Self::Logging => open(pool, opening.shutdown == Shutdown::Crash),
-        }
-    }
+/// Durable Masstree: a trie of B+-trees, durable at the ends of epochs. By itself it
+/// replaces values below 2^45 without a flush, and logs the node of larger ones; a store's
+/// values are offsets.
+pub static MASSTREE: EngineEntry = engine_entry!(Variant::Durable, {
+    name: "masstree",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Buffered,
+    concurrent: true,
+    bytes_keys: true,
+    max_value_words: 1,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of_array,
+    one_record: false,
+});
+
+/// Durable Masstree whose nodes have no undo words: the external log alone undoes.
+pub static MASSTREE_LOGGING: EngineEntry = engine_entry!(Variant::Logging, {
+    name: "masstree-logging",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Buffered,
+    concurrent: true,
+    bytes_keys: true,
+    max_value_words: 1,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of_array,
+    one_record: false,
+});
+
+/// Masstree in DRAM: a trie of B+-trees.
+pub static MASSTREE_TRANSIENT: EngineEntry = engine_entry!(Variant::Transient, {
+    name: "masstree-transient",
+    residence: Residence::Dram,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: true,
+    bytes_keys: true,
+    max_value_words: 1,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of_array,
+    one_record: false,
+});
+
+/// The code of a durable variant: which it is stands in the pool.
+macro_rules! code_of {
+    ($entry:ident, $variant:expr) => {
+        engine_code!(
+            $entry,
+            |format| $variant.unpack(format.parameters).map(drop),
+            |pool, opening| open(pool, opening.shutdown == Shutdown::Crash)
+        )
+    };
+}
+
+/// The engine that a user would choose.
+pub const fn engines<M: Media>() -> [EngineCode<M>; 1] {
+    [code_of!(MASSTREE, Variant::Durable)]
+}
+
+/// The code of the product's engines on its media, compiled here and nowhere else.
+#[cfg(not(test))] // The tests have other media.
+pub static SHIPPED: [EngineCode<everleaf_pmem::Mapped>; 1] = engines();
+
+/// The baseline of the paper, for the laboratory.
+pub const fn laboratory<M: Media>() -> [EngineCode<M>; 1] {
+    [code_of!(MASSTREE_LOGGING, Variant::Logging)]
+}
+
+/// The code of the laboratory's on the media of the product: as theirs, of other variants.
+#[cfg(not(test))]
+pub static LABORATORY: [EngineCode<everleaf_pmem::Mapped>; 1] = laboratory();
+
+/// The twin that lives in DRAM: nothing of it is there when it is opened again.
+pub const fn twins<M: Media>() -> [EngineCode<M>; 1] {
+    [engine_code!(
+        MASSTREE_TRANSIENT,
+        |format| Variant::Transient.unpack(format.parameters).map(drop),
+        |pool, _| create(pool)
+    )]
 }
 
 /// Makes an empty transient tree in a fresh pool whose format has its sizes. It belongs
@@ -109,7 +181,7 @@ impl TreeFamily for Variant {
 ///
 /// # Examples
 /// ```
-/// use everleaf_index::{Index, U64Keys};
+/// use everleaf_index::{Contract, Index, U64Keys};
 /// use everleaf_crash::Dram;
 /// use everleaf_pmem::{Cpu, Region};
 /// use everleaf_pool::{Format, KeyType, Pool};

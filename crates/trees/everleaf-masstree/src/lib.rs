@@ -158,7 +158,12 @@ use everleaf_index::{
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Seal};
 
-pub use engine::{OFFER, TUNED, Variant, create, open};
+#[cfg(not(test))]
+pub use engine::{LABORATORY, SHIPPED};
+pub use engine::{
+    MASSTREE, MASSTREE_LOGGING, MASSTREE_TRANSIENT, OFFER, TUNED, Variant, create, engines,
+    laboratory, open, twins,
+};
 pub use format::layouts;
 
 use engine::LOGS_ALL;

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Index, IndexError, Serialized};
+use everleaf_index::{Contract, Index, IndexError, Serialized};
 use everleaf_pmem::Media;
-use everleaf_pool::Pool;
+use everleaf_pool::{Format, Pool};
 
 use super::NvTree;
 use super::concurrent::{ConcurrentNvTree, LOCKS};
 use super::layout::{MAX_VALUE_WORDS, Shape};
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters};
-use everleaf_tree::{Opening, TreeFamily};
+use everleaf_tree::{
+    EngineCode, EngineEntry, Opening, Residence, TreeFamily, engine_code, engine_entry,
+};
 
 /// Slots that a leaf may have: 21, 42, 85 and 170 are 512 bytes to 4 KiB of elements of 24 bytes.
 const SLOTS: &[u64] = &[4, 8, 16, 21, 32, 42, 64, 85, 128, 170, 256, 1024];
@@ -71,15 +73,52 @@ impl TreeFamily for Variant {
         let (sizes, _) = unpack(packed)?;
         Ok(OFFER.shown(sizes).paper_order(packed[0] & HASHED == 0))
     }
-
-    fn open<K: TreeKey, M: Media>(
-        self,
-        pool: &Arc<Pool<M>>,
-        opening: Opening,
-    ) -> Result<Box<dyn Index<K>>, IndexError> {
-        open(pool, self, opening)
-    }
 }
+
+/// NV-Tree: append-only leaves in persistent memory, inner nodes in one array in DRAM.
+pub static NVTREE: EngineEntry = engine_entry!(Variant::Serial, {
+    name: "nvtree",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: false,
+    bytes_keys: true,
+    max_value_words: 14,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of,
+    one_record: false,
+});
+
+/// NV-Tree for many writers of `u64` keys; of byte strings one at a time.
+pub static NVTREE_C: EngineEntry = engine_entry!(Variant::Concurrent, {
+    name: "nvtree-c",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: true,
+    bytes_keys: true,
+    max_value_words: 14,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of,
+    one_record: false,
+});
+
+/// The engines of the family, of all sizes.
+pub const fn engines<M: Media>() -> [EngineCode<M>; 2] {
+    [
+        engine_code!(NVTREE, check, |pool, opening| open(pool, Variant::Serial, opening)),
+        engine_code!(NVTREE_C, check, |pool, opening| open(pool, Variant::Concurrent, opening)),
+    ]
+}
+
+/// Refuses sizes that are not on offer.
+fn check(format: &Format) -> Result<(), IndexError> {
+    unpack(format.parameters).map(drop)
+}
+
+/// The code of the product's engines on its media, compiled here and nowhere else.
+#[cfg(not(test))] // The tests have other media.
+pub static SHIPPED: [EngineCode<everleaf_pmem::Mapped>; 2] = engines();
 
 /// Opens the tree in a pool whose format has its [`Parameters`], as it was left; makes an empty
 /// tree in a fresh pool, where a crash on the way leaves an empty tree or none. What is durable is
@@ -91,7 +130,7 @@ impl TreeFamily for Variant {
 ///
 /// # Examples
 /// ```
-/// use everleaf_index::{Index, U64Keys};
+/// use everleaf_index::{Contract, Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 /// use everleaf_nvtree::{Parameters, TUNED, Variant, open, pack};

@@ -140,7 +140,9 @@ use everleaf_tree::groups::Groups;
 use everleaf_tree::key::TreeKey;
 use inner::Inner;
 
-pub use engine::{OFFER, TUNED, Variant, open, pack};
+#[cfg(not(test))]
+pub use engine::SHIPPED;
+pub use engine::{NVTREE, NVTREE_C, OFFER, TUNED, Variant, engines, open, pack};
 pub use everleaf_tree::parameters::Parameters;
 pub use format::layouts;
 pub use layout::{Fill, Kind, LeafHead, ListHead, Mark, Shape};

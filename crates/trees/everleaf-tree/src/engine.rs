@@ -1,13 +1,13 @@
-//! What an engine is to those that use it by name: what the table of engines says of each, and what
-//! a family of trees gives to it.
+//! What an engine is to those that use it by name: what the table of engines says of each, the code
+//! that it has for a media, and what a family of trees gives to both.
 
+use std::fmt;
 use std::sync::Arc;
 
-use everleaf_index::{Contract, Index, IndexError};
+use everleaf_index::{BytesKeys, Contract, Index, IndexError, U64Keys};
 use everleaf_pmem::{Media, Transactions};
-use everleaf_pool::{Opened, Pool, Seal, Shutdown};
+use everleaf_pool::{Format, Opened, Pool, Seal, Shutdown};
 
-use crate::key::TreeKey;
 use crate::parameters::{EngineParameters, Offer};
 
 /// Where an engine's index lives.
@@ -41,8 +41,144 @@ pub struct EngineEntry {
     pub max_value_words: usize,
     /// Entries of a small leaf, the smallest that makes sense: what tests and explorations use.
     pub min_leaf_slots: u32,
-    /// Entries of a leaf of so many bytes, as `--node-bytes` counts them.
+    /// Entries of a leaf of so many bytes, as the benchmarks count them.
     pub slots_of_bytes: fn(u32) -> u32,
+    /// Whether the entries of a store over byte strings have one record each, which has key and
+    /// value. Else each key has a record of its own besides.
+    pub one_record: bool,
+    /// [`TreeFamily::pack`] of its variant.
+    pub pack: fn(&EngineParameters, u64) -> Result<[u64; 8], IndexError>,
+    /// [`TreeFamily::unpack`] of its variant.
+    pub unpack: fn([u64; 8]) -> Result<EngineParameters, IndexError>,
+}
+
+impl fmt::Display for EngineEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name)
+    }
+}
+
+impl PartialEq for EngineEntry {
+    /// By the names.
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for EngineEntry {}
+
+impl EngineEntry {
+    /// Whether pools can be made of it, and opened again.
+    pub const fn is_available(&self) -> bool {
+        matches!(self.residence, Residence::Pool)
+    }
+
+    /// Whether it is the twin of an engine in plain memory: made on the media `Dram` and measured,
+    /// never a pool that is opened again.
+    pub const fn is_volatile_twin(&self) -> bool {
+        matches!(self.residence, Residence::Dram)
+    }
+
+    /// Whether it is a map in the memory of the process, without a pool.
+    pub const fn is_map(&self) -> bool {
+        matches!(self.residence, Residence::Process)
+    }
+}
+
+/// What opens an index of this kind of keys on a media.
+pub type Open<K, M> = fn(&Arc<Pool<M>>, Opening) -> Result<Box<dyn Index<K>>, IndexError>;
+
+/// The code of an engine for a media, and for the sizes of nodes that it was compiled for.
+pub struct EngineCode<M: Media> {
+    /// The engine.
+    pub entry: &'static EngineEntry,
+    /// Refuses formats whose sizes are not those of this code.
+    pub check: fn(&Format) -> Result<(), IndexError>,
+    /// Opens an index of numbers.
+    pub open_u64: Open<U64Keys, M>,
+    /// Opens an index of byte strings, if the engine has these.
+    pub open_bytes: Option<Open<BytesKeys, M>>,
+}
+
+/// The engines that a program has for a media, family by family. Engines of the same name differ
+/// by the sizes that they are for.
+pub struct Engines<M: Media>(&'static [&'static [EngineCode<M>]]);
+
+impl<M: Media> Clone for Engines<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Media> Copy for Engines<M> {}
+
+impl<M: Media> PartialEq for Engines<M> {
+    /// Whether they are the same table.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl<M: Media> Eq for Engines<M> {}
+
+impl<M: Media> fmt::Debug for Engines<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.0.iter().copied().flatten().map(|code| code.entry.name);
+        f.debug_set().entries(names).finish()
+    }
+}
+
+impl<M: Media> Engines<M> {
+    /// Those of these families.
+    pub const fn of(families: &'static [&'static [EngineCode<M>]]) -> Self {
+        Self(families)
+    }
+
+    /// What has the code for a pool of this format; none: no engine here has its name.
+    ///
+    /// # Errors
+    /// [`IndexError::Parameter`] names the first size that there is no code for.
+    pub fn code(self, format: &Format) -> Option<Result<&'static EngineCode<M>, IndexError>> {
+        let mut refused = None;
+        let codes = self.0.iter().copied().flatten();
+        for code in codes.filter(|code| code.entry.name == format.engine) {
+            match (code.check)(format) {
+                Ok(()) => return Some(Ok(code)),
+                Err(error) => refused = Some(Err(error)),
+            }
+        }
+        refused
+    }
+}
+
+/// The entry of an engine of a family: `engine_entry!(VARIANT { name: .., .. })`.
+#[macro_export]
+macro_rules! engine_entry {
+    ($variant:expr, { $($facts:tt)* }) => {
+        $crate::EngineEntry {
+            pack: |chosen, value_words| $crate::TreeFamily::pack($variant, chosen, value_words),
+            unpack: |packed| $crate::TreeFamily::unpack($variant, packed),
+            $($facts)*
+        }
+    };
+}
+
+/// The code of an engine for a media: `engine_code!(ENTRY, CHECK, OPEN)`, where the expression OPEN
+/// opens an index of either kind of keys, or `engine_code!(ENTRY, CHECK, OPEN, u64)` where the
+/// engine has no byte strings.
+#[macro_export]
+macro_rules! engine_code {
+    ($entry:expr, $check:expr, $open:expr) => {
+        $crate::EngineCode {
+            entry: &$entry,
+            check: $check,
+            open_u64: $open,
+            open_bytes: Some($open),
+        }
+    };
+    ($entry:expr, $check:expr, $open:expr, u64) => {
+        $crate::EngineCode { entry: &$entry, check: $check, open_u64: $open, open_bytes: None }
+    };
 }
 
 /// Entries of 16 bytes in an array of so many bytes: what `--node-bytes` is to most engines.
@@ -99,35 +235,4 @@ pub trait TreeFamily: Copy {
     fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
         Ok(self.offer().shown(self.offer().unpack(packed)?))
     }
-
-    /// Whether the entries of a store over byte strings have one record each, which has key and
-    /// value. Else each key has a record of its own besides.
-    fn one_record(self) -> bool {
-        false
-    }
-
-    /// Makes an empty index in a fresh pool whose format has parameters that were
-    /// [packed](Self::pack). A crash on the way leaves an empty index or none, and
-    /// [`open`](Self::open) makes one of either.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    fn create<K: TreeKey, M: Media>(
-        self,
-        pool: &Arc<Pool<M>>,
-        transactions: Transactions,
-    ) -> Result<Box<dyn Index<K>>, IndexError> {
-        self.open(pool, Opening { transactions, ..Opening::from(Shutdown::Clean) })
-    }
-
-    /// Opens the index in a pool: ends what a crash cut, and builds what is in DRAM.
-    ///
-    /// # Errors
-    /// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`]
-    /// or [`IndexError::Pool`] if damage is met, or if a fresh pool has no room for the first node.
-    fn open<K: TreeKey, M: Media>(
-        self,
-        pool: &Arc<Pool<M>>,
-        opening: Opening,
-    ) -> Result<Box<dyn Index<K>>, IndexError>;
 }

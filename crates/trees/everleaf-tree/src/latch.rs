@@ -113,12 +113,6 @@ pub(super) fn try_lock<A: Atom>(atom: &A, seen: impl LatchWord) -> bool {
     won
 }
 
-/// Locks where no other thread has the word: a plain store, which waits for nothing.
-#[inline(always)]
-pub(super) fn lock_alone(atom: &impl Atom, seen: impl LatchWord) {
-    atom.store(seen.locked().bits(), Ordering::Relaxed);
-}
-
 /// Locks, and returns what the word was. `relax` is called for each turn of waiting.
 pub(super) fn lock<W: LatchWord>(atom: &impl Atom, relax: impl Fn()) -> W {
     loop {

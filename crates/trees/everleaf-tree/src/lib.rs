@@ -26,5 +26,7 @@ pub mod steps;
 pub mod version_locks;
 pub mod wait;
 
-pub use engine::{EngineEntry, Opening, Residence, TreeFamily, slots_of_array};
+pub use engine::{
+    EngineCode, EngineEntry, Engines, Open, Opening, Residence, TreeFamily, slots_of_array,
+};
 pub use parameters::EngineParameters;

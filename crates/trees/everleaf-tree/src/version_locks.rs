@@ -106,14 +106,6 @@ impl<'a> Seen<'a> {
         debug_assert!(!self.is_locked());
         latch::try_lock(&self.latch[0], self.version).then(|| LockGuard(self.latch))
     }
-
-    /// The same for a caller that has all leaves alone: one plain store. An exchange waits until
-    /// the fence of the operation before is done.
-    #[inline(always)]
-    pub fn lock_alone(self) -> LockGuard<'a> {
-        latch::lock_alone(&self.latch[0], self.version);
-        LockGuard(self.latch)
-    }
 }
 
 /// A locked latch. Dropped, it unlocks with a new version: readers of the leaf start again.

@@ -2,7 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use everleaf::internal::{U64Keys, inner_encodings};
+use everleaf::internal::U64Keys;
+use everleaf_engines::inner_encodings;
 
 use super::clfb::KEY_BITS;
 use super::clfb_heap::{Buddy, Model};

@@ -187,9 +187,10 @@ impl<H: Heap> Model<H> {
 
 #[cfg(test)]
 mod tests {
-    use everleaf::internal::{U64Keys, inner_encodings, registry};
+    use everleaf::internal::{U64Keys, registry};
     use everleaf::{Engine, EngineParameters, KeyType};
-    use everleaf_engines::AllEngines;
+    use everleaf_engines::all;
+    use everleaf_engines::inner_encodings;
     use everleaf_pmem::{Cpu, Mapped, Region};
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
@@ -232,12 +233,12 @@ mod tests {
     fn the_model_has_the_nodes_of_the_tree() {
         let region = Region::anonymous(1 << 20, 1 << 28).unwrap();
         let media = Mapped::new(region, &Cpu::detect()).unwrap();
-        let engine = Engine::ClfTreeAppend;
+        let engine = Engine::CLFTREE_APPEND;
         let parameters = EngineParameters::default().leaf_slots(31).paper_order(true);
         let format = registry::pool_format(engine, KeyType::U64, &parameters, 1).unwrap();
         let pool = everleaf_pool::Pool::create(media, &format).unwrap();
-        let tree = registry::create_index::<U64Keys, _>(&AllEngines, &pool, engine, &parameters, 1)
-            .unwrap();
+        let tree =
+            registry::create_index::<U64Keys, _>(all(), &pool, engine, &parameters, 1).unwrap();
         let mut model = Model::new(Nearest::default());
         for key in keys(50_000) {
             assert!(tree.insert(key, key).unwrap());

@@ -227,7 +227,8 @@ pub(crate) fn has_buffers(engine: &str) -> bool {
 
 /// Whether it is an index that takes a parameter.
 fn takes(engine: &str, parameter: &str) -> bool {
-    matches!(engine.parse(), Ok(Subject::Index(engine)) if engine.parameters().contains(&parameter))
+    let Ok(Subject::Index(engine)) = engine.parse() else { return false };
+    engine.entry().parameters.contains(&parameter)
 }
 
 /// Bits of a key: so many, or as many as twice these keys need, which some figures insert.

@@ -1,6 +1,7 @@
 //! Figures of servers: FPTree's Figure 13, and NV-Store beside Redis.
 
 use everleaf::{Engine, KeyType};
+use everleaf_engines::{named, pools};
 
 use super::{Claim, Drawing, FigureOptions, Form, Panel, Series};
 use crate::BenchError;
@@ -27,7 +28,7 @@ const LOST: [(&str, [f64; 2]); 6] = [
 pub fn fptree_13(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
     drawing.available(&LOST.map(|(engine, _)| engine));
     drawing.leave_out("stx", "our server serves pools, and stx is a tree in memory without one");
-    let engines = Engine::available().filter(|engine| engine.has_keys(KeyType::Bytes));
+    let engines = pools().map(Engine::of).filter(|engine| engine.has_keys(KeyType::Bytes));
     let servers = [Served::Memcached].into_iter().chain(engines.map(Served::Ours)).collect();
     let serve = ServeOptions {
         protocols: vec![Protocol::Memcached],
@@ -52,7 +53,7 @@ pub fn fptree_13(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resu
         drawing.figure.panels.push(panel(title, "", y_label, names(), series));
     }
     for (engine, papers) in LOST {
-        let name = engine.parse::<Engine>().map(Served::Ours).ok();
+        let name = named(engine).map(|engine| Served::Ours(Engine::of(engine))).ok();
         for (mix, paper) in [SET, GET].into_iter().zip(papers) {
             let of = |server: Served| {
                 rows.iter()
@@ -91,7 +92,7 @@ const VALUE_BYTES: u32 = 1000;
 
 /// NV-Tree's slides: NV-Store and Redis, by connections.
 pub fn nv_store(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
-    let [nv_store, ours] = [Engine::NvTreeConcurrent, Engine::default()].map(Served::Ours);
+    let [nv_store, ours] = [Engine::NVTREE_C, Engine::default()].map(Served::Ours);
     let mixes: Vec<Mix> = AGAINST_REDIS.iter().map(|(mix, _)| *mix).collect();
     let serve = ServeOptions {
         protocols: vec![Protocol::Redis],

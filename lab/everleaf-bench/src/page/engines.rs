@@ -1,6 +1,7 @@
 //! Engines beside each other, and beside maps in memory.
 
 use everleaf::Engine;
+use everleaf_engines::{pools, volatile};
 
 use super::sections::{Outcome, Run, add_point, base, by_engine_and, strings};
 use super::verdict;
@@ -21,8 +22,9 @@ const MAX_THREADS: usize = 16;
 const MAX_SHOWN: usize = 8;
 
 pub fn of_indexes(options: &ReportOptions, scale: Scale) -> CompareOptions {
-    let maps = Engine::volatile().filter(|engine| engine.is_map());
-    let engines = maps.chain(Engine::available()).map(|engine| engine.name().to_owned()).collect();
+    let maps = volatile().map(Engine::of).filter(|engine| engine.entry().is_map());
+    let engines =
+        maps.chain(pools().map(Engine::of)).map(|engine| engine.name().to_owned()).collect();
     let micro = MicroOptions { flush: Flush::Clwb, ..base(options, scale.index_keys) };
     CompareOptions { engines, rounds: scale.rounds, turn: None, micro }
 }
@@ -34,7 +36,7 @@ pub fn sizes(scale: Scale) -> [u64; 5] {
 }
 
 pub fn of_size(options: &ReportOptions, keys: u64) -> CompareOptions {
-    let engines = ["btreemap", Engine::FpTree.name(), Engine::default().name()];
+    let engines = ["btreemap", Engine::FPTREE.name(), Engine::default().name()];
     let phases = vec![Phase::Insert, Phase::Find, Phase::Scan];
     let scans = Some((keys / KEYS_PER_SCAN).max(1));
     let micro = MicroOptions { phases, flush: Flush::Clwb, scans, ..base(options, keys) };
@@ -42,7 +44,7 @@ pub fn of_size(options: &ReportOptions, keys: u64) -> CompareOptions {
 }
 
 pub fn of_threads(options: &ReportOptions, scale: Scale) -> CompareOptions {
-    let concurrent = Engine::available().filter(|engine| engine.is_concurrent());
+    let concurrent = pools().map(Engine::of).filter(|engine| engine.is_concurrent());
     let engines = std::iter::once(Peer::SkipMap.name()).chain(concurrent.map(Engine::name));
     let engines = engines.map(str::to_owned).collect();
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
@@ -189,7 +191,7 @@ pub fn by_size(run: &mut Run<'_, '_>) -> Outcome {
         text: strings(&["The same keys and values, fewer and more of them. The command measures \
             the largest size; --keys takes any other."]),
         command: command(&of_size(run.options, sizes[4])),
-        sentences: verdict::by_size(Engine::FpTree.name(), &series).into_iter().collect(),
+        sentences: verdict::by_size(Engine::FPTREE.name(), &series).into_iter().collect(),
         panels: vec![Panel {
             title: "times the speed of btreemap".into(),
             x_label: "keys".into(),

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use everleaf::Engine;
+use everleaf_engines::pools;
 
 use super::engines::keys_of;
 use super::sections::{Outcome, Run, base, strings};
@@ -73,7 +74,7 @@ pub fn restart(run: &mut Run<'_, '_>) -> Outcome {
     let (_, map_bytes) = fill_btreemap(&micro, weighed)?;
     let (map_ms, _) = fill_btreemap(&micro, micro.keys)?;
     let mut all = Vec::new();
-    for engine in Engine::available() {
+    for engine in pools().map(Engine::of) {
         let recovery = of_restart(engine, run.options, run.scale);
         let rows = run_recovery_with_progress(&recovery, &mut |at| run.steps.pass_on(at))?;
         let session = Session::shared(&recovery.micro)?;

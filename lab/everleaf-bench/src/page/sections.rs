@@ -1,6 +1,7 @@
 //! What a report measures.
 
 use everleaf::Engine;
+use everleaf_engines::pools;
 
 use super::engines::{by_size, indexes, of_indexes, of_size, of_threads, sizes, threads};
 use super::restart::{of_restart, restart};
@@ -44,7 +45,7 @@ pub fn jobs(options: &ReportOptions, scale: Scale) -> Result<Vec<Job>, BenchErro
     for comparison in sized.iter().chain(&others) {
         plan_compare(comparison)?;
     }
-    for engine in Engine::available() {
+    for engine in pools().map(Engine::of) {
         plan_recovery(&of_restart(engine, options, scale))?;
     }
     for (engine, workload) in
@@ -126,7 +127,7 @@ pub fn add_point(all: &mut Vec<Series>, name: &str, point: [f64; 2]) {
 fn model(run: &mut Run<'_, '_>) -> Outcome {
     let latencies: Vec<Latency> = [90, 160, 250, 450, 650, 2000].map(Latency::of).to_vec();
     let phases = vec![Phase::Insert, Phase::Find, Phase::Update, Phase::Scan, Phase::Delete];
-    let indexes = Engine::available().map(|engine| engine.name().to_owned());
+    let indexes = pools().map(Engine::of).map(|engine| engine.name().to_owned());
     let engines: Vec<String> = indexes.chain(["store".to_owned()]).collect();
     let micro = MicroOptions { phases, ..base(run.options, run.scale.index_keys) };
     let model = ModelOptions { engines, latencies, rounds: 0, micro };

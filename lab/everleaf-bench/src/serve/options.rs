@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use everleaf::{Engine, KeyType};
+use everleaf_engines::named;
 
 use super::requests::Mix;
 use super::wire::Protocol;
@@ -122,10 +123,11 @@ impl FromStr for Served {
 
 /// An engine whose pools a server can serve.
 fn byte_strings(name: &str) -> Result<Engine, BenchError> {
-    let engine = name.parse::<Engine>().and_then(Engine::require_available);
-    let engine = engine.map_err(everleaf::Error::from)?;
-    engine.check_keys(KeyType::Bytes).map_err(everleaf::Error::from)?;
-    Ok(engine)
+    let engine = named(name).map(Engine::of).map_err(|_| name.parse::<Engine>().unwrap_err())?;
+    match engine.has_keys(KeyType::Bytes) {
+        true => Ok(engine),
+        false => Err(everleaf::Error::NoByteStrings { engine }.into()),
+    }
 }
 
 /// What `bench serve` measures.

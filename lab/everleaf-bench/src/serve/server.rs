@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use everleaf::{CreateOptions, DurabilityMode, Engine};
+use everleaf_engines::all;
 
 use super::SERVER;
 use super::client::greet;
@@ -86,7 +87,7 @@ fn create_pool(
     acknowledged: Acknowledged,
     bytes: u64,
 ) -> Result<DurabilityMode, BenchError> {
-    let create = CreateOptions::new().engine(engine).size_bytes(POOL_BYTES);
+    let create = CreateOptions::new().engines(all()).engine(engine).size_bytes(POOL_BYTES);
     let create = create.max_size_bytes(bytes.max(POOL_BYTES).saturating_mul(4));
     let create = match acknowledged {
         Acknowledged::Process => without_log(create),

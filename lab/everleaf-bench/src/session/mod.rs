@@ -140,8 +140,10 @@ impl Session {
         parameters.buffers = options.buffers;
         match plan.subject {
             // No pool is made of it, so it has no format: only its parameters are looked at.
-            Subject::Index(engine) if !engine.is_available() && !engine.is_volatile_twin() => {
-                engine.check(&parameters).map_err(everleaf::Error::from)?;
+            Subject::Index(engine)
+                if !engine.entry().is_available() && !engine.entry().is_volatile_twin() =>
+            {
+                engine.check(&parameters)?;
             }
             Subject::Index(engine) => {
                 let words = plan.options.value_words as usize;

@@ -1,12 +1,12 @@
 //! Making what is measured, by its name.
 
-use everleaf_engines::AllEngines;
+use everleaf_engines::{LaboratoryMedia, all};
 use std::sync::Arc;
 
 use everleaf::internal::{StoreKey, create_on, registry};
 use everleaf::{CreateOptions, Engine, EngineParameters, KeyType, Store};
 use everleaf_crash::{Dram, Instrumented, Latencies as AddedLatencies};
-use everleaf_pmem::{Mapped, Media, Region};
+use everleaf_pmem::{Mapped, Region};
 use everleaf_pool::Pool;
 
 use super::Session;
@@ -62,8 +62,8 @@ impl Session {
     /// Makes as many empty targets as the session has, of whatever it measures, and drives them.
     pub fn with_targets<K: BenchKey, D: Driver<K>>(&self, driver: D) -> Result<(), BenchError> {
         match self.plan.subject {
-            Subject::Index(engine) if engine.is_map() => self.with_maps::<K, D>(driver),
-            Subject::Index(engine) if engine.is_volatile_twin() => {
+            Subject::Index(engine) if engine.entry().is_map() => self.with_maps::<K, D>(driver),
+            Subject::Index(engine) if engine.entry().is_volatile_twin() => {
                 driver.drive(self.several(|| {
                     Ok(self.index::<K, _>(engine, Dram::new(self.region()?, &self.cpu))?.1)
                 })?)
@@ -125,7 +125,7 @@ impl Session {
     }
 
     fn store_options<K: BenchKey>(&self, engine: Engine) -> CreateOptions {
-        let options = CreateOptions::new().engine(engine).key_type(K::Kind::TYPE);
+        let options = CreateOptions::new().engines(all()).engine(engine).key_type(K::Kind::TYPE);
         let options = options.size_bytes(self.pool_bytes).parameters(self.parameters);
         options.transactions(self.plan.options.transactions)
     }
@@ -221,20 +221,17 @@ impl Session {
     }
 
     /// A fresh pool and an empty index in it.
-    pub fn index<K: BenchKey, M: Media>(
+    pub fn index<K: BenchKey, M: LaboratoryMedia>(
         &self,
         engine: Engine,
         media: M,
-    ) -> Result<(Arc<Pool<M>>, IndexTarget<K>), BenchError>
-    where
-        AllEngines: registry::Engines<M>,
-    {
+    ) -> Result<(Arc<Pool<M>>, IndexTarget<K>), BenchError> {
         let words = self.plan.options.value_words as usize;
         let format = registry::pool_format(engine, K::Kind::TYPE, &self.parameters, words)?;
         let pool = Pool::create(media, &format)?;
         let transactions = self.plan.options.transactions;
         let index = registry::create_index_with::<K::Kind, M>(
-            &AllEngines,
+            all(),
             &pool,
             engine,
             &self.parameters,
@@ -252,14 +249,11 @@ impl Session {
     }
 
     /// An empty store on a media, and its pool.
-    pub fn store<K: BenchKey, M: Media>(
+    pub fn store<K: BenchKey, M: LaboratoryMedia>(
         &self,
         engine: Engine,
         media: M,
-    ) -> Result<(Store, Arc<Pool<M>>), BenchError>
-    where
-        AllEngines: registry::Engines<M>,
-    {
-        Ok(create_on(&AllEngines, &self.store_options::<K>(engine), media)?)
+    ) -> Result<(Store, Arc<Pool<M>>), BenchError> {
+        Ok(create_on(all(), &self.store_options::<K>(engine), media)?)
     }
 }

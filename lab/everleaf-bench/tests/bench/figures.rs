@@ -6,7 +6,7 @@ use everleaf_bench::figure::{
     run_figure, run_figure_with_progress,
 };
 use everleaf_bench::page::{ReportOptions, run_report};
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 
 fn options(name: &str) -> FigureOptions {
     let (name, pool, program) = (name.into(), Scratch::default(), None);
@@ -215,15 +215,15 @@ fn differences_take_the_bytes_that_they_must() {
 
 #[test]
 fn every_inner_node_is_shown_once() {
-    use everleaf::internal::{U64Keys, inner_encodings, registry};
+    use everleaf::internal::{U64Keys, registry};
     use everleaf::{Engine, EngineParameters, KeyType};
+    use everleaf_engines::inner_encodings;
     let region = everleaf_pmem::Region::anonymous(1 << 20, 1 << 26).unwrap();
     let media = everleaf_pmem::Mapped::new(region, &everleaf_pmem::Cpu::detect()).unwrap();
-    let (engine, parameters) = (Engine::ClfTreeAppend, EngineParameters::default().leaf_slots(3));
+    let (engine, parameters) = (Engine::CLFTREE_APPEND, EngineParameters::default().leaf_slots(3));
     let format = registry::pool_format(engine, KeyType::U64, &parameters, 1).unwrap();
     let pool = everleaf_pool::Pool::create(media, &format).unwrap();
-    let index =
-        registry::create_index::<U64Keys, _>(&AllEngines, &pool, engine, &parameters, 1).unwrap();
+    let index = registry::create_index::<U64Keys, _>(all(), &pool, engine, &parameters, 1).unwrap();
     let shown = || {
         let mut shown = Vec::new();
         inner_encodings::<U64Keys, _>(&pool, &mut |node| shown.push(node)).unwrap();

@@ -5,6 +5,7 @@ use everleaf::Engine;
 use everleaf_bench::{
     BenchKeyType, MicroOptions, Recovery, RecoveryOptions, run_recovery, run_recovery_with_progress,
 };
+use everleaf_engines::pools;
 
 fn options(engine: &str, keys: u64) -> RecoveryOptions {
     let micro = MicroOptions { engine: engine.into(), keys, seed: 3, ..Default::default() };
@@ -36,7 +37,7 @@ fn every_number_of_threads_is_reported() {
 
 #[test]
 fn every_key_is_there_after_a_crash_of_every_engine() {
-    for engine in Engine::available() {
+    for engine in pools().map(Engine::of) {
         let rows = run_recovery(&options(&engine.to_string(), 2000)).unwrap();
         assert!(rows.len() == 2 && rows.iter().all(|row| row.shutdown == "crash"), "{engine}");
     }

@@ -5,8 +5,8 @@ use everleaf_bench::{Growth, GrowthOptions, run_growth_with_progress};
 
 use super::subject::Scheme;
 use super::{Basics, show, with_bar};
+use crate::names;
 use everleaf_cli::failure::Outcome;
-use everleaf_cli::names;
 use everleaf_cli::size::parse_size;
 
 /// Let a pool grow under load, and show the puts that took longest.
@@ -50,7 +50,7 @@ pub struct Args {
 /// Measures.
 pub fn run(args: Args) -> Outcome {
     let options = GrowthOptions {
-        engine: args.engine.parse::<Engine>()?.require_available()?,
+        engine: names::engine(&args.engine)?,
         from_bytes: args.from,
         to_bytes: args.to,
         value_bytes: args.value_bytes,

@@ -4,8 +4,8 @@ use everleaf::Engine;
 use everleaf_bench::{RecordBytes, SpaceOptions, SpaceRow, run_space_with_progress};
 
 use super::{Basics, show, with_bar};
+use crate::names;
 use everleaf_cli::failure::Outcome;
-use everleaf_cli::names;
 
 /// Fill and empty stores, and show the pool bytes per byte of data.
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ pub struct Args {
 /// Measures.
 pub fn run(args: Args) -> Outcome {
     let options = SpaceOptions {
-        engine: args.engine.parse::<Engine>()?.require_available()?,
+        engine: names::engine(&args.engine)?,
         records: args.records,
         keys: args.keys,
         cycles: args.cycles,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use everleaf::{Engine, KeyType};
 use everleaf_bench::serve::{SERVER, Served};
+use everleaf_engines::pools;
 
 use crate::common::ended::{SIGTERM, end, names};
 use crate::common::{Bench, json};
@@ -140,7 +141,7 @@ fn figures_of_servers_show_every_engine() {
         series.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
     };
     let with_byte_strings =
-        Engine::available().filter(|engine| engine.has_keys(KeyType::Bytes)).count();
+        pools().map(Engine::of).filter(|engine| engine.has_keys(KeyType::Bytes)).count();
     let ours = names(0).iter().filter(|name| *name != "memcached").count();
     assert_eq!(ours, with_byte_strings);
     assert_eq!(figure["panels"].as_array().unwrap().len(), 3);

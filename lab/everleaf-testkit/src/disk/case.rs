@@ -1,6 +1,6 @@
 //! One exploration, and its pool: a store over a log on a simulated disk.
 
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,7 +170,7 @@ impl DiskCase {
             .parameters(EngineSubject::tiny_parameters(self.engine))
             .durability(self.mode())
             .clock(clock.clone());
-        let (store, pool) = create_on(&AllEngines, &options, media).map_err(sentence)?;
+        let (store, pool) = create_on(all(), &options, media).map_err(sentence)?;
         Log::of(pool.media()).unwrap().checkpoint().map_err(sentence)?;
         Ok(Opened { store, pool })
     }
@@ -185,7 +185,7 @@ impl DiskCase {
         let (log, folder) = (self.log(session, false), Arc::new(disk.clone()));
         let media = Log::open(&Self::base(disk), folder, log);
         let media = media.map_err(|error| format!("the log is refused: {error}"))?;
-        let opened = open_on(&AllEngines, &OpenOptions::new().clock(clock.clone()), media);
+        let opened = open_on(all(), &OpenOptions::new().clock(clock.clone()), media);
         let (store, pool) = opened.map_err(|error| format!("the pool is refused: {error}"))?;
         Ok(Opened { store, pool })
     }

@@ -166,14 +166,17 @@ pub fn may_be_idle(site: Site) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use everleaf_engines::pools;
+
     use crate::POOL_SITES;
 
     #[test]
     fn every_engine_that_persists_has_a_family_and_every_barrier_an_engine() {
-        let missing: Vec<Engine> = Engine::available().filter(|one| of(*one).is_none()).collect();
+        let missing: Vec<Engine> =
+            pools().map(Engine::of).filter(|one| of(*one).is_none()).collect();
         assert_eq!(missing, []);
         for (folder, site) in TREE_SITES {
-            assert!(Engine::available().any(|one| folders(one).contains(folder)), "{site}");
+            assert!(pools().map(Engine::of).any(|one| folders(one).contains(folder)), "{site}");
         }
     }
 

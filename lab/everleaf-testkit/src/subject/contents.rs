@@ -113,7 +113,7 @@ mod tests {
 
     /// `FPTree`, judged by a contract that is not its own.
     fn judged(contract: Contract, script: &str) -> EngineSubject {
-        let engine = Engine::FpTree;
+        let engine = Engine::FPTREE;
         let parameters = EngineSubject::tiny_parameters(engine);
         let subject = EngineSubject::new(engine, parameters, Level::Index, scenario(script));
         let contents = contents_of(&subject.scenario, contract);

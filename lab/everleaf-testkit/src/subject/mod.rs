@@ -8,7 +8,7 @@ mod sites;
 mod store;
 mod target;
 
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 use std::sync::OnceLock;
 
 use everleaf::internal::{BytesKeys, StoreKey, U64Keys, create_on, open_on, registry};
@@ -148,9 +148,9 @@ impl EngineSubject {
 
     /// The smallest sizes, which bring every path within reach of a few operations.
     pub fn tiny_parameters(engine: Engine) -> EngineParameters {
-        let has = |name| engine.parameters().contains(&name);
+        let has = |name| engine.entry().parameters.contains(&name);
         EngineParameters {
-            leaf_slots: Some(engine.min_leaf_slots()),
+            leaf_slots: Some(engine.entry().min_leaf_slots),
             inner_keys: has(EngineParameters::INNER_KEYS).then_some(4),
             group_bytes: has(EngineParameters::GROUP_BYTES).then_some(4096),
             ..EngineParameters::default()
@@ -168,7 +168,7 @@ impl EngineSubject {
                     .key_type(key_type)
                     .parameters(self.parameters);
                 let options = options.transactions(self.transactions).clock(Clock::manual(NOW_MS));
-                Ok(Box::new(create_on(&AllEngines, &options, media).map_err(sentence)?.0))
+                Ok(Box::new(create_on(all(), &options, media).map_err(sentence)?.0))
             }
         }
     }
@@ -180,7 +180,7 @@ impl EngineSubject {
         let pool = Pool::create(media, &format).map_err(sentence)?;
         let (engine, words) = (self.engine, self.value_words);
         let index = registry::create_index_with::<K, Traced>(
-            &AllEngines,
+            all(),
             &pool,
             engine,
             &self.parameters,
@@ -199,7 +199,7 @@ impl EngineSubject {
             (Level::Store, _) => {
                 let options =
                     OpenOptions::new().transactions(self.transactions).clock(Clock::manual(NOW_MS));
-                Ok((Box::new(open_on(&AllEngines, &options, media).map_err(sentence)?.0), None))
+                Ok((Box::new(open_on(all(), &options, media).map_err(sentence)?.0), None))
             }
         }
     }
@@ -246,7 +246,7 @@ fn open_index<K: StoreKey>(media: Traced, transactions: Transactions) -> Result<
     let (pool, opened) = Pool::open(media).map_err(sentence)?;
     let opening = registry::Opening { transactions, ..(&opened).into() };
     let (index, _) =
-        registry::open_index_with::<K, Traced>(&AllEngines, &pool, opening).map_err(sentence)?;
+        registry::open_index_with::<K, Traced>(all(), &pool, opening).map_err(sentence)?;
     Ok((Box::new(PooledIndex { index, pool }), Some(opened.shutdown)))
 }
 

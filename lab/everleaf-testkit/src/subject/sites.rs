@@ -55,7 +55,7 @@ impl EngineSubject {
     pub(super) fn reachable_sites(&self) -> Vec<Site> {
         let of_index = engine_sites(self.engine)
             .filter(|site| needs_of(self.engine, *site).all(|needs| self.has(needs)));
-        let groups = self.engine.parameters().contains(&EngineParameters::GROUP_BYTES);
+        let groups = self.engine.entry().parameters.contains(&EngineParameters::GROUP_BYTES);
         let bytes = self.scenario.keys == ScriptKeys::Bytes;
         let records = bytes || self.level == Level::Store;
         let epochs = self.engine.contract() == Contract::Buffered;
@@ -85,7 +85,7 @@ impl EngineSubject {
     /// Whether a barrier that needs this can be executed.
     fn has(&self, needs: Needs) -> bool {
         let bytes = self.scenario.keys == ScriptKeys::Bytes;
-        let key_records = bytes && !(self.level == Level::Store && self.engine.one_record());
+        let key_records = bytes && !(self.level == Level::Store && self.engine.entry().one_record);
         match needs {
             Needs::KeyRecords => key_records,
             Needs::NoKeyRecords => !key_records,

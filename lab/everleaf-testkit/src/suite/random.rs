@@ -30,7 +30,7 @@ pub(super) fn random(engine: Engine, seed: u64) -> Vec<Case> {
         (U64, Store, 1, 60, 64),
         (Bytes, Store, 1, 40, 64),
     ] {
-        if words > engine.max_value_words() || !keys.are_of(engine) {
+        if words > engine.entry().max_value_words || !keys.are_of(engine) {
             continue;
         }
         let share = families::of(engine).map_or(1, |(family, _)| family.random_share);
@@ -41,12 +41,12 @@ pub(super) fn random(engine: Engine, seed: u64) -> Vec<Case> {
             Store => Scenario::random_of_store(keys, operations, seed),
         };
         let tiny = EngineSubject::tiny_parameters(engine);
-        if engine.parameters().contains(&EngineParameters::LOG_RANGES) {
+        if engine.entry().parameters.contains(&EngineParameters::LOG_RANGES) {
             let (name, ranges) = (format!("{name}, ranges"), tiny.log_ranges(true));
             let case = Case::of_engine(name, engine, level, words, ranges, scenario.clone());
             cases.push(case.with_budget(budget).seeded(seed + 3000));
         }
-        if level == Index && engine.parameters().contains(&EngineParameters::BUFFERS) {
+        if level == Index && engine.entry().parameters.contains(&EngineParameters::BUFFERS) {
             let (name, buffers) = (format!("{name}, buffers"), tiny.buffers(true));
             let case = Case::of_engine(name, engine, level, words, buffers, scenario.clone());
             cases.push(case.with_budget(budget).seeded(seed + 4000));

@@ -30,7 +30,7 @@ pub(super) fn refused_splits(engine: Engine) -> Vec<Case> {
         return Vec::new(); // Its nodes are blocks: a chunk of them has room when none is free.
     }
     let (run, leaves) = filled(engine);
-    if leaves < u64::from(engine.min_leaf_slots()) {
+    if leaves < u64::from(engine.entry().min_leaf_slots) {
         return Vec::new(); // No leaf is full yet when there is no room for another record.
     }
     let script = format!("insert {RUN} {run}\ninsert {CHUNK} {THREE_KIB}\n")

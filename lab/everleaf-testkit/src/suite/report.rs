@@ -176,15 +176,18 @@ impl SuiteReport {
             .map_or(0, |(times, _)| *times)
     }
 
-    /// Paths through an index, and through the allocator, that no explored operation took.
+    /// Paths through an index, and through the allocator if that was explored too, that no explored
+    /// operation took.
     pub fn paths_not_taken(&self) -> Vec<Path> {
         let of = |kind, paths: &'static [Path]| {
             paths.iter().filter(move |path| self.times(kind, path) == 0).copied()
         };
         let possible = |path: &Path| self.wide_values || !WIDE_PATHS.contains(path);
+        let has_allocator = self.coverage.contains_key(&CaseKind::Allocator);
+        let of_allocator = if has_allocator { ALLOCATOR_PATHS } else { &[] };
         of(CaseKind::Index, PATHS)
             .filter(possible)
-            .chain(of(CaseKind::Allocator, ALLOCATOR_PATHS))
+            .chain(of(CaseKind::Allocator, of_allocator))
             .collect()
     }
 

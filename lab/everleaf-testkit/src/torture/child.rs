@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use everleaf::{Contract, DurabilityMode, Error, OpenOptions, Store, Transactions, Tree};
+use everleaf_engines::all;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -60,7 +61,7 @@ pub fn torture_child(
         .map(|thread| (thread, OperationsOfThread::new(course, thread)))
         .collect();
     loop {
-        let store = OpenOptions::new().transactions(transactions).open(pool)?;
+        let store = OpenOptions::new().engines(all()).transactions(transactions).open(pool)?;
         let buffered = is_buffered(&store);
         if course.threads == 0 {
             store.close()?;

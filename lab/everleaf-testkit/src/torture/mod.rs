@@ -25,6 +25,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use everleaf::{Contract, Engine, Error, OpenOptions, Transactions};
+use everleaf_engines::all;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
@@ -236,7 +237,7 @@ fn run_and_kill(
 /// Reopens the pool, checks it, and reads all of it; none if that is impossible.
 fn reopen(options: &TortureOptions, report: &mut TortureReport) -> Option<(Found, Contract)> {
     let start = Instant::now();
-    let open = OpenOptions::new().transactions(options.rtm);
+    let open = OpenOptions::new().engines(all()).transactions(options.rtm);
     let Ok(store) = open.open(&options.pool) else {
         report.damaged += 1;
         return None;

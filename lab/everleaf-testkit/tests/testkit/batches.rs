@@ -28,7 +28,7 @@ fn a_batch_of_a_hundred_puts_is_all_or_nothing_in_every_image() {
     let prepare: String = (0..20).map(|i| format!("insert {} {i}\n", i * 10)).collect();
     let puts: Vec<String> = (0..100).map(|i| format!("upsert {} {}", i * 5, i + 1)).collect();
     let script = format!("{prepare}explore\nbatch {}\n", puts.join("; "));
-    for engine in [Engine::FpTree, Engine::FpTreeConcurrent, Engine::NvTree] {
+    for engine in [Engine::FPTREE, Engine::FPTREE_C, Engine::NVTREE] {
         // Many images at a crash point: those at which only records were written are skipped.
         let options = Options { recovery_depth: 0, ..options(48) };
         let report =
@@ -58,11 +58,11 @@ fn every_barrier_of_a_batch_is_needed() {
         |mutant: &Mutant| matches!(mutant, Mutant::Without(_)).then(|| mutant.site().name());
     // An engine that takes part in a batch, and one whose entries are changed one by one.
     let scripts = [
-        (Engine::FpTree, &plain),
-        (Engine::FpTree, &apart),
-        (Engine::FpTree, &cut("B2.fence")),
-        (Engine::FpTree, &cut("B5.fence")),
-        (Engine::CircTree, &plain),
+        (Engine::FPTREE, &plain),
+        (Engine::FPTREE, &apart),
+        (Engine::FPTREE, &cut("B2.fence")),
+        (Engine::FPTREE, &cut("B5.fence")),
+        (Engine::CIRCTREE, &plain),
     ];
     for (engine, script) in scripts {
         let scenario = Scenario::parse(script, Some(ScriptKeys::U64)).unwrap();

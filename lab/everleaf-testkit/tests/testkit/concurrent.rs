@@ -54,8 +54,8 @@ fn behind_a_lock(target: Box<dyn Target>, media: &Traced) -> Box<dyn Target> {
 
 fn explored(scenario: Scenario, options: &Options) -> Report {
     let subject = EngineSubject::new(
-        Engine::FpTree,
-        EngineSubject::tiny_parameters(Engine::FpTree),
+        Engine::FPTREE,
+        EngineSubject::tiny_parameters(Engine::FPTREE),
         Level::Index,
         scenario,
     );
@@ -106,8 +106,8 @@ fn answers_are_those_of_the_specification() {
         5\nremove 1\nremove 1\nget 1\nsync";
     let scenario = Scenario::parse(script, None).unwrap();
     for level in [Level::Index, Level::Store] {
-        let tiny = EngineSubject::tiny_parameters(Engine::FpTree);
-        let subject = EngineSubject::new(Engine::FpTree, tiny, level, scenario.clone());
+        let tiny = EngineSubject::tiny_parameters(Engine::FPTREE);
+        let subject = EngineSubject::new(Engine::FPTREE, tiny, level, scenario.clone());
         let subject = ConcurrentEngineSubject::new(subject);
         let opened = subject.prepare(Traced::new(96 << 10, 96 << 10, 1).unwrap()).unwrap();
         let mut content = BTreeMap::new();

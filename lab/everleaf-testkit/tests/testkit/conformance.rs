@@ -3,7 +3,7 @@
 use everleaf::internal::{BytesKeys, StoreKey, U64Keys, registry};
 use everleaf::{Engine, EngineParameters};
 use everleaf_crash::Dram;
-use everleaf_engines::AllEngines;
+use everleaf_engines::{all, pools, volatile};
 use everleaf_index::{Index, Model, SerialIndex};
 use everleaf_pmem::{Cpu, Mapped, Media, Region, SimdLevel};
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
@@ -11,7 +11,7 @@ use everleaf_testkit::{Conformance, TestKeys};
 
 /// Sizes that the engine has: tiny leaves under tiny inner nodes, larger ones, and the defaults.
 fn sizes(engine: Engine) -> Vec<EngineParameters> {
-    let has = |name| engine.parameters().contains(&name);
+    let has = |name| engine.entry().parameters.contains(&name);
     let sized = |slots, keys, group_bytes| {
         let mut parameters = EngineParameters::default().leaf_slots(slots);
         parameters.inner_keys = has(EngineParameters::INNER_KEYS).then_some(keys);
@@ -27,7 +27,7 @@ fn sizes(engine: Engine) -> Vec<EngineParameters> {
         .into_iter()
         .chain(ranges)
         .chain(buffers)
-        .filter(|sizes| engine.pack(sizes, 1).is_ok())
+        .filter(|sizes| (engine.entry().pack)(sizes, 1).is_ok())
         .collect()
 }
 
@@ -41,8 +41,7 @@ where
         let media = Mapped::new(region, &Cpu::detect()).unwrap().with_simd(simd);
         let format = registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap();
         let pool = Pool::create(media, &format).unwrap();
-        let index =
-            registry::create_index::<K, _>(&AllEngines, &pool, engine, &parameters, 1).unwrap();
+        let index = registry::create_index::<K, _>(all(), &pool, engine, &parameters, 1).unwrap();
         let model = Conformance::new(&*index, seed).run(3000);
         audited(&pool, &*index);
 
@@ -50,8 +49,7 @@ where
         index.sync().unwrap();
         drop(index);
         for shutdown in [Shutdown::Crash, Shutdown::Clean] {
-            let (index, opened) =
-                registry::open_index::<K, _>(&AllEngines, &pool, shutdown).unwrap();
+            let (index, opened) = registry::open_index::<K, _>(all(), &pool, shutdown).unwrap();
             assert_eq!((opened, index.len()), (engine, model.len()), "{engine}, seed {seed}");
             for (key, value) in model.map() {
                 assert_eq!(
@@ -75,8 +73,7 @@ where
         let media = Dram::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect());
         let format = registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap();
         let pool = Pool::create(media, &format).unwrap();
-        let index =
-            registry::create_index::<K, _>(&AllEngines, &pool, engine, &parameters, 1).unwrap();
+        let index = registry::create_index::<K, _>(all(), &pool, engine, &parameters, 1).unwrap();
         Conformance::new(&*index, 2000 + i as u64).run(3000);
         audited(&pool, &*index);
     }
@@ -94,21 +91,21 @@ fn levels() -> impl Iterator<Item = SimdLevel> {
 
 #[test]
 fn every_engine_conforms_with_u64_keys() {
-    for engine in Engine::available() {
+    for engine in pools().map(Engine::of) {
         levels().for_each(|simd| run::<U64Keys>(engine, simd));
     }
 }
 
 #[test]
 fn every_engine_conforms_with_byte_string_keys() {
-    for engine in Engine::available().filter(|engine| engine.has_keys(BytesKeys::TYPE)) {
+    for engine in pools().map(Engine::of).filter(|engine| engine.has_keys(BytesKeys::TYPE)) {
         levels().for_each(|simd| run::<BytesKeys>(engine, simd));
     }
 }
 
 #[test]
 fn every_twin_in_plain_memory_conforms() {
-    for engine in Engine::volatile().filter(|engine| engine.is_volatile_twin()) {
+    for engine in volatile().map(Engine::of).filter(|engine| engine.entry().is_volatile_twin()) {
         run_twin::<U64Keys>(engine);
         run_twin::<BytesKeys>(engine);
     }

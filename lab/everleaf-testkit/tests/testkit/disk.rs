@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use everleaf::Engine;
+use everleaf_engines::pools;
 use everleaf_log::Weak;
 use everleaf_testkit::{DiskCase, DiskReport, ScriptKeys};
 
 #[test]
 fn no_power_failure_of_a_disk_takes_back_what_was_acknowledged() {
-    for engine in Engine::available() {
+    for engine in pools().map(Engine::of) {
         let (mut report, mut programs) = (DiskReport::default(), 0);
         for case in DiskCase::all(engine, None, 11, 1, 3) {
             case.explore(&mut report).unwrap_or_else(|violation| panic!("{violation}"));
@@ -50,8 +51,8 @@ fn noticed(rule: Weak) -> Noticed {
         | Weak::CopyNotSynced
         | Weak::ControlNotSynced
         | Weak::ReadShowsEarly
-        | Weak::WriteReturnsEarly => By(Engine::FpTree, false, false),
-        Weak::WriteBeforeGroup => By(Engine::FpTree, true, true),
+        | Weak::WriteReturnsEarly => By(Engine::FPTREE, false, false),
+        Weak::WriteBeforeGroup => By(Engine::FPTREE, true, true),
         Weak::StampOfTheCache | Weak::CopyUncaptured => InTests("histories.rs"),
         Weak::DamageIsTail | Weak::GapIsEnd | Weak::ControlOnce | Weak::ControlFallsBack => {
             InTests("damage.rs")

@@ -3,12 +3,13 @@
 
 use everleaf::Engine;
 use everleaf_crash::{Options, Report, explore};
+use everleaf_engines::pools;
 use everleaf_testkit::{EngineSubject, Level, Scenario, ScriptKeys, folders, may_be_idle};
 
 /// One engine for each way to write: of those with the same barriers the first.
 fn trees() -> impl Iterator<Item = Engine> {
     let mut seen = Vec::new();
-    Engine::available().filter(move |engine| {
+    pools().map(Engine::of).filter(move |engine| {
         let is_new = !seen.contains(&folders(*engine));
         seen.push(folders(*engine));
         is_new
@@ -41,7 +42,7 @@ fn explored(engine: Engine, level: Level, scenario: Scenario, mutate: bool) -> R
 
 #[test]
 fn every_engine_survives_random_operations() {
-    for engine in Engine::available() {
+    for engine in pools().map(Engine::of) {
         for keys in [ScriptKeys::U64, ScriptKeys::Bytes] {
             if !keys.are_of(engine) {
                 continue;

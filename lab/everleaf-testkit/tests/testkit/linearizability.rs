@@ -5,7 +5,7 @@
 use everleaf::internal::{BytesKeys, StoreKey, U64Keys, registry};
 use everleaf::{Engine, EngineParameters, Transactions};
 use everleaf_crash::Dram;
-use everleaf_engines::AllEngines;
+use everleaf_engines::{all, pools, volatile};
 use everleaf_index::{Concurrency, Index, Model, SerialIndex, Serialized};
 use everleaf_pmem::{Cpu, Mapped, Media, Region};
 use everleaf_pool::Pool;
@@ -37,20 +37,14 @@ fn run<K: TestKeys + StoreKey>(engine: Engine) {
             Pool::create(media, &registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap())
                 .unwrap();
         let transactions = [Transactions::Off, Transactions::Auto][seed as usize % 2];
-        let index = registry::create_index_with::<K, _>(
-            &AllEngines,
-            &pool,
-            engine,
-            &parameters,
-            1,
-            transactions,
-        )
-        .unwrap();
+        let index =
+            registry::create_index_with::<K, _>(all(), &pool, engine, &parameters, 1, transactions)
+                .unwrap();
         explained(&*index, &format!("{engine}, {transactions:?}"), seed);
         let statistics = index.statistics();
         if transactions == Transactions::Auto && pool.media().rtm().is_some() {
             let by_transactions = statistics.concurrency == Concurrency::Rtm;
-            assert_eq!(by_transactions, engine == Engine::FpTreeConcurrent);
+            assert_eq!(by_transactions, engine == Engine::FPTREE_C);
             assert_eq!(statistics.conflicts.transactions.begun() > 0, by_transactions);
         }
     }
@@ -67,15 +61,16 @@ fn run_twin<K: TestKeys + StoreKey>(engine: Engine) {
         let media = Dram::new(Region::anonymous(1 << 20, 256 << 20).unwrap(), &Cpu::detect());
         let format = registry::pool_format(engine, K::TYPE, &parameters, 1).unwrap();
         let pool = Pool::create(media, &format).unwrap();
-        let index =
-            registry::create_index::<K, _>(&AllEngines, &pool, engine, &parameters, 1).unwrap();
+        let index = registry::create_index::<K, _>(all(), &pool, engine, &parameters, 1).unwrap();
         explained(&*index, &engine.to_string(), seed);
     }
 }
 
 #[test]
 fn histories_of_twins_in_plain_memory_are_linearizable() {
-    for engine in Engine::volatile().filter(|twin| twin.is_volatile_twin() && twin.is_concurrent())
+    for engine in volatile()
+        .map(Engine::of)
+        .filter(|twin| twin.entry().is_volatile_twin() && twin.is_concurrent())
     {
         run_twin::<U64Keys>(engine);
         run_twin::<BytesKeys>(engine);
@@ -84,12 +79,12 @@ fn histories_of_twins_in_plain_memory_are_linearizable() {
 
 #[test]
 fn histories_of_shared_engines_with_u64_keys_are_linearizable() {
-    Engine::available().filter(|engine| engine.is_concurrent()).for_each(run::<U64Keys>);
+    pools().map(Engine::of).filter(|engine| engine.is_concurrent()).for_each(run::<U64Keys>);
 }
 
 #[test]
 fn histories_of_shared_engines_with_byte_string_keys_are_linearizable() {
-    let engines = Engine::available().filter(|engine| engine.is_concurrent());
+    let engines = pools().map(Engine::of).filter(|engine| engine.is_concurrent());
     engines.filter(|engine| engine.has_keys(BytesKeys::TYPE)).for_each(run::<BytesKeys>);
 }
 

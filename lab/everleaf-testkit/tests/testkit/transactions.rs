@@ -5,7 +5,7 @@
 use everleaf::internal::{BytesKeys, InjectedAborts, Simulation, StoreKey, U64Keys, registry};
 use everleaf::{Engine, EngineParameters, Transactions};
 use everleaf_crash::{Options, explore_threads};
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 use everleaf_index::{Concurrency, Index, Model, SerialIndex};
 use everleaf_pmem::{AbortCause, Cpu, Mapped, Media, Region};
 use everleaf_pool::{Audit, AuditReport, Pool, Shutdown};
@@ -14,7 +14,7 @@ use everleaf_testkit::{
     ConcurrentEngineSubject, Conformance, EngineSubject, Level, Scenario, ScriptKeys, TestKeys,
 };
 
-const ENGINE: Engine = Engine::FpTreeConcurrent;
+const ENGINE: Engine = Engine::FPTREE_C;
 
 /// Without aborts, with some, with many, and with nothing but page faults.
 const ABORTS: [InjectedAborts; 4] = [
@@ -75,7 +75,7 @@ where
             println!("seed {seed}");
             let pool = pool::<K>(&parameters);
             let index = registry::create_index_with::<K, _>(
-                &AllEngines,
+                all(),
                 &pool,
                 ENGINE,
                 &parameters,
@@ -88,8 +88,7 @@ where
             told(&*index, transactions, pool.media().rtm().is_some());
             drop(index);
             let opening = registry::Opening { transactions, ..Shutdown::Crash.into() };
-            let (index, _) =
-                registry::open_index_with::<K, _>(&AllEngines, &pool, opening).unwrap();
+            let (index, _) = registry::open_index_with::<K, _>(all(), &pool, opening).unwrap();
             for (key, value) in model.map() {
                 assert_eq!(index.get(K::borrow(key)).unwrap(), Some(value[0]), "seed {seed}");
             }
@@ -113,7 +112,7 @@ fn explained<K: TestKeys + StoreKey>() {
             let tiny = EngineSubject::tiny_parameters(ENGINE);
             let parameters = if seed % 3 == 0 { EngineParameters::default() } else { tiny };
             let index = registry::create_index_with::<K, _>(
-                &AllEngines,
+                all(),
                 &pool::<K>(&parameters),
                 ENGINE,
                 &parameters,

@@ -347,12 +347,12 @@ pub(super) mod tests {
     use crate::core::backend::Writing;
     use crate::core::value::TimedValue;
     use crate::core::write::{Kind, Write};
-    use crate::registry::Shipped;
-    use crate::{Clock, DurabilityMode, Engine, EngineParameters, KeyType, registry};
+    use crate::registry::SHIPPED;
+    use crate::{Clock, DurabilityMode, Engine, EngineParameters, KeyType};
 
     type Store = Arc<Attached<Mapped, BytesKeys>>;
 
-    const ENGINE: Engine = Engine::FpTree;
+    const ENGINE: Engine = Engine::FPTREE;
 
     fn terms(clock: &Clock) -> Terms {
         Terms {
@@ -368,12 +368,11 @@ pub(super) mod tests {
 
     pub(in super::super) fn create(path: &Path, clock: &Clock) -> Store {
         let parameters = EngineParameters::default();
-        let format = registry::store_format(ENGINE, KeyType::Bytes, &parameters).unwrap();
+        let format = ENGINE.store_format(KeyType::Bytes, &parameters).unwrap();
         let pool = create_file(path, 1 << 20, 1 << 20, |region| {
             Pool::create(Mapped::new(region, &Cpu::detect()).unwrap(), &format)
         });
-        let attached =
-            Attached::create(&Shipped, &pool.unwrap(), ENGINE, &parameters, terms(clock));
+        let attached = Attached::create(SHIPPED, &pool.unwrap(), ENGINE, &parameters, terms(clock));
         Arc::new(attached.unwrap())
     }
 
@@ -382,7 +381,8 @@ pub(super) mod tests {
         let media = Mapped::new(region, &Cpu::detect()).unwrap();
         let (pool, opened) = Pool::open(media).unwrap();
         let (start, terms) = (Instant::now(), terms(clock));
-        Arc::new(Attached::open(&Shipped, &pool, &opened, ENGINE, terms, start, None).unwrap())
+        let code = SHIPPED.code(pool.format()).unwrap().unwrap();
+        Arc::new(Attached::open(code, &pool, &opened, terms, start, None).unwrap())
     }
 
     pub(in super::super) fn put(store: &Store, key: &str, expires_ms: Option<u64>) {

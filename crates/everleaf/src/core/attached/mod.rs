@@ -25,6 +25,8 @@ use parking_lot::Mutex;
 use self::counts::{Counted, Counts};
 use self::durable::{Stripes, wait};
 use self::expiring::Expiring;
+use everleaf_tree::EngineCode;
+
 use crate::clock::Clock;
 use crate::core::backend::{BEING_RESTORED, Backend, ClaimedPlace};
 use crate::core::behind::Waiting;
@@ -87,7 +89,7 @@ pub(crate) struct Attached<M: Media, K: StoreKey> {
 impl<M: Media, K: StoreKey> Attached<M, K> {
     /// Makes an empty index in a pool that was just laid out.
     pub(crate) fn create(
-        engines: &dyn Engines<M>,
+        engines: Engines<M>,
         pool: &Arc<Pool<M>>,
         engine: Engine,
         parameters: &EngineParameters,
@@ -104,25 +106,21 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
     /// Recovers the index, then what links it to values. Opening began at `start`; `lock` stays
     /// open, and so locked, until the store is closed.
     pub(crate) fn open(
-        engines: &dyn Engines<M>,
+        code: &EngineCode<M>,
         pool: &Arc<Pool<M>>,
         opened: &Opened,
-        engine: Engine,
         terms: Terms,
         start: Instant,
         lock: Option<File>,
     ) -> Result<Self, Error> {
         let opening =
             IndexOpening { transactions: terms.transactions, ..IndexOpening::from(opened) };
-        let live = OpenStore::new(
-            registry::open_engine(engines, pool, engine, opening)?,
-            Arc::clone(pool),
-        );
+        let live = OpenStore::new(registry::open_code(code, pool, opening)?, Arc::clone(pool));
         let recovered_writes = live.resolve(opened)?;
         check::refuse_emptied(&live.pool, &*live.index)?;
         let counts = kept_counts::take(pool)?.map_or_else(Counts::default, Counts::knowing);
         let met = Met { shutdown: opened.shutdown, recovery: start.elapsed(), recovered_writes };
-        Self::over(engine, live, counts, terms, met, lock)
+        Self::over(Engine::of(code.entry), live, counts, terms, met, lock)
     }
 
     fn over(

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use everleaf::{CreateOptions, Engine, EngineParameters, KeyType, OwnedKey};
+use everleaf::{
+    CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, OwnedKey, Result, Store,
+};
+use everleaf_engines::all;
 use tempfile::TempDir;
 
 /// A folder in memory where the system has one, else in the usual place; it removes itself.
@@ -16,11 +19,27 @@ pub fn folder() -> TempDir {
 pub fn tiny(key_type: KeyType) -> CreateOptions {
     let parameters = EngineParameters::default().leaf_slots(4).inner_keys(4).group_bytes(4096);
     CreateOptions::new()
-        .engine(Engine::FpTree)
+        .engine(Engine::FPTREE)
         .key_type(key_type)
         .size_bytes(256 << 10)
         .max_size_bytes(1 << 30)
+        .engines(all())
         .parameters(parameters)
+}
+
+/// How stores are opened: the engines of the laboratory are there, and all sizes.
+pub fn opening() -> OpenOptions {
+    OpenOptions::new().engines(all())
+}
+
+/// As [`Store::open`].
+pub fn open(path: impl AsRef<Path>) -> Result<Store> {
+    opening().open(path)
+}
+
+/// As [`Store::open_read_only`].
+pub fn open_read_only(path: impl AsRef<Path>) -> Result<Store> {
+    opening().read_only(true).open(path)
 }
 
 /// A key of either kind for a small number; the byte strings have common prefixes, many lengths,

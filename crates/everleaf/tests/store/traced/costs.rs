@@ -4,7 +4,7 @@ use crate::common::{self, value};
 use everleaf::internal::create_on;
 use everleaf::{CreateOptions, Engine, KeyType, Store};
 use everleaf_crash::{Event, Traced};
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 
 /// Flushes and fences of one write.
 fn cost(store: &Store, media: &Traced, write: impl FnOnce(&Store)) -> (usize, usize) {
@@ -22,7 +22,7 @@ fn cost(store: &Store, media: &Traced, write: impl FnOnce(&Store)) -> (usize, us
 fn costs_of_writes_with_u64_keys_are_as_documented() {
     let media = Traced::new(1 << 20, 1 << 20, 3).unwrap();
     let (store, pool) =
-        create_on(&AllEngines, &CreateOptions::new().key_type(KeyType::U64), media).unwrap();
+        create_on(all(), &CreateOptions::new().key_type(KeyType::U64), media).unwrap();
     // Afterwards every chunk that the writes below need is in use, and no leaf is full.
     (0..20u64).for_each(|key| assert!(!store.put(key, value(key, 40)).unwrap()));
     // Header 8, key length 4, key 8, value 44: one line.
@@ -61,7 +61,7 @@ fn costs_of_writes_with_u64_keys_are_as_documented() {
 fn costs_of_byte_strings(engine: Engine) -> [(usize, usize); 3] {
     let media = Traced::new(1 << 20, 1 << 20, 3).unwrap();
     let options = CreateOptions::new().engine(engine).key_type(KeyType::Bytes);
-    let (store, pool) = create_on(&AllEngines, &options, media).unwrap();
+    let (store, pool) = create_on(all(), &options, media).unwrap();
     let key = |n: u64| format!("{n:016}");
     (0..20).for_each(|n| assert!(!store.put(key(n), value(n, 100)).unwrap()));
     [
@@ -74,19 +74,22 @@ fn costs_of_byte_strings(engine: Engine) -> [(usize, usize); 3] {
 /// An entry has one record, of two lines: header 8, head 4, key 16, value 100.
 #[test]
 fn costs_of_writes_with_byte_string_keys_are_as_documented() {
-    for engine in [Engine::FpTreeConcurrent, Engine::FpTree, Engine::ClfTreeAppend] {
+    for engine in [Engine::FPTREE_C, Engine::FPTREE, Engine::CLFTREE_APPEND] {
         assert_eq!(costs_of_byte_strings(engine), [(2 + 4, 2), (2 + 3, 2), (3, 2)], "{engine}");
     }
     // The key's array is apart from that of the values.
-    assert_eq!(costs_of_byte_strings(Engine::PTree), [(2 + 5, 2), (2 + 3, 2), (3, 2)]);
+    assert_eq!(
+        costs_of_byte_strings(Engine::of(&everleaf_engines::PTREE)),
+        [(2 + 5, 2), (2 + 3, 2), (3, 2)]
+    );
 }
 
 /// The key of a new entry is a record of its own: the store's record is linked under an intent.
 #[test]
 fn costs_of_writes_where_keys_have_records_of_their_own() {
     let media = Traced::new(1 << 20, 1 << 20, 3).unwrap();
-    let options = CreateOptions::new().engine(Engine::NvTree).key_type(KeyType::Bytes);
-    let (store, pool) = create_on(&AllEngines, &options, media).unwrap();
+    let options = CreateOptions::new().engine(Engine::NVTREE).key_type(KeyType::Bytes);
+    let (store, pool) = create_on(all(), &options, media).unwrap();
     let key = |n: u64| common::key(KeyType::Bytes, n);
     (0..20u64).for_each(|n| assert!(!store.put(key(n), value(n, 30)).unwrap()));
     let one_line = value(1, 30);
@@ -103,12 +106,12 @@ fn costs_of_writes_where_keys_have_records_of_their_own() {
 #[test]
 fn costs_of_writes_of_sorted_trees_with_u64_keys() {
     for (engine, costs) in [
-        (Engine::CircTree, [(1 + 4, 2), (1 + 3, 2), (3, 2)]),
-        (Engine::FastFair, [(1 + 3, 2), (1 + 3, 2), (3, 2)]),
+        (Engine::CIRCTREE, [(1 + 4, 2), (1 + 3, 2), (3, 2)]),
+        (Engine::of(&everleaf_engines::FASTFAIR), [(1 + 3, 2), (1 + 3, 2), (3, 2)]),
     ] {
         let media = Traced::new(1 << 20, 1 << 20, 3).unwrap();
         let options = CreateOptions::new().engine(engine).key_type(KeyType::U64);
-        let (store, pool) = create_on(&AllEngines, &options, media).unwrap();
+        let (store, pool) = create_on(all(), &options, media).unwrap();
         (0..20u64).for_each(|key| assert!(!store.put(key, value(key, 44)).unwrap()));
         let found = [
             cost(&store, pool.media(), |store| assert!(!store.put(50u64, value(1, 44)).unwrap())),
@@ -124,7 +127,7 @@ fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
     for key_type in [KeyType::U64, KeyType::Bytes] {
         let options = CreateOptions::new().key_type(key_type);
         let (store, pool) =
-            create_on(&AllEngines, &options, Traced::new(4 << 20, 4 << 20, 3).unwrap()).unwrap();
+            create_on(all(), &options, Traced::new(4 << 20, 4 << 20, 3).unwrap()).unwrap();
         // Every third key is there already, spread over the leaves.
         let key = |n: u64| common::key(key_type, n);
         let prepare = |from: u64| {
@@ -160,7 +163,7 @@ fn a_batch_of_a_hundred_costs_less_than_a_hundred_writes() {
 fn cost_of_a_batch(engine: Engine, key_type: KeyType, kind: &str) -> (usize, usize) {
     let options = CreateOptions::new().engine(engine).key_type(key_type);
     let media = Traced::new(4 << 20, 4 << 20, 3).unwrap();
-    let (store, pool) = create_on(&AllEngines, &options, media).unwrap();
+    let (store, pool) = create_on(all(), &options, media).unwrap();
     let key = |n: u64| common::key(key_type, n.wrapping_mul(0x9e37_79b9) % 100_000);
     (0..4000).for_each(|n| _ = store.put(key(n), value(n, 44)).unwrap());
     // There is room for these, in leaves and in chunks.
@@ -181,7 +184,7 @@ fn cost_of_a_batch(engine: Engine, key_type: KeyType, kind: &str) -> (usize, usi
 
 #[test]
 fn a_batch_of_a_hundred_puts_is_four_fences_where_no_leaf_is_full() {
-    for engine in [Engine::FpTreeConcurrent, Engine::FpTree] {
+    for engine in [Engine::FPTREE_C, Engine::FPTREE] {
         for key_type in [KeyType::U64, KeyType::Bytes] {
             let costs = ["new", "replaced", "mixed"].map(|kind| {
                 let cost = cost_of_a_batch(engine, key_type, kind);

@@ -5,9 +5,9 @@
 use crate::common::{key, tiny, value};
 use crate::traced::crash_in_a_write::{Content, Durable, GARBAGE_SEED, content};
 use everleaf::internal::{create_on, open_on, open_to_restore_on};
-use everleaf::{CreateOptions, Engine, Error, KeyType, OpenOptions, Store};
+use everleaf::{CreateOptions, Engine, Error, KeyType, Store};
 use everleaf_crash::{Event, Traced};
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 
 const POOL_BYTES: u64 = 256 << 10;
 const KEYS: u64 = 6;
@@ -16,7 +16,7 @@ const NEAR: usize = 20;
 
 fn options(engine: Engine, key_type: KeyType) -> CreateOptions {
     let tiny = tiny(key_type).size_bytes(POOL_BYTES);
-    if engine == Engine::FpTree {
+    if engine == Engine::FPTREE {
         return tiny;
     }
     CreateOptions::new().engine(engine).key_type(key_type).size_bytes(POOL_BYTES)
@@ -28,8 +28,7 @@ fn media() -> Traced {
 
 /// A store with some keys, with a tree that has a name if it can have any, as a dump.
 fn dump_from(first: u64, key_type: KeyType) -> (Vec<u8>, Content) {
-    let (store, _pool) =
-        create_on(&AllEngines, &options(Engine::FpTree, key_type), media()).unwrap();
+    let (store, _pool) = create_on(all(), &options(Engine::FPTREE, key_type), media()).unwrap();
     for n in first..first + KEYS {
         store.put(key(key_type, n), value(n, 30)).unwrap();
     }
@@ -53,8 +52,8 @@ impl Left {
     /// Opens an image; one that is refused is restored.
     fn judge(&mut self, image: &[u64], dump: &[u8], whole: &Content) {
         let from_image = || Traced::from_image(image, 4 * POOL_BYTES, GARBAGE_SEED).unwrap();
-        let opened = open_on(&AllEngines, &OpenOptions::new(), from_image());
-        let read = open_on(&AllEngines, &OpenOptions::new().read_only(true), from_image());
+        let opened = open_on(all(), &crate::common::opening(), from_image());
+        let read = open_on(all(), &crate::common::opening().read_only(true), from_image());
         assert_eq!(opened.is_ok(), read.is_ok(), "readers and writers are told the same");
         let is_whole = |store: &Store| {
             let outcome = store.check().unwrap();
@@ -68,7 +67,7 @@ impl Left {
                 self.complete += 1;
             }
             Err(Error::BeingRestored) => {
-                let (store, _pool) = open_to_restore_on(&AllEngines, from_image()).unwrap();
+                let (store, _pool) = open_to_restore_on(all(), from_image()).unwrap();
                 store.restore(dump).unwrap();
                 assert!(is_whole(&store));
                 self.refused += 1;
@@ -82,7 +81,7 @@ impl Left {
 /// comes and goes, each `step`-th of the others. An image of the middle.
 fn explore(image: &[u64], dump: &[u8], whole: &Content, step: usize) -> (Left, Vec<u64>) {
     let media = Traced::from_image(image, 4 * POOL_BYTES, GARBAGE_SEED).unwrap();
-    let (store, pool) = open_to_restore_on(&AllEngines, media).unwrap();
+    let (store, pool) = open_to_restore_on(all(), media).unwrap();
     pool.media().take_events();
     let (mut durable, mut left) = (Durable::new(pool.media().image()), Left::default());
     store.restore(dump).unwrap();
@@ -111,7 +110,7 @@ fn explore(image: &[u64], dump: &[u8], whole: &Content, step: usize) -> (Left, V
 
 fn crash_in_a_restore(engine: Engine, key_type: KeyType, step: usize) {
     let (dump, whole) = dump_from(0, key_type);
-    let (store, pool) = create_on(&AllEngines, &options(engine, key_type), media()).unwrap();
+    let (store, pool) = create_on(all(), &options(engine, key_type), media()).unwrap();
     store.close().unwrap();
     let (left, middle) = explore(&pool.media().image(), &dump, &whole, step);
     assert!(left.empty > 0 && left.refused > 5 && left.complete > 0, "{engine} {key_type:?}");
@@ -124,11 +123,11 @@ fn crash_in_a_restore(engine: Engine, key_type: KeyType, step: usize) {
 #[test]
 fn crash_in_a_restore_leaves_nothing_or_all_of_it_or_a_pool_that_is_refused() {
     for key_type in [KeyType::U64, KeyType::Bytes] {
-        crash_in_a_restore(Engine::FpTree, key_type, 1);
+        crash_in_a_restore(Engine::FPTREE, key_type, 1);
     }
 }
 
 #[test]
 fn crash_in_a_restore_of_an_engine_of_epochs_leaves_nothing_or_all_of_it_or_a_refused_pool() {
-    crash_in_a_restore(Engine::Masstree, KeyType::Bytes, 5);
+    crash_in_a_restore(Engine::MASSTREE, KeyType::Bytes, 5);
 }

@@ -2,13 +2,13 @@
 //! from states that a power failure can leave within one write. (The crash explorer goes through
 //! all of them; this is the store's own quick look.)
 
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::common::{key, tiny, value};
 use everleaf::internal::{create_on, open_on};
-use everleaf::{Clock, KeyType, OpenOptions, OwnedKey, Store};
+use everleaf::{Clock, KeyType, OwnedKey, Store};
 use everleaf_crash::{Event, Traced};
 
 const POOL_BYTES: u64 = 192 << 10;
@@ -99,7 +99,7 @@ fn recovers_to_either(image: &[u64], before: &Content, after: &Content, spare: &
     let media = Traced::from_image(image, POOL_BYTES, GARBAGE_SEED).unwrap();
     let clock = Clock::manual(0);
     let (store, _pool) =
-        open_on(&AllEngines, &OpenOptions::new().clock(clock.clone()), media).unwrap();
+        open_on(all(), &crate::common::opening().clock(clock.clone()), media).unwrap();
     let found = content(&store);
     assert!(
         found == *before || found == *after,
@@ -125,7 +125,7 @@ fn recovers_to_either(image: &[u64], before: &Content, after: &Content, spare: &
 
 fn explore(key_type: KeyType, prepare: impl Fn(&Store), write: impl Fn(&Store)) {
     let media = Traced::new(POOL_BYTES, POOL_BYTES, GARBAGE_SEED).unwrap();
-    let (store, pool) = create_on(&AllEngines, &tiny(key_type), media).unwrap();
+    let (store, pool) = create_on(all(), &tiny(key_type), media).unwrap();
     prepare(&store);
     let before = content(&store);
     pool.media().take_events();

@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn buckets_are_balanced_in_whatever_order_keys_came() {
         let parameters = parameters(4, 4, 1);
-        let shape = Flexible::<true>::new(4, 1, false).unwrap();
+        let shape = Flexible::<true>::of(4, 1, false).unwrap();
         for step in [1, 4801] {
             let pool = pool::<U64Keys>(parameters, 8 << 20);
             let tree = tree::<U64Keys>(&pool, parameters, None);

@@ -300,7 +300,7 @@ mod tests {
     use crate::{Variant, open_with};
 
     fn shape() -> Flexible<true> {
-        Flexible::new(TINY.leaf_slots as usize, TINY.value_words as usize, false).unwrap()
+        Flexible::of(TINY.leaf_slots as usize, TINY.value_words as usize, false).unwrap()
     }
 
     #[test]

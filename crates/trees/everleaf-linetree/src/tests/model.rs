@@ -81,54 +81,45 @@ fn compare(tree: &dyn Index<U64Keys>, model: &Model<U64Keys>) {
     }
 }
 
-/// `alone`: as one thread does it that has the tree alone.
-fn run(parameters: Parameters, alone: bool, actions: &[Action]) {
+fn run(parameters: Parameters, actions: &[Action]) {
     let pool = dram_pool::<U64Keys>(parameters, 64 << 20);
     let mut tree = opened(&pool);
     let mut model = Model::<U64Keys>::new();
     for action in actions {
-        macro_rules! on_tree {
-            ($method:ident($($arg:expr),*)) => {
-                match alone {
-                    true => tree.exclusive().unwrap().$method($($arg),*).unwrap(),
-                    false => tree.$method($($arg),*).unwrap(),
-                }
-            };
-        }
         let (mut old, mut expected) = ([1], [1]);
         let row = |start: u64, up: bool| {
             (0..40).map(move |i| if up { start.saturating_add(i) } else { start.saturating_sub(i) })
         };
         match action.clone() {
             Action::Insert(key, value) => {
-                let done = on_tree!(insert_words(key, &[value]));
+                let done = tree.insert_words(key, &[value]).unwrap();
                 assert_eq!(done, model.insert_words(key, &[value]).unwrap());
             }
             Action::Row(start, up, true) => row(start, up).for_each(|key| {
-                let done = on_tree!(insert_words(key, &[3]));
+                let done = tree.insert_words(key, &[3]).unwrap();
                 assert_eq!(done, model.insert_words(key, &[3]).unwrap());
             }),
             Action::Row(start, up, false) => row(start, up).for_each(|key| {
-                let done = on_tree!(remove_words(key, &mut old));
+                let done = tree.remove_words(key, &mut old).unwrap();
                 assert_eq!(done, model.remove_words(key, &mut expected).unwrap());
             }),
             Action::Update(key, value) => {
-                let done = on_tree!(update_words(key, &[value], &mut old));
+                let done = tree.update_words(key, &[value], &mut old).unwrap();
                 assert_eq!(done, model.update_words(key, &[value], &mut expected).unwrap());
             }
             Action::Upsert(key, value) => {
-                let done = on_tree!(upsert_words(key, &[value], &mut old));
+                let done = tree.upsert_words(key, &[value], &mut old).unwrap();
                 assert_eq!(done, model.upsert_words(key, &[value], &mut expected).unwrap());
             }
             Action::Remove(key) => {
-                let done = on_tree!(remove_words(key, &mut old));
+                let done = tree.remove_words(key, &mut old).unwrap();
                 assert_eq!(done, model.remove_words(key, &mut expected).unwrap());
             }
             Action::Batch(changes) => {
                 let (mut changes, removals): (Vec<_>, Vec<_>) =
                     changes.into_iter().partition(|(_, new)| new.is_some());
                 changes.extend(removals);
-                assert!(on_tree!(link_all(&changes, &mut NoSteps)));
+                assert!(tree.link_all(&changes, &mut NoSteps).unwrap());
                 for (key, new) in changes {
                     match new {
                         Some(value) => {
@@ -156,9 +147,8 @@ proptest! {
     fn it_does_what_the_model_does(
         actions in actions(),
         leaf_slots in prop::sample::select(&[8u64, 24, 60][..]),
-        alone: bool,
     ) {
-        run(Parameters { leaf_slots, ..TINY }, alone, &actions);
+        run(Parameters { leaf_slots, ..TINY }, &actions);
     }
 }
 
@@ -169,7 +159,7 @@ fn ascending_and_descending_keys_make_and_unmake_all_levels() {
         let insertions = (0..5000).map(|i| Action::Insert(number(i), i));
         let removals = (0..=5000).map(|i| Action::Remove(number(i * 7 % 5001)));
         let all: Vec<Action> = insertions.chain(removals).collect();
-        run(TINY, false, &all);
+        run(TINY, &all);
     }
 }
 
@@ -181,7 +171,7 @@ fn keys_below_all_others_find_their_leaf_after_the_first_one_has_gone() {
         let removals = (0..60).map(|i| Action::Remove(half + 10_000 + i * 10));
         let below = (0..200).map(|i| Action::Insert(half + 10_200 - i, i));
         let all: Vec<Action> = insertions.chain(removals).chain(below).collect();
-        run(TINY, false, &all);
+        run(TINY, &all);
     }
 }
 
@@ -190,7 +180,7 @@ fn keys_below_all_others_find_their_leaf_after_the_first_one_has_gone() {
 fn keys_at_the_ends_of_both_halves_are_told_apart() {
     let ends = [0, 1, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
     let insertions = ends.map(|key| Action::Insert(key, !key));
-    run(TINY, false, &insertions);
+    run(TINY, &insertions);
     let removals = ends.map(Action::Remove);
-    run(TINY, true, &[insertions.clone(), removals, insertions].concat());
+    run(TINY, &[insertions.clone(), removals, insertions].concat());
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use crate::{EngineCode, Open};
 use everleaf_index::{BytesKeys, IndexError, MAX_KEY_BYTES};
 use everleaf_pmem::{DramSource, LINE, MapError, Media, PCell, PPtr};
 use everleaf_pool::{Pool, Record, RecordGuard, Worker};
@@ -22,6 +23,10 @@ fn foreign<M: Media>(pool: &Pool<M>, word: u64) -> IndexError {
 
 impl TreeKey for BytesKeys {
     const RECORDS: bool = true;
+
+    fn open_by<M: Media>(code: &EngineCode<M>) -> Option<Open<Self, M>> {
+        code.open_bytes
+    }
 
     #[inline(always)]
     fn least<'a>() -> Self::Ref<'a> {

@@ -31,6 +31,7 @@ mod testing;
 use std::cmp::Ordering;
 use std::fmt::Debug;
 
+use crate::{EngineCode, Open};
 use everleaf_index::IndexError;
 use everleaf_pmem::{DramSource, MapError, Media, PCell};
 use everleaf_pool::{Pool, RecordGuard, Worker};
@@ -46,6 +47,9 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
     /// Whether key words lead to records, which are allocated with the key and freed with it. Else
     /// the word is the key.
     const RECORDS: bool;
+
+    /// What opens an index of such keys, if the engine has them.
+    fn open_by<M: Media>(code: &EngineCode<M>) -> Option<Open<Self, M>>;
 
     /// The least key of all.
     fn least<'a>() -> Self::Ref<'a>;

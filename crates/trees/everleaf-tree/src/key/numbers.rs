@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use crate::{EngineCode, Open};
 use everleaf_index::{IndexError, U64Keys};
 use everleaf_pmem::{DramSource, MapError, Media, PCell};
 use everleaf_pool::{Pool, RecordGuard, Worker};
@@ -14,6 +15,10 @@ pub(super) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl TreeKey for U64Keys {
     const RECORDS: bool = false;
+
+    fn open_by<M: Media>(code: &EngineCode<M>) -> Option<Open<Self, M>> {
+        Some(code.open_u64)
+    }
 
     #[inline(always)]
     fn least<'a>() -> Self::Ref<'a> {

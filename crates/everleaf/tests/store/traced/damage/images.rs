@@ -1,11 +1,11 @@
 //! Pools to be damaged, in memory: closed ones, and ones that a crash cut at any store of an
 //! operation.
 
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 use std::collections::{BTreeMap, BTreeSet};
 
 use everleaf::internal::{create_on, open_on};
-use everleaf::{CreateOptions, Engine, EngineParameters, KeyType, OpenOptions, OwnedKey, Store};
+use everleaf::{CreateOptions, Engine, EngineParameters, KeyType, OwnedKey, Store};
 use everleaf_crash::{Event, Traced};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -59,8 +59,8 @@ impl Recipe {
             for key_type in
                 [KeyType::U64, KeyType::Bytes].into_iter().filter(|of| engine.has_keys(*of))
             {
-                let has = |name| engine.parameters().contains(&name);
-                let least = engine.min_leaf_slots();
+                let has = |name| engine.entry().parameters.contains(&name);
+                let least = engine.entry().min_leaf_slots;
                 let mut small = EngineParameters::default().leaf_slots(least);
                 small.inner_keys = has(EngineParameters::INNER_KEYS).then_some(4);
                 small.group_bytes = has(EngineParameters::GROUP_BYTES).then_some(4096);
@@ -77,9 +77,10 @@ impl Recipe {
             .engine(engine)
             .key_type(key_type)
             .size_bytes(POOL_BYTES)
+            .engines(everleaf_engines::all())
             .parameters(parameters);
         let media = Traced::new(POOL_BYTES, MAX_BYTES, GARBAGE_SEED).unwrap();
-        let (store, _pool) = create_on(&AllEngines, &options, media.clone()).unwrap();
+        let (store, _pool) = create_on(all(), &options, media.clone()).unwrap();
         let mut history = History::new();
         (0..2 * KEYS).for_each(|step| drop(write(&store, key_type, step, &mut history)));
         media.take_events();
@@ -137,7 +138,7 @@ pub fn open(words: &[u64]) -> (Result<Store, everleaf::Error>, Traced) {
     media.record(false, false);
     media.limit_accesses(MAX_ACCESSES);
     let store =
-        open_on(&AllEngines, &OpenOptions::new(), media.clone()).map(|(store, _pool)| store);
+        open_on(all(), &crate::common::opening(), media.clone()).map(|(store, _pool)| store);
     media.limit_accesses(MAX_ACCESSES);
     (store, media)
 }

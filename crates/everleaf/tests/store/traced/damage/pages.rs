@@ -4,7 +4,7 @@
 //! `cargo test -p everleaf --test store every_command_ends -- --ignored --nocapture` runs 2,000
 //! pools an engine; the ordinary tests run a tenth of them.
 
-use everleaf_engines::AllEngines;
+use everleaf_engines::all;
 use std::collections::BTreeMap;
 use std::io::sink;
 use std::ops::{Bound, ControlFlow};
@@ -34,18 +34,19 @@ const FIRST_PAGE: usize = 2;
 
 /// A pool with nodes of four entries, some of them removed again; closed, or left by a crash.
 fn intact(engine: Engine, key_type: KeyType, closed: bool) -> Vec<u64> {
-    let has = |name| engine.parameters().contains(&name);
-    let mut small = EngineParameters::default().leaf_slots(engine.min_leaf_slots());
+    let has = |name| engine.entry().parameters.contains(&name);
+    let mut small = EngineParameters::default().leaf_slots(engine.entry().min_leaf_slots);
     small.inner_keys = has(EngineParameters::INNER_KEYS).then_some(4);
     small.group_bytes = has(EngineParameters::GROUP_BYTES).then_some(4096);
     let options = CreateOptions::new()
         .engine(engine)
         .key_type(key_type)
         .size_bytes(POOL_BYTES)
+        .engines(everleaf_engines::all())
         .parameters(small);
     let media = Traced::new(POOL_BYTES, MAX_BYTES, 5).unwrap();
     media.record(false, false);
-    let (store, _pool) = create_on(&AllEngines, &options, media.clone()).unwrap();
+    let (store, _pool) = create_on(all(), &options, media.clone()).unwrap();
     for n in 0..KEYS {
         store.put(long_key(key_type, n), value(n, n as usize % 40)).unwrap();
         if n % 7 == 3 {
@@ -160,7 +161,7 @@ fn salvage<K: StoreKey>(words: &[u64]) {
         return;
     };
     next_step(&media);
-    if let Ok((index, _)) = registry::open_index::<K, Traced>(&AllEngines, &pool, Shutdown::Crash) {
+    if let Ok((index, _)) = registry::open_index::<K, Traced>(all(), &pool, Shutdown::Crash) {
         next_step(&media);
         let mut last: Option<K::Owned> = None;
         let visit = &mut |key: K::Ref<'_>, _: &[u64]| {

@@ -107,12 +107,12 @@ fn a_damaged_file_is_an_error_and_nothing_worse() {
             store.iter().flatten().for_each(|entry| assert_was_put(&entry, history))
         };
         std::fs::write(&path, &bytes).unwrap();
-        if let Ok(store) = Store::open_read_only(&path).inspect_err(expected_of_opening) {
+        if let Ok(store) = crate::common::open_read_only(&path).inspect_err(expected_of_opening) {
             read(&store, &recipe.history);
             let _ = (store.check(), store.statistics(), store.close());
         }
         assert!(std::fs::read(&path).unwrap() == bytes, "reading wrote to the file");
-        if let Ok(store) = Store::open(&path).inspect_err(expected_of_opening) {
+        if let Ok(store) = crate::common::open(&path).inspect_err(expected_of_opening) {
             let mut history = recipe.history.clone();
             for step in 0..20 {
                 let (key, value) =

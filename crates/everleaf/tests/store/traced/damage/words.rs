@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use everleaf::{Error, KeyType, OwnedKey, Store};
+use everleaf::{Error, KeyType, OwnedKey};
 
 use super::harm::SEALED_ZERO;
 use super::images::open;
@@ -113,7 +113,7 @@ fn an_index_word_that_leads_to_another_record_is_an_error() {
     }
     assert_ne!(damaged, bytes);
     std::fs::write(&path, &damaged).unwrap();
-    let store = Store::open(&path).unwrap();
+    let store = crate::common::open(&path).unwrap();
     let (mine, other) = (number(3), number(4));
     for error in [
         store.get(mine).unwrap_err(),

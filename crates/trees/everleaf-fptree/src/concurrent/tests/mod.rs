@@ -49,9 +49,12 @@ fn tree_with<K: TreeKey>(
     threads: Option<usize>,
     transactions: Transactions,
 ) -> Tree<K> {
-    let shape =
-        Flexible::new(parameters.leaf_slots as usize, parameters.value_words as usize, false)
-            .unwrap();
+    let shape = <Flexible<true> as crate::Shape>::of(
+        parameters.leaf_slots as usize,
+        parameters.value_words as usize,
+        false,
+    )
+    .unwrap();
     let opening = Opening { threads, transactions, ..Shutdown::Crash.into() };
     Tree::<K>::open(pool, shape, parameters, opening).unwrap()
 }

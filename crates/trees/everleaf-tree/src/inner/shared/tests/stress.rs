@@ -19,6 +19,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 use crate::key::{EntryHash, KeepError, Kept, KeyHash, SliceKey, sealed};
+use crate::{EngineCode, Open};
 
 /// Numbers in a range.
 const WIDTH: u64 = 64;
@@ -298,6 +299,11 @@ macro_rules! as_they_are {
 
 impl<K: TreeKey> TreeKey for Yielding<K> {
     const RECORDS: bool = K::RECORDS;
+
+    fn open_by<M: Media>(_code: &EngineCode<M>) -> Option<Open<Self, M>> {
+        None
+    }
+
     type BoundWord = K::BoundWord;
     type Separators = K::Separators;
 

@@ -123,7 +123,7 @@ fn an_image_of_another_pool_engine_or_size_is_not_taken_and_of_another_fanout_is
 }
 
 fn of_another_pool<K: TestKey>(engine: Engine) {
-    let other = if engine == Engine::NvTree { Engine::FpTree } else { Engine::NvTree };
+    let other = if engine == &NVTREE { &FPTREE } else { &NVTREE };
     let four = sizes(engine, 4, 4);
     let foreign = |what| InnerFrom::Leaves(NoImage::Foreign(what));
     for (engine_of, sizes, uuid, expected) in [

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Index, IndexError, Serialized};
+use everleaf_index::{Contract, Index, IndexError, Serialized};
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
@@ -11,7 +11,7 @@ use super::layout::Shape;
 pub use super::redo::Logging;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters as Sizes};
-use everleaf_tree::{Opening, TreeFamily};
+use everleaf_tree::{EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry};
 
 /// Slots that a node may have: 21, 42, 85 and 170 are 512 bytes to 4 KiB of elements of 24 bytes.
 const SLOTS: &[u64] = &[4, 8, 16, 21, 32, 42, 64, 85, 128, 170, 256, 1024];
@@ -101,14 +101,30 @@ impl TreeFamily for Variant {
         let logging = Parameters::unpack(packed)?.logging;
         Ok(OFFER.shown(OFFER.unpack(packed)?).log_ranges(logging == Logging::Ranges))
     }
+}
 
-    fn open<K: TreeKey, M: Media>(
-        self,
-        pool: &Arc<Pool<M>>,
-        _opening: Opening,
-    ) -> Result<Box<dyn Index<K>>, IndexError> {
-        open(pool)
-    }
+/// LCB+Tree: an ordinary B+-tree in persistent memory with a redo log: `u64` keys only.
+pub static LCBTREE: EngineEntry = engine_entry!(Variant, {
+    name: "lcbtree",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: false,
+    bytes_keys: false,
+    max_value_words: 1,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of,
+    one_record: false,
+});
+
+/// The code of the family, for all sizes.
+pub const fn engines<M: Media>() -> [EngineCode<M>; 1] {
+    [engine_code!(
+        LCBTREE,
+        |format| Variant.unpack(format.parameters).map(drop),
+        |pool, _| open(pool),
+        u64
+    )]
 }
 
 /// Opens the tree in a pool of `u64` keys whose format has its [`Parameters`]; makes an empty tree
@@ -122,10 +138,10 @@ impl TreeFamily for Variant {
 ///
 /// # Examples
 /// ```
-/// use everleaf_index::{Index, U64Keys};
+/// use everleaf_index::{Contract, Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool};
-/// use everleaf_trees::lcbtree::{Logging, Parameters, open};
+/// use everleaf_baselines::lcbtree::{Logging, Parameters, open};
 ///
 /// let parameters =
 ///     Parameters { group_bytes: 4096, logging: Logging::Ranges, ..Parameters::default() };

@@ -8,12 +8,13 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use everleaf_crash::{Event, Traced};
+use everleaf_engines::{FPTREE, FPTREE_C, NVTREE, NVTREE_C, PTREE};
 use everleaf_index::{BytesKeys, Direction, Index, InnerFrom, KeyKind, NoImage, U64Keys};
-use everleaf_pmem::{Media, PPtr, Transactions, WORD};
-use everleaf_pool::{Audit, AuditReport, Format, NodeKind, Pool};
+use everleaf_pmem::{Media, PPtr, WORD};
+use everleaf_pool::{Audit, AuditReport, Format, NodeKind, Pool, Shutdown};
 use proptest::prelude::*;
 
-use crate::engines::Engine;
+use crate::{Engine, open};
 use everleaf_tree::Opening;
 use everleaf_tree::image::{IMAGE, ImageHead, ImageRoot};
 use everleaf_tree::key::TestKey;
@@ -24,13 +25,7 @@ const LEAVES: NodeKind = NodeKind::new(1);
 /// Offset of the state, behind which the seal stands.
 const STATE: usize = 192;
 
-const ENGINES: [Engine; 5] = [
-    Engine::NvTree,
-    Engine::NvTreeConcurrent,
-    Engine::FpTree,
-    Engine::FpTreeConcurrent,
-    Engine::PTree,
-];
+const ENGINES: [Engine; 5] = [&NVTREE, &NVTREE_C, &FPTREE, &FPTREE_C, &PTREE];
 
 type Keys<K> = BTreeMap<<K as KeyKind>::Owned, u64>;
 type Opened<K> = (Arc<Pool<Traced>>, Box<dyn Index<K>>);
@@ -61,17 +56,17 @@ fn remove<K: TestKey>(tree: &dyn Index<K>, number: u64) -> Option<u64> {
 
 fn sizes(engine: Engine, slots: u32, inner_keys: u32) -> EngineParameters {
     let sizes = EngineParameters::default().leaf_slots(slots).inner_keys(inner_keys);
-    let has_groups = engine.parameters().contains(&EngineParameters::GROUP_BYTES);
+    let has_groups = engine.parameters.contains(&EngineParameters::GROUP_BYTES);
     if has_groups { sizes.group_bytes(4096) } else { sizes }
 }
 
 fn made<K: TestKey>(engine: Engine, sizes: EngineParameters, uuid: u128, bytes: u64) -> Opened<K> {
-    let parameters = engine.pack(&sizes, 1).unwrap();
-    let format = Format { engine: engine.name().to_owned(), key_type: K::KEY_TYPE, parameters };
+    let parameters = (engine.pack)(&sizes, 1).unwrap();
+    let format = Format { engine: engine.name.to_owned(), key_type: K::KEY_TYPE, parameters };
     let media = Traced::new(bytes, bytes, 7).unwrap();
     media.record(false, false);
     let pool = Pool::create_as(media, &format, uuid).unwrap();
-    let tree = engine.create::<K, _>(&pool, Transactions::Off).unwrap();
+    let tree = open::<K>(&pool, Shutdown::Clean.into());
     (pool, tree)
 }
 
@@ -92,7 +87,8 @@ fn opened<K: TestKey>(engine: Engine, image: &[u64]) -> Opened<K> {
     let media = Traced::from_image(image, (image.len() * WORD) as u64, 3).unwrap();
     media.record(false, false);
     let (pool, opened) = Pool::open(media).unwrap();
-    let tree = engine.open::<K, _>(&pool, Opening::from(&opened)).unwrap();
+    assert_eq!(pool.format().engine, engine.name);
+    let tree = open::<K>(&pool, Opening::from(&opened));
     (pool, tree)
 }
 
@@ -165,7 +161,7 @@ fn reads_no_leaf<K: TestKey>(engine: Engine) {
         let leaves = words_of_leaves(&pool, 192);
         assert!(!leaves.is_empty());
         media.watch_loads(leaves);
-        let tree = engine.open::<K, _>(&pool, Opening::from(&opened)).unwrap();
+        let tree = open::<K>(&pool, Opening::from(&opened));
         assert_eq!(media.take_watched_loads(), [0; 0], "{engine}");
         assert_eq!(from(&*tree), InnerFrom::Image, "{engine}");
         assert_holds(&(pool, tree), &model);

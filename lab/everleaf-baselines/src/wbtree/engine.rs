@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Index, IndexError, Serialized};
+use everleaf_index::{Contract, Index, IndexError, Serialized};
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
@@ -10,7 +10,9 @@ use super::WbTree;
 use super::layout::{LINE_SLOTS, MAX_VALUE_WORDS, Shape, WORD_SLOTS};
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters};
-use everleaf_tree::{Opening, TreeFamily};
+use everleaf_tree::{
+    EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry, slots_of_array,
+};
 
 /// What a node is at the least.
 const MIN_SLOTS: u64 = 4;
@@ -56,14 +58,50 @@ impl TreeFamily for Variant {
             Self::Bitmap => &BITMAP_OFFER,
         }
     }
+}
 
-    fn open<K: TreeKey, M: Media>(
-        self,
-        pool: &Arc<Pool<M>>,
-        _opening: Opening,
-    ) -> Result<Box<dyn Index<K>>, IndexError> {
-        open(pool, self)
-    }
+/// wB+-tree whose nodes have a slot array of one word: seven entries.
+pub static WBTREE_SLOT: EngineEntry = engine_entry!(Variant::Slot, {
+    name: "wbtree-slot",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: false,
+    bytes_keys: true,
+    max_value_words: 14,
+    min_leaf_slots: 4,
+    slots_of_bytes: slot_only_slots_of,
+    one_record: false,
+});
+
+/// wB+-tree whose nodes have a bitmap and a slot array of one line.
+pub static WBTREE_BITMAP: EngineEntry = engine_entry!(Variant::Bitmap, {
+    name: "wbtree-bitmap",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: false,
+    bytes_keys: true,
+    max_value_words: 14,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of_array,
+    one_record: false,
+});
+
+/// The code of the family, for all sizes.
+pub const fn engines<M: Media>() -> [EngineCode<M>; 2] {
+    [
+        engine_code!(
+            WBTREE_SLOT,
+            |format| Variant::Slot.unpack(format.parameters).map(drop),
+            |pool, _| open(pool, Variant::Slot)
+        ),
+        engine_code!(
+            WBTREE_BITMAP,
+            |format| Variant::Bitmap.unpack(format.parameters).map(drop),
+            |pool, _| open(pool, Variant::Bitmap)
+        ),
+    ]
 }
 
 /// Opens the tree in a pool whose format has its parameters; makes an empty tree in a fresh pool,
@@ -76,10 +114,10 @@ impl TreeFamily for Variant {
 ///
 /// # Examples
 /// ```
-/// use everleaf_index::{Index, U64Keys};
+/// use everleaf_index::{Contract, Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool};
-/// use everleaf_trees::wbtree::{SLOT_OFFER, Variant, open};
+/// use everleaf_baselines::wbtree::{SLOT_OFFER, Variant, open};
 ///
 /// let format = Format {
 ///     engine: "wbtree-slot".into(),

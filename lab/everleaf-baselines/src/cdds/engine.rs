@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Index, IndexError, Serialized};
+use everleaf_index::{Contract, Index, IndexError, Serialized};
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
@@ -10,7 +10,7 @@ use super::CddsTree;
 use super::layout::Shape;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters as Sizes};
-use everleaf_tree::{Opening, TreeFamily};
+use everleaf_tree::{EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry};
 
 /// Slots that a node may have: 16 to 128 are 512 bytes to 4 KiB of entries of 32 bytes.
 const SLOTS: &[u64] = &[4, 8, 16, 32, 64, 128, 256];
@@ -65,14 +65,31 @@ impl TreeFamily for Variant {
     fn offer(self) -> &'static Offer {
         &OFFER
     }
+}
 
-    fn open<K: TreeKey, M: Media>(
-        self,
-        pool: &Arc<Pool<M>>,
-        _opening: Opening,
-    ) -> Result<Box<dyn Index<K>>, IndexError> {
-        open(pool)
-    }
+/// CDDS B-tree: a sorted B+-tree in persistent memory whose entries have versions: `u64`
+/// keys only.
+pub static CDDS: EngineEntry = engine_entry!(Variant, {
+    name: "cdds",
+    residence: Residence::Pool,
+    parameters: PARAMETERS,
+    contract: Contract::Strict,
+    concurrent: false,
+    bytes_keys: false,
+    max_value_words: 1,
+    min_leaf_slots: 4,
+    slots_of_bytes: slots_of,
+    one_record: false,
+});
+
+/// The code of the family, for all sizes.
+pub const fn engines<M: Media>() -> [EngineCode<M>; 1] {
+    [engine_code!(
+        CDDS,
+        |format| Variant.unpack(format.parameters).map(drop),
+        |pool, _| open(pool),
+        u64
+    )]
 }
 
 /// Opens the tree in a pool of `u64` keys whose format has its [`Parameters`]; makes an empty tree
@@ -85,10 +102,10 @@ impl TreeFamily for Variant {
 ///
 /// # Examples
 /// ```
-/// use everleaf_index::{Index, U64Keys};
+/// use everleaf_index::{Contract, Index, U64Keys};
 /// use everleaf_pmem::{Cpu, Mapped, Region};
 /// use everleaf_pool::{Format, KeyType, Pool};
-/// use everleaf_trees::cdds::{Parameters, open};
+/// use everleaf_baselines::cdds::{Parameters, open};
 ///
 /// let parameters = Parameters { group_bytes: 4096, ..Parameters::default() };
 /// let format =

@@ -12,9 +12,9 @@ use everleaf_pool::{Audit, EntryHead, Format, KeyType, Pool, Record, Shutdown, W
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::Engine;
+use crate::{Engine, open};
 use everleaf_tree::key::{TestKey, TreeKey};
-use everleaf_tree::parameters::EngineParameters;
+use everleaf_tree::parameters::{EngineParameters, ONE_RECORD};
 
 type Model = BTreeMap<Box<[u8]>, Vec<u8>>;
 
@@ -39,15 +39,16 @@ impl LinkSteps for Steps<'_> {
 impl Linked {
     fn new(engine: Engine, parameters: &EngineParameters) -> Self {
         let key_type = KeyType::Bytes;
-        let parameters = engine.pack_for_store(parameters, key_type).unwrap();
+        let mut parameters = (engine.pack)(parameters, 1).unwrap();
+        parameters[ONE_RECORD] = 1;
         let traced = Traced::new(4 << 20, 4 << 20, 7).unwrap();
         traced.record(false, false);
-        let format = Format { engine: engine.name().to_owned(), key_type, parameters };
-        Self::over(Pool::create(traced, &format).unwrap(), engine)
+        let format = Format { engine: engine.name.to_owned(), key_type, parameters };
+        Self::over(Pool::create(traced, &format).unwrap())
     }
 
-    fn over(pool: Arc<Pool<Traced>>, engine: Engine) -> Self {
-        let tree = engine.open(&pool, Shutdown::Crash.into()).unwrap();
+    fn over(pool: Arc<Pool<Traced>>) -> Self {
+        let tree = open(&pool, Shutdown::Crash.into());
         assert_eq!(tree.links(), Links::All);
         Self { worker: pool.worker().unwrap(), tree, pool }
     }
@@ -121,16 +122,16 @@ impl Linked {
 }
 
 fn engines() -> impl Iterator<Item = Engine> {
-    Engine::available().filter(|engine| engine.one_record())
+    everleaf_engines::pools().filter(|engine| engine.one_record)
 }
 
 /// The sizes that were measured best, and the smallest: every few operations change inner nodes,
 /// take or give back a group.
 fn sizes(engine: Engine) -> [EngineParameters; 2] {
-    let has = |name| engine.parameters().contains(&name);
+    let has = |name| engine.parameters.contains(&name);
     let group_bytes = has(EngineParameters::GROUP_BYTES).then_some(4096);
     let tiny = EngineParameters {
-        leaf_slots: Some(engine.min_leaf_slots()),
+        leaf_slots: Some(engine.min_leaf_slots),
         inner_keys: has(EngineParameters::INNER_KEYS).then_some(4),
         group_bytes,
         ..EngineParameters::default()
@@ -160,7 +161,7 @@ fn random_exchanges_are_those_of_a_map_and_separators_are_all_that_the_tree_owns
                     linked.assert_is(&model);
                     let Linked { pool, worker, tree } = linked;
                     drop((worker, tree));
-                    linked = Linked::over(pool, engine);
+                    linked = Linked::over(pool);
                     linked.assert_is(&model);
                 }
             }

@@ -104,7 +104,7 @@ use layout::Shape;
 use redo::Redo;
 use search::Nodes;
 
-pub use engine::{Logging, OFFER, Parameters, Variant, open};
+pub use engine::{LCBTREE, Logging, OFFER, Parameters, Variant, engines, open};
 pub use format::layouts;
 
 /// A logged B+-tree of `u64` keys for one thread at a time; [`open`] puts it behind a lock.

@@ -136,7 +136,9 @@ use search::Nodes;
 use space::Space;
 use totals::Totals;
 
-pub use engine::{BITMAP_OFFER, PARAMETERS, SLOT_OFFER, Variant, open};
+pub use engine::{
+    BITMAP_OFFER, PARAMETERS, SLOT_OFFER, Variant, WBTREE_BITMAP, WBTREE_SLOT, engines, open,
+};
 pub use format::layouts;
 
 /// A wB+-tree for one thread at a time; [`open`] puts it behind a lock.

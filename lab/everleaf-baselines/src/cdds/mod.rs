@@ -122,7 +122,7 @@ use everleaf_tree::key::TreeKey;
 use layout::{Child, Current, Shape};
 use search::Nodes;
 
-pub use engine::{OFFER, Parameters, Variant, open};
+pub use engine::{CDDS, OFFER, Parameters, Variant, engines, open};
 pub use format::layouts;
 
 /// A B+-tree of versions, of `u64` keys, for one thread at a time; [`open`] puts it behind a lock.

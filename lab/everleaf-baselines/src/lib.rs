@@ -1,0 +1,7 @@
+//! The trees that papers measure against: wB+-tree, CDDS B-tree and LCB+Tree.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod cdds;
+pub mod lcbtree;
+pub mod wbtree;
