@@ -41,8 +41,8 @@ static FAMILIES: &[&[EngineCode<Mapped>]] = &[
 /// The engines of this build, on the media that users run on.
 pub const SHIPPED: Engines<Mapped> = Engines::of(FAMILIES);
 
-/// A tree design: what keeps the keys of a store in order. Each is a feature of this crate, or one
-/// of a feature's; `all-engines` has all of them.
+/// A tree design: what keeps the keys of a store in order. An engine is there if the feature of its
+/// family is on; `all-engines` turns all on.
 #[derive(Clone, Copy)]
 pub struct Engine(&'static EngineEntry);
 
@@ -93,9 +93,8 @@ engines! {
     }
 }
 
-/// The engines that only builds with more features have, and those features; and the engines of
-/// the laboratory.
-const ELSEWHERE: &[(&str, &str)] = &[
+/// The engines of the product, each with its feature.
+const FEATURES: [(&str, &str); 9] = [
     ("fptree", "fptree"),
     ("fptree-c", "fptree"),
     ("linetree", "linetree"),
@@ -105,24 +104,30 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("clftree-encoded", "clftree"),
     ("circtree", "circtree"),
     ("masstree", "masstree"),
-    ("ptree", ""),
-    ("clftree-inplace", ""),
-    ("clftree-shadow", ""),
-    ("clftree-encoded-shadow", ""),
-    ("circtree-ls", ""),
-    ("fastfair", ""),
-    ("masstree-logging", ""),
-    ("wbtree-slot", ""),
-    ("wbtree-bitmap", ""),
-    ("cdds", ""),
-    ("lcbtree", ""),
+];
+
+/// The engines of the laboratory, of which older releases have made pools.
+const LABORATORY: [&str; 11] = [
+    "ptree",
+    "clftree-inplace",
+    "clftree-shadow",
+    "clftree-encoded-shadow",
+    "circtree-ls",
+    "fastfair",
+    "masstree-logging",
+    "wbtree-slot",
+    "wbtree-bitmap",
+    "cdds",
+    "lcbtree",
 ];
 
 /// What opens a pool of an engine that this build does not have.
 pub(crate) fn what_has(name: &str) -> String {
-    match ELSEWHERE.iter().find(|(engine, _)| *engine == name) {
-        Some((_, "")) => "open it with the laboratory's program: everleaf-lab dump".to_owned(),
+    match FEATURES.iter().find(|(engine, _)| *engine == name) {
         Some((_, feature)) => format!("build with the feature {feature} of the crate everleaf"),
+        None if LABORATORY.contains(&name) => {
+            "open it with the laboratory's program: everleaf-lab dump".to_owned()
+        }
         None => "open it with the release that made it".to_owned(),
     }
 }
@@ -135,8 +140,8 @@ impl Engine {
     #[cfg(not(feature = "fptree"))]
     pub const DEFAULT: Self = Self(FAMILIES[0][0].entry);
 
-    /// An engine of the laboratory.
-    #[doc(hidden)]
+    /// The engine that an entry tells of.
+    #[doc(hidden)] // For the laboratory, which has more.
     pub const fn of(entry: &'static EngineEntry) -> Self {
         Self(entry)
     }

@@ -27,7 +27,7 @@ use crate::durability::{choice_of, has_log};
 use crate::registry::SHIPPED;
 use crate::transfer::store_all;
 use crate::unfinished::Unfinished;
-use crate::{CreateOptions, Engine, Error, OwnedKey, Store, StoreKey, logged, registry};
+use crate::{CreateOptions, Error, OwnedKey, Store, StoreKey, logged, registry};
 
 /// Sentences that are kept of what could not be read.
 const MAX_SENTENCES: usize = 1000;
@@ -119,19 +119,10 @@ fn salvage_to(damaged: &Path, new_path: &Path, watch: &mut Watch<'_>) -> Result<
         found => found?,
     };
     let key_type = key_type_of(&pool, watch)?;
-    // Of what this program does not have the new pool has the default.
-    let code = registry::check_format(SHIPPED, pool.format());
-    let (engine, parameters) = code.map_or_else(
-        |_| Default::default(),
-        |code| {
-            (Engine::of(code.entry), registry::parameters_of(Engine::of(code.entry), pool.format()))
-        },
-    );
-    let options = CreateOptions::new()
-        .engine(engine)
-        .key_type(key_type)
-        .parameters(parameters)
-        .size_bytes(NEW_BYTES);
+    let engine = pool.format().engine.parse().unwrap_or_default();
+    let parameters = registry::parameters_of(engine, pool.format());
+    let options =
+        CreateOptions::new().key_type(key_type).with_tree(engine, parameters).size_bytes(NEW_BYTES);
     let mut unfinished = Unfinished::of(new_path)?;
     // The name is dropped before the pool: see `copy_to`. A choice that cannot be read is none.
     let chosen = choice_of(pool.format()).ok().flatten();

@@ -151,7 +151,7 @@ impl<M: Media> Engines<M> {
     }
 }
 
-/// The entry of an engine of a family: `engine_entry!(VARIANT { name: .., .. })`.
+/// The entry of an engine of a family: `engine_entry!(VARIANT, { name: .., .. })`.
 #[macro_export]
 macro_rules! engine_entry {
     ($variant:expr, { $($facts:tt)* }) => {

@@ -20,13 +20,12 @@ use crossbeam_utils::sync::{ShardedLock, ShardedLockWriteGuard};
 use everleaf_index::IndexStatistics;
 use everleaf_pmem::{Durability, Media, Medium, Process, Transactions, planted};
 use everleaf_pool::{Audit, Claim, KeyType, Opened, Pool, Shutdown};
+use everleaf_tree::EngineCode;
 use parking_lot::Mutex;
 
 use self::counts::{Counted, Counts};
 use self::durable::{Stripes, wait};
 use self::expiring::Expiring;
-use everleaf_tree::EngineCode;
-
 use crate::clock::Clock;
 use crate::core::backend::{BEING_RESTORED, Backend, ClaimedPlace};
 use crate::core::behind::Waiting;

@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 
-use crate::{EngineCode, Open};
 use everleaf_index::{BytesKeys, IndexError, MAX_KEY_BYTES};
 use everleaf_pmem::{DramSource, LINE, MapError, Media, PCell, PPtr};
 use everleaf_pool::{Pool, Record, RecordGuard, Worker};
@@ -10,6 +9,7 @@ use everleaf_pool::{Pool, Record, RecordGuard, Worker};
 use super::numbers::GOLDEN;
 use super::strings::{Handle, word_of};
 use super::{EntryHash, KeepError, Kept, KeyHash, Strings, TreeKey};
+use crate::{EngineCode, Open};
 
 /// What is wrong with the record of an entry whose key is not the entry's.
 #[cold]

@@ -31,10 +31,11 @@ mod testing;
 use std::cmp::Ordering;
 use std::fmt::Debug;
 
-use crate::{EngineCode, Open};
 use everleaf_index::IndexError;
 use everleaf_pmem::{DramSource, MapError, Media, PCell};
 use everleaf_pool::{Pool, RecordGuard, Worker};
+
+use crate::{EngineCode, Open};
 
 pub use slices::SliceKey;
 pub use strings::{KeepError, Strings};

@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-use crate::{EngineCode, Open};
 use everleaf_index::{IndexError, U64Keys};
 use everleaf_pmem::{DramSource, MapError, Media, PCell};
 use everleaf_pool::{Pool, RecordGuard, Worker};
 
 use super::{EntryHash, KeepError, Kept, KeyHash, TreeKey};
+use crate::{EngineCode, Open};
 
 /// 2^64 divided by the golden ratio, odd: multiplied by it, neighbouring keys spread evenly over
 /// the top byte (Knuth, vol. 3, 6.4).
