@@ -84,7 +84,6 @@ engines! {
     every_barrier_of_the_slot_only_wbtree_is_reached_and_needed: WBTREE_SLOT,
     #[ignore = "minutes: `everleaf explore --engine wbtree-bitmap --suite`, or this test by name"]
     every_barrier_of_the_wbtree_with_a_bitmap_is_reached_and_needed: WBTREE_BITMAP,
-    #[ignore = "minutes: `everleaf explore --engine fptree --suite`, or this test by name"]
     every_barrier_of_the_fptree_is_reached_and_needed: FPTREE,
     every_barrier_of_the_line_tree_is_reached_and_needed: LINETREE,
     #[ignore = "its barriers are among fptree's: `everleaf explore --engine ptree --suite`"]
