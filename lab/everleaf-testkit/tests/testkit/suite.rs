@@ -65,7 +65,7 @@ macro_rules! engines {
 }
 
 engines! {
-    #[ignore = "many minutes: `everleaf explore --engine nvtree --suite`, or this test by name"]
+    // By its name it begins first: it takes longest, and is not to run on alone at the end.
     every_barrier_of_an_nv_tree_is_reached_and_needed: NVTREE,
     #[ignore = "many minutes: `everleaf explore --engine nvtree-c --suite`, or this test by name"]
     every_barrier_of_an_nv_tree_for_threads_is_reached_and_needed: NVTREE_C,
