@@ -6,6 +6,7 @@
 use std::process::ExitCode;
 
 use everleaf::Engine;
+use everleaf_engines::named;
 use everleaf_testkit::directed_cases;
 
 fn main() -> ExitCode {
@@ -14,10 +15,7 @@ fn main() -> ExitCode {
         eprintln!("write `scenarios ENGINE PART`, where PART is a part of the scenarios' names");
         return ExitCode::from(2);
     };
-    let explored = engine
-        .parse::<Engine>()
-        .map_err(|e| format!("{e}"))
-        .and_then(|engine| explore(engine, part));
+    let explored = named(engine).and_then(|entry| explore(Engine::of(entry), part));
     match explored {
         Ok(count) if count > 0 => {
             println!("{count} scenarios");

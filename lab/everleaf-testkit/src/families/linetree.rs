@@ -408,10 +408,26 @@ fn batches() -> Vec<Directed> {
         + &format!("explore\nbatch insert {} 1; insert {} 2\n", keys[3], keys[4])
         + &format!("update {} 3\nremove {}\n", keys[4], keys[0]);
     add("a batch that goes past a line which it has filled".into(), script);
-    // Four keys fill the first line, one goes past it; that one goes, and one of the four.
-    let script = inserts(keys[..5].iter().copied())
-        + &format!("explore\nbatch remove {}; remove {}\n", keys[4], keys[3])
-        + &format!("insert {} 3\nremove {}\n", keys[4], keys[0]);
+    // Four keys fill the first line, one goes past it; that one goes, and then one of the four, for
+    // a batch is made in the order of its keys.
+    let script = inserts(keys[1..].iter().chain(&keys[..1]).copied())
+        + &format!("explore\nbatch remove {}; remove {}\n", keys[0], keys[1])
+        + &format!("insert {} 3\nremove {}\n", keys[0], keys[4]);
     add("a batch that removes what has gone past a line, and from the line".into(), script);
+    cases.push(a_line_that_is_not_filled_again());
     cases
+}
+
+/// A batch that goes past a line which it has filled, and which is not filled when a crash makes
+/// recovery do it again. Four keys fill the last line, three are in the first one. A key at home in
+/// the last line goes on to the first one and fills it, so that one at home there must go past it;
+/// then one of the last line goes. If only that is durable, the first of these has room at home.
+fn a_line_that_is_not_filled_again() -> Directed {
+    let last: Vec<u64> = at_home(5, 6).take(5).collect();
+    let first: Vec<u64> = at_home(0, 6).filter(|key| *key > last[4]).take(4).collect();
+    let script = inserts(last[..4].iter().chain(&first[..3]).copied())
+        + &format!("explore\nbatch insert {} 1; insert {} 2; ", last[4], first[3])
+        + &format!("remove {}\nupdate {} 3\nremove {}\n", last[0], first[3], first[3]);
+    let name = "a batch that goes past a line which is not filled again, U64";
+    Directed { slots: Some(24), ..Directed::new(name, Store, U64, 1, script) }.with_budget(16)
 }

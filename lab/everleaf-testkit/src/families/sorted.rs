@@ -32,10 +32,18 @@ pub(super) const FAMILY: Family = Family {
     equivalent_mutants: EQUIVALENT_MUTANTS,
     may_be_idle: &[],
     directed: sorted,
-    meetings: &[],
+    meetings: MEETINGS,
     more: every_base_and_fill,
     random_share: 4,
 };
+
+/// What threads can do to each other where a leaf takes the entries of its right neighbour: a scan
+/// that has shown the one finds there no way to the other.
+const MEETINGS: &[(&str, &str, &str)] =
+    &[("a merge of leaves and a scan", TWO, "thread 1 remove 20\nthread 2 scan\n")];
+
+/// Two leaves, of 10 and 20, and of 30 and 40.
+const TWO: &str = "insert 10 1\ninsert 20 1\ninsert 30 1\ninsert 40 1\ninsert 15 1\nremove 15\n";
 
 /// The engine whose nodes are arrays, and no rings.
 const ARRAYS_ENGINE: &str = "fastfair";

@@ -69,12 +69,17 @@ fn entry_of(tree: Option<&str>, (key, bytes): Entry) -> Result<(Key, u64), Strin
     Ok((key, value))
 }
 
-/// What an iterator over a tree shows.
+/// What an iterator over a tree shows, each key behind those that are smaller.
 fn scanned(
     tree: Option<&str>,
     entries: impl Iterator<Item = Result<Entry, Error>>,
 ) -> Result<Vec<(Key, u64)>, String> {
-    entries.map(|entry| entry_of(tree, entry.map_err(sentence)?)).collect()
+    let entries: Vec<_> =
+        entries.map(|entry| entry_of(tree, entry.map_err(sentence)?)).collect::<Result<_, _>>()?;
+    match entries.array_windows().find(|[(key, _), (next, _)]| key >= next) {
+        Some([(key, _), (next, _)]) => Err(format!("an iterator shows {next} behind {key}")),
+        None => Ok(entries),
+    }
 }
 
 /// A batch of writes.

@@ -108,13 +108,16 @@ impl<K: StoreKey> Target for PooledIndex<K> {
 
     fn content(&self) -> Result<Content, String> {
         let mut content = Content::new();
-        let mut torn = None;
+        let mut wrong = None;
         let mut visit = |key: K::Ref<'_>, value: &[u64]| {
+            let key = to_script::<K>(key);
             if value != words_of(value[0], value.len()) {
-                torn =
-                    Some(format!("the value of {} is none that was stored", to_script::<K>(key)));
+                wrong = Some(format!("the value of {key} is none that was stored"));
             }
-            content.insert(to_script::<K>(key), value[0]);
+            if let Some((last, _)) = content.last_key_value().filter(|(last, _)| **last >= key) {
+                wrong = Some(format!("a scan shows {key} behind {last}"));
+            }
+            content.insert(key, value[0]);
             ControlFlow::Continue(())
         };
         self.index.scan(Bound::Unbounded, Direction::Forward, &mut visit).map_err(sentence)?;
@@ -126,7 +129,7 @@ impl<K: StoreKey> Target for PooledIndex<K> {
                 return Err(format!("a scan shows {key}={value}, a find does not"));
             }
         }
-        torn.map_or(Ok(()), Err)?;
+        wrong.map_or(Ok(()), Err)?;
         Ok(content)
     }
 

@@ -61,13 +61,13 @@ impl<K: TestKey<Owned: Ord>> Explored<K> {
     }
 
     fn holds(&self, tree: &dyn Index<K>, explored: usize) -> Result<bool, String> {
-        let mut found = Model::<K>::new();
+        let mut found = Vec::new();
         tree.scan(Bound::Unbounded, Direction::Forward, &mut |key, value| {
-            found.insert(K::to_owned(key), value[0]);
+            found.push((K::to_owned(key), value[0]));
             ControlFlow::Continue(())
         })
         .map_err(|e| e.to_string())?;
-        Ok(found == self.model(explored))
+        Ok(found.into_iter().eq(self.model(explored)))
     }
 
     fn check(state: &Opened<K>) -> Result<(), String> {
