@@ -4,7 +4,7 @@
 use std::io;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -33,6 +33,8 @@ const SMALLEST: u64 = 16 << 10;
 #[derive(Debug)]
 pub struct DramArena {
     region: ManuallyDrop<Region>,
+    /// Lines that can be used now: what the region says, and one load away for a search.
+    lines: AtomicUsize,
     /// Takes the memory when the arena is dropped; without it the system does.
     spare: Option<Arc<SpareArenas>>,
 }
@@ -117,7 +119,8 @@ impl Drop for DramArena {
 
 impl DramArena {
     fn over(region: Region) -> Self {
-        Self { region: ManuallyDrop::new(region), spare: None }
+        let lines = AtomicUsize::new(region.len() as usize / LINE);
+        Self { region: ManuallyDrop::new(region), lines, spare: None }
     }
 
     /// An empty arena that can grow to `max_bytes` (less if the system has not so many addresses).
@@ -182,6 +185,7 @@ impl DramArena {
         };
         let partly_faulted = small && !self.region.is_empty() && step >= HUGE_PAGE;
         self.region.grow(step).map_err(|_| exhausted())?;
+        self.lines.store(self.region.len() as usize / LINE, Ordering::Release);
         if partly_faulted {
             self.region.collapse(HUGE_PAGE);
         }
@@ -191,7 +195,7 @@ impl DramArena {
     /// Lines that can be used now.
     #[inline(always)]
     pub fn lines(&self) -> usize {
-        self.region.len() as usize / LINE
+        self.lines.load(Ordering::Acquire)
     }
 
     /// Bytes that are mapped now.
@@ -233,11 +237,13 @@ impl DramArena {
         if start.checked_add(count)? > self.lines() {
             return None;
         }
-        // SAFETY: inside the mapping, which never moves while `self` lives; the base is aligned to
-        // a huge page, so every line is aligned; DramLine is eight atomic words, for which any bit
-        // pattern is valid and racing accesses are defined.
+        let base = self.region.base().cast::<DramLine>();
+        // SAFETY: inside the mapping, which never moves while `self` lives, and is not at address
+        // 0; the base is aligned to a huge page, so every line is aligned; DramLine is eight atomic
+        // words, for which any bit pattern is valid and racing accesses are defined.
         Some(unsafe {
-            std::slice::from_raw_parts(self.region.base().cast::<DramLine>().add(start), count)
+            std::hint::assert_unchecked(!base.add(start).is_null());
+            std::slice::from_raw_parts(base.add(start), count)
         })
     }
 

@@ -139,15 +139,23 @@ fn a_pool_of_an_engine_of_the_laboratory_names_the_program_that_opens_it() {
 fn a_pool_with_sizes_that_there_are_not_is_a_failure_and_no_wrong_usage() {
     let bench = filled();
     let sound = content(&bench.path("p"));
+    let with = |parameter: usize, value: u64| {
+        let mut other = sound.clone();
+        other[PARAMETERS + 8 * parameter..][..8].copy_from_slice(&value.to_le_bytes());
+        let checksum = u64::from(crc32fast::hash(&other[..CHECKSUM]));
+        other[CHECKSUM..CHECKSUM + 8].copy_from_slice(&checksum.to_le_bytes());
+        other
+    };
     for (parameter, complaint) in
         [(0, "leaf_slots = 57, which this program does not have"), (1, "inner_keys = 57")]
     {
-        let mut other = sound.clone();
-        other[PARAMETERS + 8 * parameter..][..8].copy_from_slice(&57u64.to_le_bytes());
-        let checksum = u64::from(crc32fast::hash(&other[..CHECKSUM]));
-        other[CHECKSUM..CHECKSUM + 8].copy_from_slice(&checksum.to_le_bytes());
+        let other = with(parameter, 57);
         all_say(&bench, &other, complaint);
         all_say(&bench, &other, "the pool was made with engine fptree-c");
+    }
+    // Inner nodes are not in the pool: one that was made with others has those of this program.
+    for inner_keys in [32, 128, 4096] {
+        still_good(&bench, &with(1, inner_keys));
     }
     still_good(&bench, &sound);
 }

@@ -298,7 +298,7 @@ impl Region {
         }
         // SAFETY: inside the mapping, aligned, and T is made of atomic cells for which any bit
         // pattern is valid.
-        Some(unsafe { self.base().add(offset as usize).cast::<T>().as_ref().unwrap_unchecked() })
+        Some(unsafe { &*self.base().add(offset as usize).cast::<T>() })
     }
 
     /// Like [`get`](Region::get), but offset 0 (the header) is allowed.

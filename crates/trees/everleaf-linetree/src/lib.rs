@@ -280,8 +280,11 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
     #[inline]
     fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
         one_word(value.len())?;
-        let found = self.ended(self.find(key))?;
-        Ok(copied(found, value))
+        let found = match self.try_find(key) {
+            Some(found) => Ok(found),
+            None => self.find(key),
+        };
+        Ok(copied(self.ended(found)?, value))
     }
 
     fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {

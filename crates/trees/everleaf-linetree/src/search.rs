@@ -95,8 +95,9 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     }
 
     /// The leaf of `key`, on its way into the cache, at the first attempt: none if others are in
-    /// the way. Neither waits nor begins again, so that the operations, into which it is inlined,
-    /// are straight code; [`locate`](Self::locate) is for the rest.
+    /// the way, or the inner nodes cannot tell so quickly. Neither waits nor begins again, so that
+    /// the operations, into which it is inlined, are straight code; [`locate`](Self::locate) is for
+    /// the rest.
     #[inline(always)]
     fn try_locate(
         &self,
@@ -107,7 +108,11 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         let (offset, ticket) = self.inner.find_unvalidated(key)?;
         let leaf = self.fetched(offset, wanted, ahead).ok()?;
         let seen = self.locks.look(offset);
-        (!seen.is_locked() && ticket.is_current()).then_some(Located { offset, leaf, seen })
+        if seen.is_locked() || !ticket.is_current() {
+            self.restarted();
+            return None;
+        }
+        Some(Located { offset, leaf, seen })
     }
 
     /// The same, and waits for who has the leaf locked; none if others changed the tree meanwhile.
@@ -148,12 +153,12 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         skip: SkipIf,
     ) -> Option<Found<'_, LINES>> {
         let ahead = if skip == SkipIf::Absent { PRESENT_IN } else { ABSENT_IN };
-        let located = self.try_locate(key, wanted, ahead);
-        let found = located.and_then(|located| self.lock_located(located, key, wanted, skip)?.ok());
+        let located = self.try_locate(key, wanted, ahead)?;
+        let found = self.lock_located(located, key, wanted, skip);
         if found.is_none() {
             self.restarted();
         }
-        found
+        found?.ok()
     }
 
     /// The same, as often as it takes.
@@ -199,27 +204,30 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         }))
     }
 
-    /// The value of `key`, if the key is there.
+    /// The value of `key`, if the key is there; none if others are in the way, or something is the
+    /// matter: [`find`](Self::find) tells.
     #[inline(always)]
-    pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    pub(super) fn try_find(&self, key: K::Ref<'_>) -> Option<Option<u64>> {
         let wanted = Self::wanted(key);
-        let located = self.try_locate(key, wanted, PRESENT_IN);
-        match located.and_then(|located| self.read_leaf(located, key, wanted)) {
-            Some(Ok(found)) => Ok(found),
-            Some(Err(_)) | None => self.find_retrying(key, wanted),
+        let located = self.try_locate(key, wanted, PRESENT_IN)?;
+        let found = self.read_leaf(located, key, wanted);
+        if found.is_none() {
+            self.restarted();
         }
+        found?.ok()
     }
 
     /// The same, as often as it takes.
     #[inline(never)]
-    fn find_retrying(&self, key: K::Ref<'_>, wanted: Wanted) -> Result<Option<u64>, IndexError> {
+    pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        let wanted = Self::wanted(key);
         loop {
-            self.restarted();
             if let Some(located) = self.locate(key, wanted)?
                 && let Some(found) = self.read_leaf(located, key, wanted)
             {
                 return found;
             }
+            self.restarted();
         }
     }
 
@@ -275,7 +283,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
             });
             values[i] = match found {
                 Some(Ok(found)) => found,
-                Some(Err(_)) | None => self.find_retrying(*key, Self::wanted(*key))?,
+                Some(Err(_)) | None => self.find(*key)?,
             };
         }
         Ok(())

@@ -138,10 +138,6 @@ fn main() -> Result<(), InnerError> {
     u64_keys::<16>(children, &leaves)?;
     u64_keys::<32>(children, &leaves)?;
     u64_keys::<64>(children, &leaves)?;
-    u64_keys::<128>(children, &leaves)?;
-    u64_keys::<256>(children, &leaves)?;
-    u64_keys::<512>(children, &leaves)?;
-    u64_keys::<4096>(children, &leaves)?;
     println!("random strings of 16 bytes\ncapacity height  chained   many  insert bytes/child");
     let random = |number: u64| {
         let mut key = [0; 16];
@@ -150,7 +146,6 @@ fn main() -> Result<(), InnerError> {
         key
     };
     byte_keys::<64>(children, random)?;
-    byte_keys::<128>(children, random)?;
     println!("user000123456789\ncapacity height  chained   many  insert bytes/child");
     let user = |number: u64| {
         let (mut key, mut number) = (*b"user000000000000", number % 1_000_000_000_000);
@@ -160,6 +155,5 @@ fn main() -> Result<(), InnerError> {
         }
         key
     };
-    byte_keys::<64>(children, user)?;
-    byte_keys::<128>(children, user)
+    byte_keys::<64>(children, user)
 }

@@ -229,7 +229,7 @@ macro_rules! capacities {
     };
 }
 
-capacities! { Of4 = 4, Of32 = 32, Of64 = 64, Of128 = 128, Of4096 = 4096; default Of64 = 64 }
+capacities! { Of4 = 4, Of64 = 64; default Of64 = 64 }
 
 /// Nodes that are built have some room left, so that the first insertions after a restart do not
 /// split every one of them.

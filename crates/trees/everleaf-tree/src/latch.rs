@@ -299,4 +299,52 @@ pub(super) mod tests {
             assert_eq!(attempt(), Some(true));
         });
     }
+
+    /// A node is given back and taken anew for other keys, while a reader comes to it by an old
+    /// number: what it covers is stored last, and loaded first after the word. The reader finds a
+    /// key only with the child that belongs to it.
+    #[test]
+    fn a_reader_from_the_side_finds_no_half_of_a_node() {
+        struct Node {
+            latch: Cell,
+            /// The keys from `first` on, so many, are of the child.
+            first: Cell,
+            span: Cell,
+            child: Cell,
+        }
+        let try_find = |node: &Node, key: u64| {
+            let seen: NodeWord = load(&node.latch);
+            let span = node.span.load(Ordering::Acquire);
+            if key.wrapping_sub(node.first.load(Ordering::Relaxed)) >= span || seen.is_locked() {
+                return None;
+            }
+            let child = node.child.load(Ordering::Relaxed);
+            is_current(&node.latch, seen).then_some(child)
+        };
+        loom::model(move || {
+            let node = Arc::new(Node {
+                latch: Cell::new(NodeWord::EMPTY.bits()),
+                first: Cell::new(10),
+                span: Cell::new(10),
+                child: Cell::new(10),
+            });
+            let writer = {
+                let node = node.clone();
+                thread::spawn(move || {
+                    lock::<NodeWord>(&node.latch, relax);
+                    node.span.store(0, Ordering::Relaxed);
+                    unlock::<NodeWord>(&node.latch);
+                    loom::sync::atomic::fence(Ordering::Release);
+                    node.first.store(15, Ordering::Relaxed);
+                    node.child.store(15, Ordering::Relaxed);
+                    node.span.store(10, Ordering::Release);
+                })
+            };
+            assert!(try_find(&node, 12).is_none_or(|child| child == 10));
+            assert!(try_find(&node, 17).is_none_or(|child| child == 10 || child == 15));
+            assert!(try_find(&node, 22).is_none_or(|child| child == 15));
+            writer.join().unwrap();
+            assert_eq!((try_find(&node, 12), try_find(&node, 22)), (None, Some(15)));
+        });
+    }
 }

@@ -248,8 +248,17 @@ impl Offer {
         let [leaf_slots, inner_keys, value_words, group_bytes, ..] = words;
         let read = Parameters { leaf_slots, inner_keys, value_words, group_bytes };
         let [leaf_slots, inner_keys, value_words, group_bytes] =
-            self.fields(read).map(|(_, value, tuned, of)| match of {
+            self.fields(read).map(|(name, value, tuned, of)| match of {
                 Choice::Tuned => tuned,
+                // Inner nodes were once offered with these, and are not in the pool: they are made
+                // as they are made now.
+                Choice::OneOf(_) if name == "inner_keys" && [32, 128, 4096].contains(&value) => {
+                    if of.has(value, tuned) {
+                        value
+                    } else {
+                        tuned
+                    }
+                }
                 _ => value,
             });
         let sizes = Parameters { leaf_slots, inner_keys, value_words, group_bytes };

@@ -224,4 +224,4 @@ macro_rules! capacities {
     };
 }
 
-capacities! { Of4 = 4, Of32 = 32, Of64 = 64, Of128 = 128, Of4096 = 4096; default Of64 }
+capacities! { Of4 = 4, Of64 = 64; default Of64 }

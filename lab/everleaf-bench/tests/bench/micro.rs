@@ -211,7 +211,7 @@ fn sizes_that_an_engine_does_not_offer_are_wrong_usage() {
     }
     for engine in ["fptree", "stx"] {
         let sizes =
-            MicroOptions { node_bytes: Some(128), inner_keys: Some(32), ..options(engine, 1000) };
+            MicroOptions { node_bytes: Some(128), inner_keys: Some(64), ..options(engine, 1000) };
         micro(&sizes).unwrap();
     }
 }

@@ -59,15 +59,20 @@ struct Located<'t, S> {
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// The leaf of `key`, on its way into the cache, by versions and at the first attempt: none if
-    /// others are in the way. Neither waits nor begins again, so that the operations, into which it
-    /// is inlined, are straight code; [`locate`](Self::locate) is for the rest.
+    /// others are in the way, or the inner nodes cannot tell so quickly. Neither waits nor begins
+    /// again, so that the operations, into which it is inlined, are straight code;
+    /// [`locate`](Self::locate) is for the rest.
     #[inline(always)]
     fn try_locate(&self, key: K::Ref<'_>, hash: KeyHash) -> Option<Located<'_, S>> {
         let (offset, ticket) = self.inner.find_unvalidated(key)?;
         let leaf = self.fetched(offset, hash).ok()?;
         let seen = self.locks.look(offset);
         let holds = ticket.is_current() || planted(217);
-        (!seen.is_locked() && holds).then_some(Located { offset, leaf, seen })
+        if seen.is_locked() || !holds {
+            self.restarted();
+            return None;
+        }
+        Some(Located { offset, leaf, seen })
     }
 
     /// The leaf of `key`, on its way into the cache; none if others changed the tree meanwhile
@@ -123,14 +128,12 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         if self.transactional {
             return None;
         }
-        let located = self.try_locate(key, hash);
-        let Some(Ok(found)) =
-            located.and_then(|located| self.lock_located(located, key, hash, skip))
-        else {
+        let located = self.try_locate(key, hash)?;
+        let found = self.lock_located(located, key, hash, skip);
+        if found.is_none() {
             self.restarted();
-            return None;
-        };
-        Some(found)
+        }
+        found?.ok()
     }
 
     /// The same, as often as it takes.
@@ -190,14 +193,12 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             return None;
         }
         let hash = K::hash(key);
-        let located = self.try_locate(key, hash);
-        let Some(Ok(present)) =
-            located.and_then(|located| self.read_leaf(located, key, hash, value))
-        else {
+        let located = self.try_locate(key, hash)?;
+        let found = self.read_leaf(located, key, hash, value);
+        if found.is_none() {
             self.restarted();
-            return None;
-        };
-        Some(present)
+        }
+        found?.ok()
     }
 
     /// The same, as often as it takes.
@@ -309,7 +310,6 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     fn find_first_word(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
         let mut words = [0; MAX_VALUE_WORDS];
         let words = &mut words[..self.shape.value_words()];
-        self.restarted();
         Ok(self.find(key, words)?.then(|| words[0]))
     }
 }

@@ -160,15 +160,16 @@ impl<K: TreeKey, const CAPACITY: usize> Building<K, CAPACITY> {
         Ok(row.end())
     }
 
-    /// The tree, from the bottom nodes above all parts in the order of these.
+    /// The tree, from the bottom nodes above all `parts` in their order.
     ///
     /// # Errors
     /// As [`Inner::build`].
-    pub fn end(self, bottoms: Vec<Bottom>) -> Result<Inner<K, CAPACITY>, InnerError> {
+    pub fn end(self, parts: Vec<Bottom>) -> Result<Inner<K, CAPACITY>, InnerError> {
         let Self { inner, slots, .. } = self;
         let mut levels = Levels { pending: Vec::new(), slots };
         let (mut last, mut children) = (None, 0);
-        for bottom in bottoms {
+        let mut bottoms = Vec::with_capacity(parts.iter().map(|bottom| bottom.nodes.len()).sum());
+        for bottom in parts {
             let Some((lowest, highest)) = bottom.ends else { continue };
             if last.is_some_and(|last| {
                 K::compare_kept(
@@ -182,7 +183,10 @@ impl<K: TreeKey, const CAPACITY: usize> Building<K, CAPACITY> {
                 return Err(InnerError::Order);
             }
             (last, children) = (Some(highest), children + bottom.children);
-            bottom.nodes.into_iter().try_for_each(|node| levels.push(&inner, 0, node))?;
+            for node in bottom.nodes {
+                bottoms.push((node.kept.word, node.child as u32));
+                levels.push(&inner, 0, node)?;
+            }
         }
         inner.len.store(children.max(1), Relaxed);
         match children {
@@ -192,7 +196,10 @@ impl<K: TreeKey, const CAPACITY: usize> Building<K, CAPACITY> {
                 .iter()
                 .flatten()
                 .for_each(|entry| inner.nodes.free(entry.child as u32)),
-            _ => levels.finish(&inner)?,
+            _ => {
+                levels.finish(&inner)?;
+                inner.enter_bottoms(&bottoms);
+            }
         }
         Ok(inner)
     }

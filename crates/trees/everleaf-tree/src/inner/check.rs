@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 use crate::latch::LatchWord;
 
 use super::Inner;
-use super::nodes::{Nodes, WORDS};
+use super::heads::Head;
+use super::nodes::WORDS;
 use super::prefix::has_prefix;
 use crate::key::{Kept, TreeKey};
 
@@ -14,13 +15,12 @@ use crate::key::{Kept, TreeKey};
 struct Tally {
     children: u64,
     nodes: u64,
-    segments: usize,
     separator_words: u64,
     violations: Vec<String>,
 }
 
 impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
-    /// Every violation of the invariants I1 to I6, as sentences; empty if all is well. Reads the
+    /// Every violation of the invariants I1 to I7, as sentences; empty if all is well. Reads the
     /// whole tree.
     pub fn check(&self) -> Vec<String> {
         let mut tally = Tally::default();
@@ -29,7 +29,7 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         } else {
             tally.children = 1;
         }
-        let Tally { children, nodes, segments, separator_words, mut violations } = tally;
+        let Tally { children, nodes, separator_words, mut violations } = tally;
         if children != self.len() {
             violations
                 .push(format!("I4: {children} children are reachable, {} are counted", self.len()));
@@ -38,12 +38,6 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             violations.push(format!(
                 "I5: {nodes} nodes are reachable, {} are in use",
                 self.inner_nodes()
-            ));
-        }
-        if segments != self.nodes.live_segments() as usize {
-            violations.push(format!(
-                "I5: {segments} segments are reachable, {} are in use",
-                self.nodes.live_segments()
             ));
         }
         if self.nodes.lost_lines() != 0 {
@@ -105,8 +99,15 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             }
         }
         self.check_words(node, count, &mut wrong);
+        let is_bottom = depth + 1 == self.height() && !K::RECORDS;
+        let is_right = match is_bottom {
+            true => self.check_span(node, lower.word, upper.map(|upper| upper.word)),
+            false => self.nodes.head(node).covers_nothing(),
+        };
+        if !is_right {
+            wrong("I7: the head does not say which keys the node covers".into());
+        }
         tally.nodes += 1;
-        tally.segments += self.nodes.segments_in_use(node);
         for slot in 0..count {
             let kept = self.nodes.kept(node, slot);
             if depth + 1 == self.height() {
@@ -122,8 +123,8 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 
     /// I3: the words by which the node is searched.
     fn check_words(&self, node: u32, count: usize, wrong: &mut impl FnMut(String)) {
-        if self.nodes.hint(node, self.nodes.word(node, 0)) != self.nodes.computed_hint(node) {
-            wrong("I3: the hint is not that of the pivots".into());
+        if !self.nodes.has_right_head(node) {
+            wrong("I3: the head is not that of the node".into());
         }
         let skip = self.nodes.skip(node);
         for slot in 0..count {
@@ -147,18 +148,18 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         {
             wrong("I3: an unused word of the last block is not padding".into());
         }
-        let in_use = blocks.div_ceil(Nodes::<K, CAPACITY>::SEGMENT_BLOCKS)
-            * Nodes::<K, CAPACITY>::SEGMENT_BLOCKS;
-        for block in 1..Nodes::<K, CAPACITY>::SEGMENTS * Nodes::<K, CAPACITY>::SEGMENT_BLOCKS {
-            let head = block % Nodes::<K, CAPACITY>::SEGMENT_BLOCKS == 0;
-            let expected = if block < blocks {
-                self.nodes.load(self.nodes.block(node, block), 0)
-            } else {
-                u64::MAX
-            };
-            if (head || block < in_use) && self.nodes.pivot(node, block) != expected {
+        for block in (1..WORDS).filter(|_| K::RECORDS) {
+            if self.nodes.load(node + 1, block - 1) != self.nodes.first_word(node, block) {
                 wrong(format!("I3: the pivot of block {block} is not its first word"));
             }
         }
+    }
+
+    /// I7: what a node covers, whose keys begin at `lower` and end before `upper`.
+    fn check_span(&self, node: u32, lower: u64, upper: Option<u64>) -> bool {
+        let head = self.nodes.head(node);
+        let last = upper.map_or(Head::GREATEST, |upper| (upper - 1).min(Head::GREATEST));
+        !head.covers(last.wrapping_add(1))
+            && (lower == u64::MAX || (head.covers(lower) && head.covers(last)))
     }
 }

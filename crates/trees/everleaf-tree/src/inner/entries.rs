@@ -33,11 +33,9 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         entries.extend((0..self.count(node)).map(|slot| self.entry(node, slot)));
     }
 
-    /// Makes these the entries of a node, and their longest shared prefix its prefix. Segments must
-    /// be reserved.
+    /// Makes these the entries of a node, and their longest shared prefix its prefix.
     pub(super) fn write_entries(&self, separators: &K::Separators, node: u32, entries: &[Entry]) {
         debug_assert!(!entries.is_empty() && entries.len() <= CAPACITY);
-        let blocks_before = self.count(node).div_ceil(WORDS);
         self.set_count(node, entries.len());
         let mut skip = 0;
         if K::RECORDS {
@@ -54,20 +52,9 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
                 self.set_entry(block, within, entry);
             }
             (entries.len()..WORDS).for_each(|within| self.store(block, within, u64::MAX));
-            self.set_pivot(node, number, self.load(block, 0));
         }
-        self.clear_pivots(node, entries.len().div_ceil(WORDS), blocks_before);
-        self.update_hint(node);
-    }
-
-    /// Blocks `from..to` are no longer in use; segments that were given back have no pivots left to
-    /// clear.
-    fn clear_pivots(&self, node: u32, from: usize, to: usize) {
-        let in_use = from.div_ceil(Self::SEGMENT_BLOCKS).max(1) * Self::SEGMENT_BLOCKS;
-        (from..to.min(in_use)).for_each(|block| self.set_pivot(node, block, u64::MAX));
-        (in_use..to)
-            .step_by(Self::SEGMENT_BLOCKS)
-            .for_each(|block| self.set_pivot(node, block, u64::MAX));
+        self.set_pivots(node, 1);
+        self.update_head(node);
     }
 
     /// The word by which a separator is searched in this slot. The first slot takes whatever is
@@ -106,12 +93,18 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             for (line, carried) in (block..).zip(&mut carried).take(Self::BLOCK_LINES) {
                 *carried = shift_up(self.arena.line(line), from, *carried);
             }
-            if from == 0 {
-                self.set_pivot(node, number, self.load(block, 0));
-            }
             from = 0;
         }
-        self.update_hint(node);
+        self.blocks_changed(node, slot, count);
+    }
+
+    /// The words of slots from `slot` on to `last` have moved.
+    fn blocks_changed(&self, node: u32, slot: usize, last: usize) {
+        // Where that is only behind the first word of one block, no pivot has.
+        if slot.is_multiple_of(WORDS) || slot / WORDS < last / WORDS {
+            self.set_pivots(node, slot.div_ceil(WORDS));
+            self.update_head(node);
+        }
     }
 
     /// Takes an entry out; those after it move down by one.
@@ -130,16 +123,13 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
                     .map_or(if line == 0 { u64::MAX } else { 0 }, |next| self.load(next + line, 0));
                 shift_down(self.arena.line(block + line), from, moved_in);
             }
-            if number > 0 {
-                self.set_pivot(node, number, self.load(block, 0));
-            }
             from = 0;
         }
         if K::RECORDS && slot == 0 && count > 1 {
             self.store(self.block(node, 0), 0, 0);
         }
         self.set_count(node, count - 1);
-        self.update_hint(node);
+        self.blocks_changed(node, slot, count - 1);
     }
 
     /// Gives the child in a slot another lower bound, between those of its neighbours.
@@ -161,10 +151,7 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         }
         let word = self.word_for(separators, kept, slot, self.skip(node));
         self.store(block, slot % WORDS, word);
-        if slot.is_multiple_of(WORDS) {
-            self.set_pivot(node, slot / WORDS, word);
-            self.update_hint(node);
-        }
+        self.blocks_changed(node, slot, slot);
     }
 }
 

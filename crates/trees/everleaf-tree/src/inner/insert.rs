@@ -38,7 +38,9 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         }
         let handle = K::keep(&self.separators, separator)?;
         let entry = Entry { kept: Kept { word: K::word(separator, 0), handle }, child };
-        Ok(self.insert_at(&path, entry, &mut Alone))
+        let splits = self.insert_at(&path, entry, &mut Alone);
+        self.tend_directory();
+        Ok(splits)
     }
 
     /// Inserts an entry after those that the path leads to, and returns how many nodes were split.
@@ -59,7 +61,8 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         let mut splits = 0;
         for (node, slot) in path.0[..depths].iter().rev() {
             latches.change(*node);
-            match self.insert_into(*node, *slot as usize + 1, entry, ascending) {
+            let is_bottom = splits == 0;
+            match self.insert_into((*node, is_bottom), *slot as usize + 1, entry, ascending) {
                 None => return splits,
                 Some(right) => entry = right,
             }
@@ -72,12 +75,21 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             root,
             &[Entry { kept: Kept::default(), child: left }, entry],
         );
+        if height == 0 && !K::RECORDS {
+            self.nodes.head(root).set_last(u64::MAX);
+        }
         self.set_root(root, height + 1);
         splits
     }
 
     /// Inserts into a node; a full one is split, and the entry of its right part is returned.
-    fn insert_into(&self, node: u32, slot: usize, entry: Entry, ascending: bool) -> Option<Entry> {
+    fn insert_into(
+        &self,
+        (node, is_bottom): (u32, bool),
+        slot: usize,
+        entry: Entry,
+        ascending: bool,
+    ) -> Option<Entry> {
         let count = self.nodes.count(node);
         if count < CAPACITY {
             self.nodes.insert_entry(&self.separators, node, slot, entry);
@@ -90,6 +102,18 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         let right_node = self.nodes.allocate();
         self.nodes.write_entries(&self.separators, node, left);
         self.nodes.write_entries(&self.separators, right_node, right);
+        if is_bottom && !K::RECORDS {
+            self.share_out(node, right_node);
+        }
         Some(Entry { kept: right[0].kept, child: u64::from(right_node) })
+    }
+
+    /// The second of two bottom nodes of numbers takes over what the first one covers from the
+    /// second one's first number on.
+    fn share_out(&self, left: u32, right: u32) {
+        let (first, last) = (self.nodes.word(right, 0), self.nodes.head(left).last());
+        self.nodes.head(right).set_last(last);
+        self.nodes.head(left).set_last(first - 1);
+        self.directory.set(first, last, right);
     }
 }

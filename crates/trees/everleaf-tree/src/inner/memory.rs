@@ -1,18 +1,11 @@
 //! The memory of nodes: what is free, what is in use, and what was promised to insertions that are
 //! under way.
 //!
-//! A node, once taken from the arena, stays a node for ever, and a segment a segment: a reader that
-//! follows a stale number finds words of the same kind there, and then that the version has
-//! changed. So nodes are freed and reused at once, without epochs.
+//! A node, once taken from the arena, stays a node for ever: a reader that follows a stale number
+//! finds words of the same kind there, and then that the version has changed. So nodes are freed
+//! and reused at once, without epochs.
 
 use parking_lot::{Mutex, MutexGuard};
-
-/// What is allocated.
-#[derive(Clone, Copy)]
-pub(super) enum Unit {
-    Node = 0,
-    Segment = 1,
-}
 
 /// Held for a few instructions, or to grow the arena; its holder waits for nothing.
 #[derive(Debug, Default)]
@@ -21,24 +14,24 @@ pub(super) struct Memory(Mutex<MemoryState>);
 #[derive(Debug, Default)]
 pub(super) struct MemoryState {
     pub(super) used_lines: u32,
-    /// Nodes that are free, and segments (of large nodes). The lists stand beside the nodes, so
-    /// that what is free is never written.
-    pub(super) free: [Vec<u32>; 2],
-    /// Nodes in use, and segments of large nodes in use.
-    pub(super) live: [u32; 2],
+    /// Nodes that are free. The list stands beside the nodes, so that what is free is never
+    /// written.
+    pub(super) free: Vec<u32>,
+    /// Nodes in use.
+    pub(super) live: u32,
     /// Insertions that were promised memory.
     pub(super) promised: usize,
 }
 
 impl MemoryState {
-    /// A unit, and whether it was never used before.
-    pub(super) fn take(&mut self, unit: Unit, lines: usize) -> (u32, bool) {
-        self.live[unit as usize] += 1;
+    /// A node of so many lines.
+    pub(super) fn take(&mut self, lines: usize) -> u32 {
+        self.live += 1;
         let fresh = || {
             self.used_lines += lines as u32;
-            (self.used_lines - lines as u32, true)
+            self.used_lines - lines as u32
         };
-        self.free[unit as usize].pop().map_or_else(fresh, |first| (first, false))
+        self.free.pop().unwrap_or_else(fresh)
     }
 }
 

@@ -5,8 +5,9 @@
 //! The separator of a child is its lower bound; a child covers the keys from its separator up to
 //! the next one. Every slot of a node has a separator, the first one too (it repeats what the
 //! parent says), so nodes are plain sorted arrays: `find` is "the last slot whose separator is at
-//! most the key". See `nodes` for the layout: one search reads a line or a few of pivots, a line of
-//! separators and a line of children, whatever the capacity.
+//! most the key". See `nodes` for the layout: one search reads a line of separators and the line of
+//! children beside it. A number needs no way from the root: `directory` says where it may be, and
+//! `heads` whether it is there.
 //!
 //! There are two handles. One thread changes an [`Inner`] (`&mut self`), many read it (`&self`)
 //! while it does not; there is nothing to wait for and nothing to validate. Many threads read and
@@ -18,23 +19,26 @@
 //! - I1: a node has 1 to `CAPACITY` slots; their separators ascend strictly.
 //! - I2: the separator of a node in its parent is that of its first slot; the first of all is the
 //!   smallest key.
-//! - I3: words, prefixes, pivots and hints are what the separators say; what is unused of them
+//! - I3: words, prefixes, pivots and heads are what the separators say; what is unused of them
 //!   is padding.
 //! - I4: all leaves are equally deep, and `len` is their number.
 //! - I5: every node is reachable once or free; every kept string belongs to exactly one slot above
 //!   a leaf.
 //! - I6: while no change is under way, no node is locked and no memory is promised.
+//! - I7: the head of a bottom node of numbers says which ones it covers, that of any other node
+//!   none.
 //!
-//! Map of the files: `nodes` `words` `prefix` (layout) · `memory` `allocate` · `search` `hints`
-//! `entries` (one node) · `insert` `remove` `build` `latches` (the tree) · `cursor` (steps from
-//! child to child) · `check` · `shared` (the handle for many threads).
+//! Map of the files: `nodes` `heads` `words` `prefix` (layout) · `directory` (from the side) ·
+//! `memory` `allocate` · `search` `entries` (one node) · `insert` `remove` `build` `latches` (the
+//! tree) · `cursor` (steps from child to child) · `check` · `shared` (the handle for many threads).
 
 mod allocate;
 mod build;
 mod check;
 mod cursor;
+mod directory;
 mod entries;
-mod hints;
+mod heads;
 mod insert;
 mod latches;
 mod memory;
@@ -60,7 +64,9 @@ pub use shared::{ConflictCounts, Prepared, SharedInner, Sought, Ticket};
 pub use words::NodeWord;
 
 use crate::key::{KeepError, TreeKey};
+use directory::Directory;
 use entries::Entry;
+use heads::Head;
 use latches::{Alone, Latches};
 use nodes::Nodes;
 use search::Search;
@@ -106,7 +112,7 @@ impl From<KeepError> for InnerError {
 }
 
 /// The inner nodes of a tree over keys of kind `K`; nodes have up to `CAPACITY` children (4, 8, 16,
-/// 32, 64, 128, 256, 512, 4096).
+/// 32, 64).
 ///
 /// ```
 /// use everleaf_index::U64Keys;
@@ -123,6 +129,7 @@ impl From<KeepError> for InnerError {
 #[derive(Debug)]
 pub struct Inner<K: TreeKey, const CAPACITY: usize> {
     nodes: Nodes<K, CAPACITY>,
+    directory: Directory,
     separators: K::Separators,
     /// A [`RootWord`]: the root node and the levels of nodes.
     root: AtomicU64,
@@ -143,8 +150,13 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// [`InnerError::Memory`] when the system has no addresses.
     pub fn new<'d>(dram: impl Into<DramSource<'d>>, first_child: u64) -> Result<Self, InnerError> {
         let dram = dram.into();
+        let directory = Directory::new(dram)?;
+        if K::RECORDS {
+            directory.turn_off();
+        }
         Ok(Self {
             nodes: Nodes::new(dram)?,
+            directory,
             separators: K::separators(dram)?,
             root: AtomicU64::new(RootWord::NO_NODE.0),
             only_child: AtomicU64::new(first_child),
@@ -176,6 +188,32 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// The child that covers `key`.
     #[inline(always)]
     pub fn find(&self, key: K::Ref<'_>) -> u64 {
+        self.find_by_directory(key).unwrap_or_else(|| self.find_by_descent(key))
+    }
+
+    /// The child that covers a number, by the bottom node to which the directory leads; none if
+    /// that does not cover it.
+    #[inline(always)]
+    fn find_by_directory(&self, key: K::Ref<'_>) -> Option<u64> {
+        if K::RECORDS {
+            return None;
+        }
+        let number = K::word(key, 0);
+        let (node, head) = self.covering_node(number)?;
+        Some(self.nodes.search_by_head(self.nodes.lines(node), head, number))
+    }
+
+    /// The bottom node that covers a number, as far as the directory knows.
+    #[inline(always)]
+    fn covering_node(&self, number: u64) -> Option<(u32, Head<'_>)> {
+        let head_of = |node: u32| Some((node, self.nodes.head_of(node.into())?));
+        let nodes = self.directory.look_up(number).map(Nodes::<K, CAPACITY>::node_at);
+        let mut nodes = nodes.into_iter().filter_map(head_of);
+        nodes.find(|(_, head)| head.covers(number))
+    }
+
+    /// The child that covers `key`, from the root.
+    fn find_by_descent(&self, key: K::Ref<'_>) -> u64 {
         let (mut child, height) = self.top();
         for level in (0..height).rev() {
             let node = child as u32;
@@ -188,27 +226,48 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// so that they wait for memory together. Stops at the end of the shorter slice.
     pub fn find_many(&self, keys: &[K::Ref<'_>], children: &mut [u64]) {
         for (keys, children) in keys.chunks(BATCH).zip(children.chunks_mut(BATCH)) {
-            let (top, height) = self.top();
-            children.fill(top);
-            for level in (0..height).rev() {
-                let mut searches = [Search::Slot(0); BATCH];
-                for ((child, key), begin_search) in children.iter().zip(keys).zip(&mut searches) {
-                    let node = *child as u32;
-                    *begin_search = self.nodes.begin_search(
-                        &self.separators,
-                        self.nodes.lines(node),
-                        node,
-                        *key,
-                    );
-                }
-                for ((child, key), begin_search) in children.iter_mut().zip(keys).zip(searches) {
-                    *child = self
-                        .nodes
-                        .finish_search(&self.separators, *child as u32, *key, begin_search)
-                        .1;
-                    if level > 0 {
-                        self.nodes.prefetch_head(*child as u32);
-                    }
+            match self.directory.is_empty() {
+                true => self.descend_many(keys, children),
+                false => self.find_many_by_directory(keys, children),
+            }
+        }
+    }
+
+    /// The children of numbers: by the directory, and of those that it does not know one by one.
+    fn find_many_by_directory(&self, keys: &[K::Ref<'_>], children: &mut [u64]) {
+        let mut entered = [None; BATCH];
+        for (key, entered) in keys.iter().zip(&mut entered) {
+            let number = K::word(*key, 0);
+            *entered = self.covering_node(number).map(|(node, head)| {
+                let lines = self.nodes.lines(node);
+                (lines, self.nodes.begin_search_by_head(lines, head, number))
+            });
+        }
+        for ((key, child), entered) in keys.iter().zip(children).zip(entered) {
+            *child = match entered {
+                Some((lines, block)) => self.nodes.search_from(lines, block, K::word(*key, 0)),
+                None => self.find_by_descent(*key),
+            };
+        }
+    }
+
+    /// The children of keys, from the root.
+    fn descend_many(&self, keys: &[K::Ref<'_>], children: &mut [u64]) {
+        let (top, height) = self.top();
+        children.fill(top);
+        for level in (0..height).rev() {
+            let mut searches = [Search::Slot(0); BATCH];
+            for ((child, key), begin_search) in children.iter().zip(keys).zip(&mut searches) {
+                let node = *child as u32;
+                let lines = self.nodes.lines(node);
+                *begin_search = self.nodes.begin_search(&self.separators, lines, node, *key);
+            }
+            for ((child, key), begin_search) in children.iter_mut().zip(keys).zip(searches) {
+                let node = *child as u32;
+                let found = self.nodes.finish_search(&self.separators, node, *key, begin_search);
+                *child = found.1;
+                if level > 0 {
+                    self.nodes.prefetch_beginning(*child as u32);
                 }
             }
         }
@@ -267,6 +326,9 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
 
     /// Bytes of DRAM taken: all that is mapped for nodes and separators, and this handle.
     pub fn dram_bytes(&self) -> u64 {
-        self.nodes.dram_bytes() + K::separator_bytes(&self.separators) + size_of::<Self>() as u64
+        self.nodes.dram_bytes()
+            + self.directory.dram_bytes()
+            + K::separator_bytes(&self.separators)
+            + size_of::<Self>() as u64
     }
 }

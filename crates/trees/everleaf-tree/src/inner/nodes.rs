@@ -1,21 +1,19 @@
 //! Nodes in an arena of lines: their layout and their words.
 //!
-//! A segment holds up to 512 slots in blocks of eight: `[pivot lines][block 0][block 1]..`. A block
-//! is a line of separator words and a line of children (and a line of handles where the word is not
-//! all). Slots are dense: every block but the last is full. The first word of block `b` (from 1) is
-//! repeated as pivot `b - 1`; what is unused of pivots, and of the last block's words, is
-//! `u64::MAX`. So a search reads the pivot lines (independent of each other), then one block. The
-//! last pivot word is the node's own ([`NodeWord`]: count, lock, version): to a search that looks
-//! like padding.
+//! A node has up to 64 slots in blocks of eight: `[block 0][block 1]..`. A block is a line of
+//! separator words and a line of children, so a pair of adjacent lines, which come from memory
+//! together. Slots are dense: every block but the last is full. What is unused of the last block's
+//! words, is `u64::MAX`. Which block a key is in, the node's [head](super::heads) says, which is
+//! apart: so a search reads one block.
 //!
-//! Nodes of up to 512 slots are one segment. Larger ones are `[pivots of segments, count][table of
-//! 8 segments]`, and segments are taken as they fill up, so that a half-full node of 4096 does not
-//! take the memory of a full one.
+//! Byte strings have a line of handles in each block, and before the blocks a line with what all
+//! separators share and a line of pivots: the first words of the blocks from 1 on, and `u64::MAX`
+//! for those that are not in use. There a search reads these two first.
 //!
 //! Readers may race with one that changes the node, and are told so afterwards. Until then whatever
-//! they read must not lead them out of the arena: a segment never has more pivots than its blocks
-//! allow, child numbers are checked before they are followed, and what is not in use leads nowhere
-//! or to something of the same kind.
+//! they read must not lead them out of the arena: blocks are counted modulo those that there are,
+//! child numbers are checked before they are followed, and what is not in use leads nowhere or to
+//! something of the same kind.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,8 +35,8 @@ pub(super) const WORDS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Nodes<K: TreeKey, const CAPACITY: usize> {
     pub(super) arena: DramArena,
-    /// The [hints](super::hints) of nodes.
-    pub(super) hints: DramArena,
+    /// The [heads](super::heads) of nodes.
+    pub(super) heads: DramArena,
     pub(super) simd: SimdLevel,
     /// Changed at every split: apart from what readers read.
     pub(super) memory: CachePadded<Memory>,
@@ -46,50 +44,27 @@ pub(super) struct Nodes<K: TreeKey, const CAPACITY: usize> {
 }
 
 impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
-    const SEGMENT_SLOTS: usize = if CAPACITY > 512 { 512 } else { CAPACITY };
-    pub(super) const SEGMENTS: usize = CAPACITY / Self::SEGMENT_SLOTS;
-    pub(super) const SEGMENT_BLOCKS: usize = Self::SEGMENT_SLOTS.div_ceil(WORDS);
-    pub(super) const PIVOT_LINES: usize = Self::SEGMENT_BLOCKS.div_ceil(WORDS);
-    pub(super) const BLOCK_LINES: usize = if !K::RECORDS { 2 } else { 3 };
-    pub(super) const SEGMENT_LINES: usize =
-        Self::PIVOT_LINES + Self::SEGMENT_BLOCKS * Self::BLOCK_LINES;
-    /// Line of the shared prefix, where there is one.
-    const PREFIX_LINES: usize = if !K::RECORDS { 0 } else { 1 };
-    /// The first segment of a small node; the pivots of segments of a large one.
-    pub(super) const BODY: u32 = Self::PREFIX_LINES as u32;
-    pub(super) const NODE_LINES: usize =
-        Self::PREFIX_LINES + if Self::SEGMENTS == 1 { Self::SEGMENT_LINES } else { 2 };
-    /// What a search of a node reads first, but at most four lines: more would be too many for the
-    /// CPU to await at once.
-    const HEAD_LINES: usize = {
-        let lines = Self::PREFIX_LINES + if Self::SEGMENTS == 1 { Self::PIVOT_LINES } else { 2 };
-        if lines < 4 { lines } else { 4 }
-    };
-    /// Where the node's own word is, in lines from the node.
-    pub(super) const COUNT_LINE: u32 =
-        Self::BODY + if Self::SEGMENTS == 1 { Self::PIVOT_LINES as u32 - 1 } else { 0 };
+    pub(super) const BLOCKS: usize = CAPACITY.div_ceil(WORDS);
+    pub(super) const BLOCK_LINES: usize = if K::RECORDS { 3 } else { 2 };
+    /// Lines before the first block: what separators share, and pivots.
+    pub(super) const BODY: usize = if K::RECORDS { 2 } else { 0 };
+    pub(super) const NODE_LINES: usize = Self::BODY + Self::BLOCKS * Self::BLOCK_LINES;
 
     /// The closed list of capacities, and what the layout relies on.
     pub(super) const VALID: () = {
-        assert!(
-            matches!(CAPACITY, 4 | 8 | 16 | 32 | 64 | 128 | 256 | 512 | 4096),
-            "not on the list of inner capacities"
-        );
-        assert!(Self::SEGMENTS <= WORDS, "the table of segments is one line");
-        assert!(
-            Self::SEGMENT_BLOCKS <= Self::PIVOT_LINES * WORDS,
-            "one pivot fewer than blocks leaves room for the node's word"
-        );
+        assert!(matches!(CAPACITY, 4 | 8 | 16 | 32 | 64), "not on the list of inner capacities");
+        assert!(Self::BLOCKS <= WORDS, "pivots are one line");
         assert!(CAPACITY <= NodeWord::MAX_COUNT);
-        assert!(Self::SEGMENT_BLOCKS.is_power_of_two(), "a block number is cut to size by a mask");
+        assert!(Self::NODE_LINES.is_power_of_two() || K::RECORDS, "node_at is one instruction");
+        assert!(Self::BLOCKS.is_power_of_two(), "a block number is cut to size by a mask");
     };
 
     pub(super) fn new(dram: DramSource<'_>) -> Result<Self, MapError> {
         let () = Self::VALID;
-        let (arena, hints) = (dram.reserve(RESERVED_BYTES)?, dram.reserve(Self::HINT_BYTES)?);
+        let (arena, heads) = (dram.reserve(RESERVED_BYTES)?, dram.reserve(Self::HEAD_BYTES)?);
         Ok(Self {
             arena,
-            hints,
+            heads,
             simd: dram.simd,
             memory: CachePadded::default(),
             kind: std::marker::PhantomData,
@@ -114,25 +89,13 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// The node's own word.
     #[inline(always)]
     pub(super) fn atom(&self, node: u32) -> &AtomicU64 {
-        Self::atom_in(self.lines(node))
-    }
-
-    /// The own word of the node with these lines.
-    #[inline(always)]
-    pub(super) fn atom_in(lines: &[DramLine]) -> &AtomicU64 {
-        &lines[Self::COUNT_LINE as usize].0[WORDS - 1]
+        self.head(node).atom()
     }
 
     /// All lines of a node. A search takes them once and need not ask again whether they are there.
     #[inline(always)]
     pub(super) fn lines(&self, node: u32) -> &[DramLine] {
         self.arena.lines_at(node, Self::NODE_LINES)
-    }
-
-    /// The lines of all nodes.
-    #[inline(always)]
-    pub(super) fn all_lines(&self) -> &[DramLine] {
-        self.arena.all()
     }
 
     /// The lines of the node that a child number leads to, if that may be a node; racing readers
@@ -147,34 +110,15 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         NodeWord::from_bits(self.atom(node).load(Relaxed))
     }
 
-    pub(super) fn set_node_word(&self, node: u32, word: NodeWord) {
-        self.atom(node).store(word.bits(), Relaxed);
-    }
-
     /// Slots in use.
     #[inline(always)]
     pub(super) fn count(&self, node: u32) -> usize {
         self.node_word(node).count()
     }
 
-    /// Sets the count; takes the segments that are needed now (reserved by the caller) and frees
-    /// those that are not.
+    /// Sets the count.
     pub(super) fn set_count(&self, node: u32, count: usize) {
-        if Self::SEGMENTS > 1 {
-            let (had, wanted) = (self.segments_in_use(node), count.div_ceil(Self::SEGMENT_SLOTS));
-            for segment in had..wanted {
-                self.store(node + Self::BODY + 1, segment, u64::from(self.allocate_segment()));
-            }
-            for segment in wanted..had {
-                self.free_segment(self.load(node + Self::BODY + 1, segment) as u32);
-            }
-        }
-        self.set_node_word(node, self.node_word(node).with_count(count));
-    }
-
-    /// Segments that a large node has taken.
-    pub(super) fn segments_in_use(&self, node: u32) -> usize {
-        if Self::SEGMENTS == 1 { 0 } else { self.count(node).div_ceil(Self::SEGMENT_SLOTS) }
+        self.atom(node).store(self.node_word(node).with_count(count).bits(), Relaxed);
     }
 
     /// The line of the node's shared prefix (byte strings only).
@@ -186,56 +130,35 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// Bytes that the node's words leave out.
     #[inline(always)]
     pub(super) fn skip(&self, node: u32) -> usize {
-        if !K::RECORDS { 0 } else { self.load(node, 0) as usize }
-    }
-
-    #[inline(always)]
-    pub(super) fn segment(&self, node: u32, segment: usize) -> u32 {
-        if Self::SEGMENTS == 1 {
-            node + Self::BODY
-        } else {
-            self.load(node + Self::BODY + 1, segment) as u32
-        }
+        if K::RECORDS { self.load(node, 0) as usize } else { 0 }
     }
 
     /// The line of words of a block; children (and handles) are in the lines after it.
     #[inline(always)]
     pub(super) fn block(&self, node: u32, block: usize) -> u32 {
-        let segment = self.segment(node, block / Self::SEGMENT_BLOCKS);
-        segment + (Self::PIVOT_LINES + block % Self::SEGMENT_BLOCKS * Self::BLOCK_LINES) as u32
+        node + (Self::BODY + block * Self::BLOCK_LINES) as u32
     }
 
-    /// Where the first word of a block is repeated for the search: line and word. Block 0 has no
-    /// pivot.
-    fn pivot_place(&self, node: u32, block: usize) -> Option<(u32, usize)> {
-        let (segment, within) = (block / Self::SEGMENT_BLOCKS, block % Self::SEGMENT_BLOCKS);
-        match (segment, within) {
-            (0, 0) => None,
-            (_, 0) => Some((node + Self::BODY, segment - 1)),
-            _ => Some((
-                self.segment(node, segment) + ((within - 1) / WORDS) as u32,
-                (within - 1) % WORDS,
-            )),
+    /// Repeats the first words of the blocks from `from` on as pivots (byte strings only).
+    pub(super) fn set_pivots(&self, node: u32, from: usize) {
+        if K::RECORDS {
+            let words = (from.max(1)..WORDS).map(|block| (block, self.first_word(node, block)));
+            words.for_each(|(block, word)| self.store(node + 1, block - 1, word));
         }
     }
 
-    /// Repeats the first word of a block where the search looks for it; `u64::MAX` if the block is
-    /// not in use.
-    pub(super) fn set_pivot(&self, node: u32, block: usize, word: u64) {
-        if let Some((line, place)) = self.pivot_place(node, block) {
-            self.store(line, place, word);
+    /// The first word of a block; `u64::MAX` if it is not in use.
+    pub(super) fn first_word(&self, node: u32, block: usize) -> u64 {
+        match block * WORDS < self.count(node) {
+            true => self.load(self.block(node, block), 0),
+            false => u64::MAX,
         }
     }
 
-    /// The pivot of a block from 1 on.
-    pub(super) fn pivot(&self, node: u32, block: usize) -> u64 {
-        self.pivot_place(node, block).map_or(0, |(line, place)| self.load(line, place))
-    }
-
-    /// Prefetches the lines that a search of the node reads first.
+    /// Prefetches what a search of the node reads before its block.
     #[inline(always)]
-    pub(super) fn prefetch_head(&self, node: u32) {
-        (0..Self::HEAD_LINES).for_each(|line| self.arena.prefetch(node + line as u32));
+    pub(super) fn prefetch_beginning(&self, node: u32) {
+        (0..Self::BODY).for_each(|line| self.arena.prefetch(node + line as u32));
     }
 
     /// The word by which a slot is searched.
@@ -247,7 +170,7 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
     /// The separator in a slot.
     pub(super) fn kept(&self, node: u32, slot: usize) -> Kept {
         let block = self.block(node, slot / WORDS);
-        let handle = if !K::RECORDS { 0 } else { self.load(block + 2, slot % WORDS) };
+        let handle = if K::RECORDS { self.load(block + 2, slot % WORDS) } else { 0 };
         Kept { word: self.load(block, slot % WORDS), handle }
     }
 

@@ -16,7 +16,9 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
     /// and nothing is done, if it is the first child: that one cannot go.
     pub fn remove(&mut self, key: K::Ref<'_>) -> bool {
         let (path, _) = self.path(key, &mut Alone);
-        self.remove_at(&path, &mut Alone)
+        let removed = self.remove_at(&path, &mut Alone);
+        self.tend_directory();
+        removed
     }
 
     /// Removes the child that the path leads to; false if it is the first.
@@ -27,6 +29,7 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         }
         depth -= 1;
         let removed = self.nodes.kept(path.0[depth].0, path.0[depth].1 as usize);
+        let passed_on = self.passed_on(path.0[depth]);
         // Nodes that become empty go. The root does not: the child is not the first.
         while self.nodes.count(path.0[depth].0) == 1 {
             latches.change(path.0[depth].0);
@@ -39,11 +42,32 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
         if slot == 0 {
             self.pass_lower_bound_up(path, depth, latches);
         }
+        if let Some(last) = passed_on {
+            self.cover(removed.word, last, latches);
+        }
         K::release(&self.separators, removed.handle);
         self.len.fetch_sub(1, Relaxed);
         self.refill(path, depth, latches);
         self.lower_root(latches);
         true
+    }
+
+    /// The last number of a child that is about to go, if another bottom node takes it over: that
+    /// of a node's first one.
+    fn passed_on(&self, (node, slot): (u32, u32)) -> Option<u64> {
+        match self.nodes.count(node) {
+            _ if K::RECORDS || slot > 0 => None,
+            1 => Some(self.nodes.head(node).last()),
+            _ => Some(self.nodes.word(node, 1) - 1),
+        }
+    }
+
+    /// The bottom node before number `first` covers all from there up to `last`.
+    fn cover(&self, first: u64, last: u64, latches: &mut impl Latches) {
+        let (path, _) = self.path(K::of(first - 1, &[]), latches);
+        let (node, _) = path.0[self.height() as usize - 1];
+        self.nodes.head(node).set_last(last);
+        self.directory.set(first, last, node);
     }
 
     /// The node at `depth` has a new first separator: its ancestors must say so, up to the one
@@ -75,35 +99,49 @@ impl<K: TreeKey, const CAPACITY: usize> Inner<K, CAPACITY> {
             let mut entries = Vec::with_capacity(2 * CAPACITY);
             self.nodes.read_entries(left, &mut entries);
             self.nodes.read_entries(right, &mut entries);
+            let is_bottom = !K::RECORDS && depth + 1 == self.height() as usize;
+            let bounds =
+                is_bottom.then(|| (self.nodes.word(right, 0), self.nodes.head(right).last()));
             if entries.len() > Self::MERGED {
-                self.redistribute(parent, right_slot, &entries);
+                self.redistribute(parent, right_slot, &entries, bounds);
                 return;
             }
             self.nodes.free(right);
             self.nodes.remove_entry(parent, right_slot);
             self.nodes.write_entries(&self.separators, left, &entries);
+            if let Some((first, last)) = bounds {
+                self.nodes.head(left).set_last(last);
+                self.directory.set(first, last, left);
+            }
             depth -= 1;
         }
     }
 
     /// Gives half of the entries to the child in `right_slot`, the others to the one before it.
-    fn redistribute(&self, parent: u32, right_slot: usize, entries: &[Entry]) {
-        let Ok(_room) = self.nodes.promise(|| self.height()) else {
-            // The halves may take one segment more than before; a node with few slots does no harm.
-            return;
-        };
+    /// `bounds`: the first number that the right one covers, and the last, if these are bottom
+    /// nodes of numbers.
+    fn redistribute(
+        &self,
+        parent: u32,
+        right_slot: usize,
+        entries: &[Entry],
+        bounds: Option<(u64, u64)>,
+    ) {
         let (first, second) = entries.split_at(entries.len() / 2);
         let [left, right] =
             [right_slot - 1, right_slot].map(|slot| self.nodes.child(parent, slot) as u32);
-        // The one that shrinks first: it gives back the segments that the other takes.
-        if self.nodes.count(left) > first.len() {
-            self.nodes.write_entries(&self.separators, left, first);
-            self.nodes.write_entries(&self.separators, right, second);
-        } else {
-            self.nodes.write_entries(&self.separators, right, second);
-            self.nodes.write_entries(&self.separators, left, first);
-        }
+        self.nodes.write_entries(&self.separators, left, first);
+        self.nodes.write_entries(&self.separators, right, second);
         self.nodes.set_separator(&self.separators, parent, right_slot, second[0].kept);
+        if let Some((old_first, last)) = bounds {
+            let new_first = second[0].kept.word;
+            self.nodes.head(left).set_last(new_first - 1);
+            self.nodes.head(right).set_last(last);
+            self.directory.set(new_first, last, right);
+            if new_first > old_first {
+                self.directory.set(old_first, new_first - 1, left);
+            }
+        }
     }
 
     /// A root with one child is one too many.

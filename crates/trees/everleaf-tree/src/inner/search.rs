@@ -1,21 +1,21 @@
 //! The search within one node, in two halves so that a batch can overlap its misses: `begin_search`
-//! finds the block by the pivot lines and prefetches it; `finish_search` finds the slot within the
-//! block.
+//! finds the block, by the marks in the node's head (numbers) or the pivots (byte strings), and
+//! prefetches it; `finish_search` finds the slot within the block.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf_pmem::DramLine;
 
+use super::heads::Head;
 use super::nodes::{Nodes, WORDS};
 use super::prefix::compare_prefix;
-use super::words::FIRST_AMBIGUOUS_WORD;
 use crate::key::TreeKey;
 
 /// Where a search stands within a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Search<'n> {
-    /// The slot is in this block: its words, then its children.
-    Block { lines: &'n [DramLine], first_slot: u32, word: u64 },
+    /// The slot is in this block of the node with these lines; or, of numbers, in one before it.
+    Block { lines: &'n [DramLine], block: usize, word: u64 },
     /// It is this slot.
     Slot(u32),
 }
@@ -32,8 +32,9 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         key: K::Ref<'_>,
     ) -> (usize, u64) {
         let search = self.choose_block(separators, lines, node, key);
-        if let Search::Block { lines, .. } = search {
-            lines[1].prefetch(); // The words are read at once, the child only after them.
+        if let Search::Block { lines, block, .. } = search {
+            // The words are read at once, the child only after them.
+            Self::lines_of_block(lines, block)[1].prefetch();
         }
         self.finish_search(separators, node, key, search)
     }
@@ -49,9 +50,9 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         key: K::Ref<'_>,
         level: u32,
     ) -> u64 {
-        let (slot, child) = self.search(separators, lines, node, key);
-        if level > 0 && Self::HAS_HINTS {
-            self.prefetch_block(child as u32, self.word(node, slot), key);
+        let (_, child) = self.search(separators, lines, node, key);
+        if level > 0 && K::RECORDS && Self::BLOCKS > 1 {
+            self.prefetch_block(child, key);
         }
         child
     }
@@ -66,10 +67,17 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         key: K::Ref<'_>,
     ) -> Search<'n> {
         let search = self.choose_block(separators, lines, node, key);
-        if let Search::Block { lines, .. } = search {
-            lines.iter().for_each(DramLine::prefetch);
+        if let Search::Block { lines, block, .. } = search {
+            Self::lines_of_block(lines, block).iter().for_each(DramLine::prefetch);
         }
         search
+    }
+
+    /// The words and the children of a block.
+    #[inline(always)]
+    pub(super) fn lines_of_block(lines: &[DramLine], block: usize) -> &[DramLine; 2] {
+        let start = Self::BODY + block % Self::BLOCKS * Self::BLOCK_LINES;
+        lines[start..].first_chunk().expect("a block has two lines at least")
     }
 
     /// Finds the block that holds the slot.
@@ -94,24 +102,60 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
             }
         }
         let word = K::word(key, skip);
-        if word >= FIRST_AMBIGUOUS_WORD {
+        if word == u64::MAX {
+            // As what is not in use.
             return Search::Slot(self.search_slots(separators, node, key, word) as u32);
         }
-        let body = Self::BODY as usize;
-        let (mut segment, mut first_slot) = (&lines[body..], 0);
-        if Self::SEGMENTS > 1 {
-            let number = lines[body].count_at_most(self.simd, word);
-            segment = self.arena.lines_at(self.segment(node, number), Self::SEGMENT_LINES);
-            first_slot = number * Self::SEGMENT_BLOCKS * WORDS;
+        let block = match K::RECORDS {
+            true => lines[1].count_at_most(self.simd, word),
+            false => self.head_of(node.into()).map_or(0, |head| head.block(word)),
+        };
+        Search::Block { lines, block: block % Self::BLOCKS, word }
+    }
+
+    /// The child that covers a number, by the node's head, which says that the node covers it; any
+    /// child where the node is changing.
+    #[inline(always)]
+    pub(super) fn search_by_head(&self, lines: &[DramLine], head: Head<'_>, number: u64) -> u64 {
+        let block = head.block_above(number) % Self::BLOCKS;
+        Self::lines_of_block(lines, block)[1].prefetch();
+        self.search_from(lines, block, number)
+    }
+
+    /// The first half of this: the block, which is on its way into the cache.
+    #[inline(always)]
+    pub(super) fn begin_search_by_head(
+        &self,
+        lines: &[DramLine],
+        head: Head<'_>,
+        number: u64,
+    ) -> usize {
+        let block = head.block_above(number) % Self::BLOCKS;
+        Self::lines_of_block(lines, block).iter().for_each(DramLine::prefetch);
+        block
+    }
+
+    /// The second half.
+    #[inline(always)]
+    pub(super) fn search_from(&self, lines: &[DramLine], block: usize, number: u64) -> u64 {
+        self.find_in_blocks(lines, block, number).1
+    }
+
+    /// The slot of a word that is in this block or, of numbers, in one before it, and its child.
+    #[inline(always)]
+    fn find_in_blocks(&self, lines: &[DramLine], mut block: usize, word: u64) -> (usize, u64) {
+        let [words, children] = Self::lines_of_block(lines, block);
+        let mut rank = words.count_at_most(self.simd, word);
+        let mut children = children;
+        // Slot 0 of a node is at most every key that comes here.
+        while rank == 0 && block > 0 {
+            block -= 1;
+            let [words, before] = Self::lines_of_block(lines, block);
+            rank = words.count_at_most(self.simd, word);
+            children = before;
         }
-        let pivots = segment[..Self::PIVOT_LINES].iter();
-        // Never more than there are blocks, but for a racing reader, which may meet another segment
-        // than the pivot speaks of.
-        let block = pivots.map(|line| line.count_at_most(self.simd, word)).sum::<usize>()
-            % Self::SEGMENT_BLOCKS;
-        let start = Self::PIVOT_LINES + block * Self::BLOCK_LINES;
-        let lines = &segment[start..start + 2];
-        Search::Block { lines, first_slot: (first_slot + block * WORDS) as u32, word }
+        let within = rank.wrapping_sub(1) % WORDS;
+        (block * WORDS + within, children.0[within].load(Relaxed))
     }
 
     /// Finds the slot within its block, and the child in it.
@@ -123,22 +167,20 @@ impl<K: TreeKey, const CAPACITY: usize> Nodes<K, CAPACITY> {
         key: K::Ref<'_>,
         search: Search<'_>,
     ) -> (usize, u64) {
-        let (words, children, first_slot, word) = match search {
-            Search::Block { lines, first_slot, word } => {
-                (&lines[0], &lines[1], first_slot as usize, word)
-            }
+        let (lines, block, word) = match search {
+            Search::Block { lines, block, word } => (lines, block, word),
             Search::Slot(slot) => return (slot as usize, self.child(node, slot as usize)),
         };
-        // Slot 0 of a node is at most every key that comes here; the rank is never 0.
-        let within = words.count_at_most(self.simd, word).wrapping_sub(1) % WORDS;
-        if K::RECORDS && words.0[within].load(Relaxed) == word {
-            let slot = self.search_equals(separators, node, key, first_slot + within, word);
+        let (slot, child) = self.find_in_blocks(lines, block, word);
+        if K::RECORDS && self.word(node, slot) == word {
+            let slot = self.search_equals(separators, node, key, slot, word);
             return (slot, self.child(node, slot));
         }
-        (first_slot + within, children.0[within].load(Relaxed))
+        (slot, child)
     }
 
-    /// The search by halving, without vectors: for words that could be mistaken for padding.
+    /// The search by halving, without vectors: for words that could be mistaken for what is not in
+    /// use.
     #[cold]
     fn search_slots(
         &self,

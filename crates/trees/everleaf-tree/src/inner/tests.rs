@@ -209,7 +209,7 @@ fn u64_key() -> impl Strategy<Value = u64> {
         (0u64..5000).prop_map(|distance| u64::MAX - distance),
         Just(0),
         Just(u64::MAX),
-        (0u64..100).prop_map(|number| words::FIRST_AMBIGUOUS_WORD - 50 + number),
+        (0u64..100).prop_map(|distance| u64::MAX - distance),
         (0u64..1000).prop_map(|number| number << 40),
     ]
 }
@@ -256,7 +256,7 @@ proptest! {
         run::<U64Keys, 4>(0, &steps, simd());
         run::<U64Keys, 8>(0, &steps, SimdLevel::SCALAR);
         run::<U64Keys, 16>(0, &steps, simd());
-        run::<U64Keys, 128>(0, &steps, simd());
+        run::<U64Keys, 64>(0, &steps, simd());
     }
 
     #[test]
@@ -270,11 +270,11 @@ proptest! {
     fn strings_with_equal_words_are_told_apart(steps in steps(equal_words())) {
         run::<BytesKeys, 4>(Box::default(), &steps, simd());
         run::<BytesKeys, 16>(Box::default(), &steps, simd());
-        run::<BytesKeys, 4096>(Box::default(), &steps, simd());
+        run::<BytesKeys, 64>(Box::default(), &steps, simd());
     }
 }
 
-/// Large nodes: splits, segments that come and go, merges, at sizes that random steps do not reach.
+/// Splits and merges, at sizes that random steps do not reach.
 fn grow_and_shrink<K: TreeKey, const CAPACITY: usize>(
     smallest: K::Owned,
     count: usize,
@@ -310,21 +310,12 @@ fn grow_and_shrink<K: TreeKey, const CAPACITY: usize>(
 }
 
 #[test]
-fn nodes_of_4096_split_merge_and_give_segments_back() {
-    grow_and_shrink::<U64Keys, 4096>(0, 20_000, |number| number);
-    grow_and_shrink::<BytesKeys, 4096>(Box::default(), 12_000, |number| {
-        format!("key{:06}", number % 1_000_000).into_bytes().into()
-    });
-}
-
-#[test]
 fn nodes_of_all_sizes_grow_and_shrink() {
     grow_and_shrink::<U64Keys, 4>(0, 3000, |number| number);
     grow_and_shrink::<U64Keys, 32>(0, 5000, |number| u64::MAX - number % 10_000);
-    grow_and_shrink::<U64Keys, 256>(0, 20_000, |number| number);
-    grow_and_shrink::<U64Keys, 512>(0, 20_000, |number| number);
+    grow_and_shrink::<U64Keys, 64>(0, 20_000, |number| number);
     grow_and_shrink::<BytesKeys, 8>(Box::default(), 3000, |number| number.to_be_bytes().into());
-    grow_and_shrink::<BytesKeys, 512>(Box::default(), 9000, |number| {
+    grow_and_shrink::<BytesKeys, 64>(Box::default(), 9000, |number| {
         format!("user{number:020}").into_bytes().into()
     });
 }
@@ -405,14 +396,91 @@ fn expecting_children_takes_no_more_memory_than_they_need() {
 }
 
 #[test]
-fn large_nodes_take_little_memory_when_built_by_random_inserts() {
+fn nodes_take_little_memory_when_built_by_random_inserts() {
     let mut random = StdRng::seed_from_u64(7);
-    let mut inner = Inner::<U64Keys, 4096>::new(simd(), 0).unwrap();
+    let mut inner = Inner::<U64Keys, 64>::new(simd(), 0).unwrap();
     while inner.len() < 300_000 {
         inner.insert(random.random(), 1).unwrap();
     }
     let bytes = inner.dram_bytes() as f64 / inner.len() as f64;
-    assert!(bytes < 25.0, "{bytes} bytes a leaf");
+    assert!(bytes < 33.0, "{bytes} bytes a leaf");
+}
+
+/// Whatever the cells say, a find is right and comes to an end: readers may meet the cells of a
+/// directory that is being made, and take the head of a table or a key for one.
+#[test]
+fn a_directory_of_garbage_leads_nobody_astray() {
+    let mut random = StdRng::seed_from_u64(9);
+    let mut inner = Inner::<U64Keys, 16>::new(simd(), 0).unwrap();
+    let keys: Vec<u64> =
+        (0..20_000).map(|number| random.random::<u64>() >> (number % 40)).collect();
+    let mut model = BTreeMap::from([(0, 0)]);
+    for (child, key) in (1..).zip(&keys) {
+        if inner.insert(*key, child).is_ok() {
+            model.insert(*key, child);
+        }
+    }
+    let lines = inner.directory.lines();
+    let nodes = inner.nodes.used_lines() as u64;
+    for _ in 0..20 {
+        for word in lines.iter().flat_map(|line| &line.0) {
+            let [first, second] = [0; 2].map(|_| random.random_range(0..2 * nodes));
+            let table = u64::from(random.random_range(0..2_u32)) << 31;
+            let table = table | random.random_range(0..2 * lines.len() as u64);
+            let garbage = [random.random(), first | second << 32, table | second << 32, first];
+            word.store(garbage[random.random_range(0..4)], std::sync::atomic::Ordering::Relaxed);
+        }
+        for key in keys.iter().step_by(7) {
+            let covering = model.range(..=key).next_back().unwrap();
+            assert_eq!(inner.find(*key), *covering.1);
+        }
+    }
+}
+
+/// Keys that are spread in many ways: the directory finds the bottom nodes of almost all, while the
+/// tree grows, when it was built, and when most of it has been removed.
+#[test]
+fn the_directory_knows_almost_every_number() {
+    let mix = |number: u64| {
+        let mixed = (number ^ number >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    };
+    type Key = fn(u64, u64) -> u64;
+    let spreads: [(&str, Key, usize); 6] = [
+        ("random", |_, random| random, 97),
+        ("ascending", |number, _| number, 90),
+        ("descending", |number, _| u64::MAX - number, 90),
+        ("clusters of 64", |number, _| (number / 64).wrapping_mul(0x9e37_79b9_7f4a_7c15), 90),
+        ("log-uniform", |number, random| random >> (number % 60), 90),
+        ("two far apart", |number, random| (random >> 30) | (number & 1) << 63, 95),
+    ];
+    for (name, key, least) in spreads {
+        let count = 40_000;
+        let keys: Vec<u64> = (1..count)
+            .map(|number| match name {
+                "clusters of 64" => key(number, 0).wrapping_add(number % 64),
+                _ => key(number, mix(number)),
+            })
+            .collect();
+        let mut inner = Inner::<U64Keys, 16>::new(simd(), 0).unwrap();
+        keys.iter().for_each(|key| _ = inner.insert(*key, *key));
+        let known = |inner: &Inner<U64Keys, 16>, keys: &[u64]| {
+            assert_eq!(inner.check(), Vec::<String>::new());
+            let known = keys.iter().filter(|key| inner.find_by_directory(**key).is_some());
+            known.count() * 100 / keys.len()
+        };
+        let grown = known(&inner, &keys);
+        let mut sorted = keys.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let children = sorted.iter().filter(|key| **key > 0).map(|key| (*key, *key));
+        let built = known(&Inner::build(simd(), 0, children, 85).unwrap(), &keys);
+        let (gone, left) = keys.split_at(keys.len() / 10 * 9);
+        gone.iter().for_each(|key| _ = inner.remove(*key));
+        let shrunk = known(&inner, left);
+        println!("{name}: {grown}, {built}, {shrunk} percent");
+        assert!(grown.min(built).min(shrunk) >= least, "{name}: {grown}, {built}, {shrunk}");
+    }
 }
 
 #[test]

@@ -2,39 +2,30 @@
 
 use crate::latch::LatchWord;
 
-/// The count of a node, and its latch: 13 bits count, 1 bit lock, 36 bits version, and 14 bits 0.
-/// Stored complemented, so that it is greater than every unambiguous search word and looks like
-/// padding to a search: [`FIRST_AMBIGUOUS_WORD`] is the least that it can be.
+/// The count of a node, and its latch: 8 bits count, 1 bit lock, 55 bits version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeWord(u64);
 
-/// Search words from here on could be mistaken for padding or the word of a node: 1 in 16384 of
-/// all.
-pub(super) const FIRST_AMBIGUOUS_WORD: u64 = !NodeWord::ALL;
-
-const _: () =
-    assert!(u64::MAX - FIRST_AMBIGUOUS_WORD < 1 << (64 - 12), "few keys take the slow search");
-
 impl NodeWord {
-    const COUNT: u64 = (1 << 13) - 1;
-    const LOCK: u64 = 1 << 13;
-    const VERSION_ONE: u64 = 1 << 14;
-    const ALL: u64 = (1 << 50) - 1;
+    const COUNT: u64 = (1 << 8) - 1;
+    const LOCK: u64 = 1 << 8;
+    const VERSION_ONE: u64 = 1 << 9;
     /// The greatest count.
     pub(super) const MAX_COUNT: usize = Self::COUNT as usize;
-    /// That of a node that was never used: no slots, not locked. The same as padding.
-    pub const EMPTY: Self = Self(u64::MAX);
+    /// That of a node that was never used: no slots, not locked.
+    #[cfg(test)]
+    pub const EMPTY: Self = Self(0);
 
     /// Slots in use.
     #[inline(always)]
     pub(super) fn count(self) -> usize {
-        (!self.0 & Self::COUNT) as usize
+        (self.0 & Self::COUNT) as usize
     }
 
     /// The same with another count.
     pub(super) fn with_count(self, count: usize) -> Self {
         debug_assert!(count <= Self::MAX_COUNT);
-        Self((self.0 | Self::COUNT) & !(count as u64))
+        Self(self.0 & !Self::COUNT | count as u64)
     }
 }
 
@@ -49,19 +40,19 @@ impl LatchWord for NodeWord {
     }
     #[inline(always)]
     fn is_locked(self) -> bool {
-        self.0 & Self::LOCK == 0
+        self.0 & Self::LOCK != 0
     }
     #[inline(always)]
     fn locked(self) -> Self {
-        Self(self.0 & !Self::LOCK)
-    }
-    #[inline(always)]
-    fn unlocked(self) -> Self {
         Self(self.0 | Self::LOCK)
     }
     #[inline(always)]
+    fn unlocked(self) -> Self {
+        Self(self.0 & !Self::LOCK)
+    }
+    #[inline(always)]
     fn next_version(self) -> Self {
-        Self(!((!self.0).wrapping_add(Self::VERSION_ONE) & Self::ALL))
+        Self(self.0.wrapping_add(Self::VERSION_ONE))
     }
 }
 
@@ -110,24 +101,20 @@ mod tests {
     proptest! {
         #[test]
         fn node_words_round_trip(
-            version: u64,
+            bits: u64,
             count in 0..=NodeWord::MAX_COUNT,
             other in 0..=NodeWord::MAX_COUNT,
-            locked: bool,
         ) {
-            let packed = version << 14 & NodeWord::ALL | u64::from(locked) << 13 | count as u64;
-            let word = NodeWord::from_bits(!packed);
-            prop_assert_eq!((word.count(), word.is_locked()), (count, locked));
-            prop_assert!(word.bits() >= FIRST_AMBIGUOUS_WORD, "it looks like padding");
+            let word = NodeWord::from_bits(bits).with_count(count);
+            prop_assert_eq!((word.count(), word.is_locked()), (count, bits >> 8 & 1 == 1));
             prop_assert_eq!(word.with_count(other).with_count(count), word);
             let changed = word.with_count(other);
-            prop_assert_eq!((changed.count(), changed.is_locked()), (other, locked));
+            prop_assert_eq!((changed.count(), changed.is_locked()), (other, word.is_locked()));
             prop_assert!(word.locked().is_locked() && !word.unlocked().is_locked());
             prop_assert_eq!(word.locked().unlocked(), word.unlocked());
             let next = word.next_version();
-            prop_assert_eq!((next.count(), next.is_locked()), (count, locked));
-            prop_assert_eq!(!next.bits() >> 14, (version + 1) % (1 << 36), "and goes round");
-            prop_assert!(next.bits() >= FIRST_AMBIGUOUS_WORD);
+            prop_assert_eq!((next.count(), next.is_locked()), (count, word.is_locked()));
+            prop_assert_eq!(next.bits() >> 9, ((word.bits() >> 9) + 1) % (1 << 55), "goes round");
         }
 
         #[test]
@@ -142,11 +129,8 @@ mod tests {
     }
 
     #[test]
-    fn an_unused_node_is_padding_and_not_locked() {
-        assert_eq!(
-            (NodeWord::EMPTY.bits(), NodeWord::EMPTY.count(), NodeWord::EMPTY.is_locked()),
-            (u64::MAX, 0, false)
-        );
+    fn an_unused_node_is_empty_and_not_locked() {
+        assert_eq!((NodeWord::EMPTY.count(), NodeWord::EMPTY.is_locked()), (0, false));
         assert_eq!((RootWord::NO_NODE.height(), RootWord::NO_NODE.node()), (0, 0));
     }
 }

@@ -130,7 +130,7 @@ fn of_another_pool<K: TestKey>(engine: Engine) {
         (engine, four, 2, foreign("another pool")),
         (other, sizes(other, 4, 4), 1, foreign("another engine")),
         (engine, sizes(engine, 8, 4), 1, foreign("leaves of other sizes")),
-        (engine, sizes(engine, 4, 32), 1, InnerFrom::Image),
+        (engine, sizes(engine, 4, 64), 1, InnerFrom::Image),
     ] {
         // What is compared comes before what would be found of so few leaves.
         let keys = if expected == InnerFrom::Image { 200 } else { 60 };

@@ -120,7 +120,10 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         let (path, _) = self.tree.path(prepared.separator, &mut held);
         // From here on it waits for nothing: the nodes above change by this thread alone.
         prepared.inserted = true;
-        self.tree.insert_at(&path, entry, &mut held)
+        let splits = self.tree.insert_at(&path, entry, &mut held);
+        held.unlock();
+        self.tree.tend_directory();
+        splits
     }
 
     /// Inserts if the bottom node has room.
@@ -165,7 +168,10 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         let _structure = self.lock_structure();
         let mut held = Held::new(&self.tree, || self.wait_for_node(relax));
         let (path, _) = self.tree.path(key, &mut held);
-        self.tree.remove_at(&path, &mut held)
+        let removed = self.tree.remove_at(&path, &mut held);
+        held.unlock();
+        self.tree.tend_directory();
+        removed
     }
 
     /// Makes `child` the one that covers what `old` covers, which covers `key`; false, and nothing

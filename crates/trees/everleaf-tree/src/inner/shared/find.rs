@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use everleaf_pmem::DramLine;
 
 use super::super::BATCH;
+use super::super::heads::Head;
 use super::super::nodes::Nodes;
 use super::super::search::Search;
 use super::{NodeWord, RootWord, SharedInner, Ticket, Visited};
@@ -45,16 +46,55 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// What may be the child that covers `key`, and its ticket, which the caller must ask before it
     /// relies on it: until then the child may be any number. A caller that asks the ticket anyway,
     /// after it has read something of the child, is saved asking twice. None where
-    /// [`find`](SharedInner::find) would wait or start again.
+    /// [`find`](SharedInner::find) would wait or start again, and for a number of which the
+    /// directory knows nothing: there is no way round in this, so that it is short.
     #[inline(always)]
     pub fn find_unvalidated(&self, key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
+        if K::RECORDS {
+            return self.descend_unvalidated(key);
+        }
+        let number = K::word(key, 0);
+        match self.enter_by_directory(number) {
+            Some((lines, head, ticket)) => {
+                Some((self.tree.nodes.search_by_head(lines, head, number), ticket))
+            }
+            None => self.only_child(),
+        }
+    }
+
+    /// The child of a tree without nodes.
+    #[inline(always)]
+    fn only_child(&self) -> Option<(u64, Ticket<'_>)> {
+        let root = self.load_root();
+        let child = self.tree.only_child.load(Relaxed);
+        (root.height() == 0).then(|| (child, self.ticket_of_root(root)))
+    }
+
+    /// The bottom node that covers a number, as far as the directory knows, and its ticket. None
+    /// also while it is locked.
+    #[inline(always)]
+    fn enter_by_directory(&self, number: u64) -> Option<(&[DramLine], Head<'_>, Ticket<'_>)> {
+        for node in self.tree.directory.look_up(number).map(Nodes::<K, CAPACITY>::node_at) {
+            let head = self.tree.nodes.head_of(node.into())?;
+            let seen: NodeWord = latch::load(head.atom());
+            if head.covers(number) && !seen.is_locked() {
+                let lines = self.tree.nodes.lines_of_child(node.into())?;
+                return Some((lines, head, Ticket { atom: head.atom(), seen: seen.bits() }));
+            }
+        }
+        None
+    }
+
+    /// The same from the root.
+    #[inline(never)]
+    fn descend_unvalidated(&self, key: K::Ref<'_>) -> Option<(u64, Ticket<'_>)> {
         let root = self.load_root();
         let mut ticket = self.ticket_of_root(root);
         if root.height() == 0 {
             return Some((self.tree.only_child.load(Relaxed), ticket));
         }
         // Asked for once: a node that was made since is one that this attempt does not find.
-        let all = self.tree.nodes.all_lines();
+        let all = self.tree.nodes.arena.all();
         let mut child = u64::from(root.node());
         for level in (0..root.height()).rev() {
             let (lines, next) = self.step(all, child, ticket)?;
@@ -68,14 +108,14 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     /// from is no longer current, or the node is locked.
     #[inline(always)]
     fn step<'t>(
-        &self,
+        &'t self,
         all: &'t [DramLine],
         child: u64,
         came_from: Ticket<'_>,
     ) -> Option<(&'t [DramLine], Ticket<'t>)> {
         let start = child as u32 as usize;
         let lines = all.get(start..start + Nodes::<K, CAPACITY>::NODE_LINES)?;
-        let atom = Nodes::<K, CAPACITY>::atom_in(lines);
+        let atom = self.tree.nodes.head_of(child)?.atom();
         let seen: NodeWord = latch::load(atom);
         (came_from.is_current() && !seen.is_locked())
             .then_some((lines, Ticket { atom, seen: seen.bits() }))
@@ -116,7 +156,7 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     #[inline(always)]
     fn look_at(&self, child: u64) -> Option<Visited<'_>> {
         let lines = self.tree.nodes.lines_of_child(child)?;
-        let atom = Nodes::<K, CAPACITY>::atom_in(lines);
+        let atom = self.tree.nodes.head_of(child)?.atom();
         Some(Visited { node: child as u32, lines, atom, seen: latch::load(atom) })
     }
 
@@ -159,10 +199,51 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         tickets.fill(self.ticket_of_root(root));
         if root.height() == 0 {
             children.fill(self.tree.only_child.load(Relaxed));
-            return;
+        } else if self.tree.directory.is_empty() {
+            self.descend_many(root, keys, children, tickets);
+        } else {
+            self.find_many_by_directory(keys, children, tickets);
         }
+    }
+
+    /// Looks for numbers together, by the directory; those that it does not know one by one.
+    fn find_many_by_directory<'t>(
+        &'t self,
+        keys: &[K::Ref<'_>],
+        children: &mut [u64],
+        tickets: &mut [Ticket<'t>],
+    ) {
+        let nodes = &self.tree.nodes;
+        let mut entered = [const { None }; BATCH];
+        for ((key, ticket), entered) in keys.iter().zip(&mut *tickets).zip(&mut entered) {
+            let number = K::word(*key, 0);
+            *entered = self.enter_by_directory(number).map(|(lines, head, next)| {
+                *ticket = next;
+                let block = nodes.begin_search_by_head(lines, head, number);
+                (lines, block)
+            });
+        }
+        let places = children.iter_mut().zip(tickets);
+        for ((key, (child, ticket)), entered) in keys.iter().zip(places).zip(entered) {
+            (*child, *ticket) = match entered {
+                Some((lines, block)) => {
+                    (nodes.search_from(lines, block, K::word(*key, 0)), *ticket)
+                }
+                None => self.descend_unvalidated(*key).unwrap_or((0, self.stale_ticket())),
+            };
+        }
+    }
+
+    /// Looks for keys together, from the root.
+    fn descend_many<'t>(
+        &'t self,
+        root: RootWord,
+        keys: &[K::Ref<'_>],
+        children: &mut [u64],
+        tickets: &mut [Ticket<'t>],
+    ) {
         children.fill(u64::from(root.node()));
-        let all = self.tree.nodes.all_lines();
+        let all = self.tree.nodes.arena.all();
         for level in (0..root.height()).rev() {
             let mut searches = [Search::Slot(0); BATCH];
             for (((key, child), ticket), begin_search) in
@@ -190,7 +271,7 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
                     .finish_search(&self.tree.separators, *child as u32, *key, begin_search)
                     .1;
                 if level > 0 {
-                    self.tree.nodes.prefetch_head(*child as u32);
+                    self.tree.nodes.prefetch_beginning(*child as u32);
                 }
             }
         }

@@ -10,6 +10,14 @@
 //! (The upper bound of a node's last child stands further up, but falls only by a change of this
 //! node: a split of that child.)
 //!
+//! **From the side.** A number needs no descent: the [directory](super::directory) leads to a
+//! bottom node, whose [head](super::heads) says whether the node covers it; head, node and ticket
+//! then hang on the one word of that node. What a node covers shrinks only by a change of itself.
+//! Where it grows by a change of its neighbour (the neighbour's first child goes), it is changed as
+//! well, so that the directory finds those keys too. A node that is taken covers nothing until all
+//! of it is written, and the store that says what it covers releases that: so a reader with an old
+//! number finds nothing, or the whole.
+//!
 //! **Writers.** A child that comes or goes in a node that neither splits nor merges, and is not its
 //! first, locks this one node: an exchange that succeeds only if the node is what the descent has
 //! seen. It waits for nothing while it holds the lock. All else takes the *structure lock*, goes

@@ -115,11 +115,7 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
                 });
             }
             if which != SeekMode::Last {
-                self.tree.nodes.prefetch_block(
-                    child as u32,
-                    self.tree.nodes.word(at.node, slot),
-                    key,
-                );
+                self.tree.nodes.prefetch_block(child, key);
             }
             at = self.enter(relax, child, at.ticket())?;
         }

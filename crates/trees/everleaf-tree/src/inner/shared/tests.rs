@@ -35,22 +35,17 @@ fn insert<K: TreeKey, const C: usize>(
     Ok(inner.insert(&relax, prepared, child))
 }
 
-/// All words of a node but its own.
+/// All words of a node's lines.
 fn content_of<K: TreeKey, const C: usize>(inner: &SharedInner<K, C>, node: u32) -> Vec<u64> {
     let words = (node..node + Nodes::<K, C>::NODE_LINES as u32)
         .flat_map(|line| (0..8).map(move |word| (line, word)));
-    let own = (node + Nodes::<K, C>::COUNT_LINE, 7);
-    words
-        .filter(|place| *place != own)
-        .map(|(line, word)| inner.tree.nodes.load(line, word))
-        .collect()
+    words.map(|(line, word)| inner.tree.nodes.load(line, word)).collect()
 }
 
 /// The nodes in use, with their words.
 fn snapshot<K: TreeKey, const C: usize>(
     inner: &SharedInner<K, C>,
 ) -> Vec<(u32, NodeWord, Vec<u64>)> {
-    assert!(C <= 512, "large nodes have segments between them");
     let all = (0..inner.tree.nodes.used_lines() as u32).step_by(Nodes::<K, C>::NODE_LINES);
     let in_use = all.filter(|node| inner.tree.nodes.count(*node) > 0);
     in_use.map(|node| (node, inner.tree.nodes.node_word(node), content_of(inner, node))).collect()
@@ -126,12 +121,10 @@ impl<K: TreeKey, const CAPACITY: usize> Twin<K, CAPACITY> {
         let first = self.model.keys().next() == Some(&separator);
         let (found, ticket) = self.inner.find(&relax, reference);
         assert!(found == child && ticket.is_current());
-        assert_eq!(
-            self.inner
-                .find_unvalidated(reference)
-                .map(|(found, ticket)| (found, ticket.is_current())),
-            Some((child, true))
-        );
+        let straight = self.inner.find_unvalidated(reference);
+        let straight = straight.map(|(found, ticket)| (found, ticket.is_current()));
+        // The directory does not know every number.
+        assert!(straight == Some((child, true)) || straight.is_none() && !K::RECORDS);
         assert_eq!(self.inner.lower_bound(&relax, reference), separator);
         assert_eq!(self.inner.is_last(&relax, reference), upper.is_none());
         let sought = self.inner.seek(&relax, reference, Direction::Forward);
@@ -364,7 +357,7 @@ fn a_change_of_structure_searches_the_bottom_node_after_it_has_locked_it() {
 fn threads_may_share_it() {
     fn shared<T: Send + Sync>(_: &T) {}
     shared(&SharedInner::<BytesKeys, 64>::new(simd(), 1).unwrap());
-    shared(&SharedInner::<U64Keys, 4096>::new(simd(), 1).unwrap());
+    shared(&SharedInner::<U64Keys, 64>::new(simd(), 1).unwrap());
 }
 
 #[test]

@@ -34,6 +34,10 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
     #[must_use]
     pub fn with_transactions(mut self, transactions: TransactionalMemory) -> Self {
         self.transactions = transactions;
+        if self.is_transactional() {
+            // It would be one more thing that transactions meet at.
+            self.tree.directory.turn_off();
+        }
         self
     }
 
@@ -59,7 +63,7 @@ impl<K: TreeKey, const CAPACITY: usize> SharedInner<K, CAPACITY> {
         look: impl Fn(u64) -> T,
     ) -> Option<(u64, T)> {
         self.transactions.read(&|| self.is_held(), relax, || {
-            let child = self.tree.find(key);
+            let child = self.tree.find_by_descent(key);
             (child, look(child))
         })
     }

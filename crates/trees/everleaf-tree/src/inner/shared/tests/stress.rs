@@ -125,6 +125,10 @@ impl<K: TreeKey, const CAPACITY: usize> Run<K, CAPACITY> {
         numbers.iter().zip(children).for_each(|(number, child)| self.covers(*number, child));
         for (number, key) in numbers.iter().zip(references) {
             self.covers(*number, self.inner.find(&relax, key).0);
+            let straight = self.inner.find_unvalidated(key);
+            if let Some((child, _)) = straight.filter(|(_, ticket)| ticket.is_current()) {
+                self.covers(*number, child);
+            }
         }
         let (number, key) = (numbers[0], K::borrow(&keys[0]));
         if let Some((child, same)) = self.inner.find_in_transaction(&relax, key, |child| child) {
@@ -232,6 +236,9 @@ impl<K: TreeKey, const CAPACITY: usize> Model<'_, K, CAPACITY> {
         let (inner, key) = (&self.run.inner, (self.run.key)(number));
         let (key, child) = (K::borrow(&key), self.covering(number));
         assert_eq!(inner.find(&relax, key).0, !child);
+        if let Some((found, ticket)) = inner.find_unvalidated(key) {
+            assert!(found == !child || !ticket.is_current(), "from the side, {number}");
+        }
         if inner.is_transactional() {
             assert!(
                 inner
@@ -443,11 +450,10 @@ fn roots_under_fire() {
     Run::<BytesKeys, 4>::new(1, 1, 20_000, mixed).go(3, 3);
 }
 
-/// Segments come and go.
 #[test]
 fn large_nodes_under_fire() {
-    Run::<U64Keys, 4096>::new(64, 4, 20_000, number).go(0, 1);
-    Run::<BytesKeys, 4096>::new(32, 2, 4_000, mixed).go(2, 2);
+    Run::<U64Keys, 64>::new(64, 4, 20_000, number).go(0, 1);
+    Run::<BytesKeys, 64>::new(32, 2, 4_000, mixed).go(2, 2);
 }
 
 #[test]
@@ -456,7 +462,7 @@ fn threads_that_give_way_in_the_middle_of_everything() {
     Run::<Yielding<U64Keys>, 4>::new(1, 1, 800, number).go(3, 2);
     Run::<Yielding<BytesKeys>, 4>::new(8, 4, 250, mixed).go(0, 3);
     Run::<Yielding<BytesKeys>, 4>::new(1, 1, 400, zeros).go(3, 4);
-    Run::<Yielding<BytesKeys>, 4096>::new(16, 4, 120, long).go(0, 5);
+    Run::<Yielding<BytesKeys>, 64>::new(16, 4, 120, long).go(0, 5);
 }
 
 /// Transactions, and beside them changes under the fallback lock and descents by versions, whose
@@ -479,6 +485,5 @@ fn transactions_under_fire() {
         Run::<Yielding<U64Keys>, 4>::with(transactions, 4, 2, 150, number).go(0, seed);
         Run::<Yielding<BytesKeys>, 4>::with(transactions, 4, 2, 60, mixed).go(1, seed);
     }
-    Run::<U64Keys, 4096>::with(simulated(1, InjectedAborts::OneIn(3)), 64, 4, 3000, number)
-        .go(0, 1);
+    Run::<U64Keys, 64>::with(simulated(1, InjectedAborts::OneIn(3)), 64, 4, 3000, number).go(0, 1);
 }
