@@ -93,6 +93,8 @@ pub(crate) struct Core {
     pub(crate) base_bytes: AtomicU64,
     /// Held while the file grows.
     pub(crate) growing: Mutex<()>,
+    /// Held while a spare is made: two would have one name.
+    sparing: Mutex<()>,
     pub(crate) weak: Weakness,
 }
 
@@ -146,6 +148,7 @@ impl Core {
             checkpoints: AtomicU64::new(0),
             base_bytes: AtomicU64::new(0),
             growing: Mutex::new(()),
+            sparing: Mutex::new(()),
             weak,
         }
     }
@@ -251,8 +254,9 @@ impl Core {
     // ---- groups
 
     /// Closes the open point and appends what was captured in it. The caller has the log. The point
-    /// that was closed.
+    /// that was closed. After a failure nothing is appended: a group would follow one that is lost.
     fn append_group(&self, log: &mut Writer) -> Result<u64, MediaError> {
+        self.check()?;
         let point = self.open.fetch_add(1, SeqCst);
         let mut captures = Vec::new();
         for buffer in &self.buffers {
@@ -275,9 +279,7 @@ impl Core {
     /// locks of an engine, but no latch and no buffer; the log waits for nothing but these.
     fn close_early(&self) {
         let mut log = self.log.lock();
-        if self.check().is_ok() {
-            let _ = self.append_group(&mut log); // A failure is kept for those who wait.
-        }
+        let _ = self.append_group(&mut log); // A failure is kept for those who wait.
         drop(log);
         if self.options.background && self.length_bytes() > self.options.log_bytes {
             self.signals.want_checkpoint(); // Perhaps nobody waits.
@@ -288,14 +290,12 @@ impl Core {
     /// Appends what was captured, and says where the next group begins.
     pub(crate) fn close_for_checkpoint(&self) -> Result<crate::control::Place, MediaError> {
         let mut log = self.log.lock();
-        self.check()?;
         self.append_group(&mut log)?;
         Ok(log.place)
     }
 
     /// Writes and syncs what was captured, with nobody else doing so.
     fn commit(&self) -> Result<u64, MediaError> {
-        self.check()?;
         let begun_ms = self.now_ms();
         let (point, (files, place)) = {
             let mut log = self.log.lock();
@@ -417,6 +417,7 @@ impl Core {
     /// Makes a segment ahead of need if one is wanted. If the disk has no room for it, a checkpoint
     /// sets others free.
     pub(crate) fn get_spare(&self) -> Result<(), MediaError> {
+        let _sparing = self.sparing.lock();
         let spares = {
             let log = self.log.lock();
             log.wants_spare().then(|| (log.spares(), log.spares.is_empty()))

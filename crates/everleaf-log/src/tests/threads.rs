@@ -75,6 +75,46 @@ fn what_threads_have_flushed_in_order_is_there_in_order() {
     }
 }
 
+/// A group that is lost and one behind it would be a hole, of which replay sees nothing.
+#[test]
+fn nothing_is_appended_behind_a_group_that_could_not_be() {
+    let (disk, media) = created(None);
+    let core = media.core();
+    let durable = |value| {
+        step(&media, value);
+        media.sync()
+    };
+    durable(1).unwrap();
+    std::thread::scope(|scope| {
+        // Whoever commits has come as far as the log when the group before its own fails.
+        let log = core.log.lock();
+        let committed = scope.spawn(|| media.sync());
+        std::thread::sleep(Duration::from_millis(20));
+        core.fail("writing the log", std::io::ErrorKind::StorageFull.into());
+        drop(log);
+        committed.join().unwrap().unwrap_err();
+    });
+    let operations = disk.operations();
+    durable(2).unwrap_err();
+    assert_eq!(disk.operations(), operations);
+    media.kill();
+}
+
+#[test]
+fn threads_that_make_a_spare_at_once_make_one() {
+    let (disk, media) = created(None);
+    disk.watch(|_| std::thread::sleep(Duration::from_millis(2)));
+    let core = media.core();
+    core.log.lock().spares.clear();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| core.get_spare().unwrap());
+        }
+    });
+    assert_eq!(core.log.lock().spares.len(), 1);
+    media.kill();
+}
+
 #[test]
 fn a_real_folder_keeps_what_threads_were_told_is_durable() {
     let folder = tempfile::tempdir().unwrap();
