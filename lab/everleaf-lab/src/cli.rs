@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn commands_that_show_what_the_papers_show_are_commands() {
-        for one in everleaf_bench::figure::evidence() {
+        for one in crate::bench::figure::the_evidence() {
             let Some(command) = &one.command else { continue };
             let words = shell_words::split(command).unwrap();
             if let Err(error) = Cli::try_parse_from(&words) {

@@ -8,7 +8,7 @@ use everleaf_pmem::Media;
 use everleaf_pool::RecordGuard;
 
 use super::entry::{prefetch_record, read_key};
-use super::layout::{MAX_SLOTS, MAX_VALUE_WORDS, Shape, SlotSet};
+use super::layout::{MAX_SLOTS, MAX_VALUE_WORDS, Shape};
 use super::leaf::Leaf;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::scan::{self, Entry};
@@ -19,17 +19,17 @@ pub(super) fn no_entries<'p, K: TreeKey>() -> [Entry<'p, K>; MAX_SLOTS] {
     [(K::least(), 0); MAX_SLOTS]
 }
 
-/// Reads the keys of the given live slots, unsorted.
+/// Reads the keys of the given live slots, as they come.
 #[inline(always)]
 pub(super) fn collect<'p, 'e, K: TreeKey, M: Media, S: Shape>(
     records: &'p RecordGuard<'_, M>,
     leaf: Leaf<'_, S>,
-    slots: SlotSet,
+    slots: impl Iterator<Item = usize> + Clone,
     entries: &'e mut [Entry<'p, K>; MAX_SLOTS],
 ) -> Result<&'e mut [Entry<'p, K>], IndexError> {
     let media = records.media();
     if K::RECORDS {
-        slots.for_each(|slot| prefetch_record::<K, M, S>(media, leaf, slot));
+        slots.clone().for_each(|slot| prefetch_record::<K, M, S>(media, leaf, slot));
     }
     let mut count = 0;
     for (slot, entry) in slots.zip(entries.iter_mut()) {

@@ -189,6 +189,7 @@ pub use layout::{HALF, KeyWord, Leaf, LeafHead, OwnLog};
 
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::Parameters;
+use everleaf_tree::scan_orders::ScanOrders;
 use everleaf_tree::shared_nodes::SharedNodes;
 use everleaf_tree::version_locks::VersionLocks;
 use everleaf_tree::wait::wait;
@@ -207,6 +208,7 @@ pub(crate) struct LineTree<K: TreeKey, M: Media, const LINES: usize> {
     pool: Arc<Pool<M>>,
     inner: SharedNodes<K>,
     locks: VersionLocks,
+    orders: ScanOrders,
     stock: Stock<M>,
     parameters: Parameters,
     /// Keys that were there when it was opened, once they are counted; what came and went since is
@@ -382,6 +384,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
             node_bytes: pm_bytes,
             dram_bytes: self.inner.dram_bytes()
                 + self.locks.dram_bytes()
+                + self.orders.dram_bytes()
                 + free_bytes
                 + size_of::<Self>() as u64,
             conflicts: Conflicts {

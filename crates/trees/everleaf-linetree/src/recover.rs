@@ -38,6 +38,7 @@ use everleaf_tree::opening::sample_sort::{
 };
 use everleaf_tree::parallel::in_two_stages;
 use everleaf_tree::parameters::Parameters;
+use everleaf_tree::scan_orders::ScanOrders;
 use everleaf_tree::shared_nodes::SharedNodes;
 use everleaf_tree::version_locks::VersionLocks;
 
@@ -79,6 +80,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
             pool: Arc::clone(pool),
             inner: SharedNodes::new(found.inner, TransactionalMemory::new(Transactions::Off, None)),
             locks: VersionLocks::new(LOCKS).map_err(PoolError::Map)?,
+            orders: ScanOrders::new(leaf_bytes(LINES), pool.media().region().max_len()),
             stock: Stock::new(workers, found.groups),
             parameters,
             keys_found: found.keys.map_or_else(OnceLock::new, OnceLock::from),

@@ -6,9 +6,10 @@ use std::ops::Bound;
 
 use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::{Media, planted};
+use everleaf_pool::RecordGuard;
 
 use super::LineTree;
-use super::layout::{HALF, MAX_ENTRIES, Slot, last_of};
+use super::layout::{HALF, KeyWord, Leaf, MAX_ENTRIES, Slot, last_of};
 use super::records::{collect, prefetch_records, slot_at};
 use everleaf_tree::inner::Sought;
 use everleaf_tree::key::TreeKey;
@@ -26,6 +27,23 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         visit: &mut Visit<'_, K>,
     ) -> Result<(), IndexError> {
         scan::walk(self, from, direction, visit)
+    }
+
+    /// The key of the entry in a slot of a leaf of this half, which is locked.
+    #[inline(always)]
+    fn key_at<'r>(
+        &self,
+        records: Option<&'r RecordGuard<'_, M>>,
+        leaf: &Leaf<LINES>,
+        place: usize,
+        half: u64,
+    ) -> Result<K::Ref<'r>, IndexError> {
+        let (media, slot) = (self.pool.media(), slot_at(leaf, place as u8));
+        let word = media.load(slot.key());
+        match records {
+            Some(records) => K::read_hashed(records, media.load(slot.value()), word.hash()),
+            None => Ok(K::of(word.number(half), &[])),
+        }
     }
 }
 
@@ -47,6 +65,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Leaves<K> for LineTree<K, M, LINE
         let leaf = self.leaf(offset)?;
         leaf.lines.iter().for_each(|line| self.pool.media().prefetch(line));
         self.locks.prefetch_to_lock(offset);
+        self.orders.prefetch(offset);
         Ok(())
     }
 
@@ -70,21 +89,36 @@ impl<K: TreeKey, M: Media, const LINES: usize> Leaves<K> for LineTree<K, M, LINE
         let (last, half) = (last_of::<K>(upper), half_at::<K>(sought, direction));
         let (mut entries, mut count) = ([(K::least(), 0); MAX_ENTRIES], 0);
         let records = K::RECORDS.then(|| self.pool.pin());
-        if let Some(records) = &records {
+        let order = self.orders.of(sought.child, &guard);
+        if let Some(order) = &order {
+            for (entry, place) in entries.iter_mut().zip(order.places()) {
+                *entry = (self.key_at(records.as_ref(), leaf, place, half)?, place as u8);
+                count += 1;
+            }
+        } else if let Some(records) = &records {
             count = collect::<K, M, LINES>(records, leaf, &mut entries)?;
         } else {
             for (place, slot) in leaf.lines.iter().flat_map(Slot::all_of).enumerate() {
                 // Without a branch: which slots have entries is not to be guessed.
                 let word = media.load(slot.key());
                 entries[count] = (K::of(word.number(half), &[]), place as u8);
-                count += usize::from(word.is_entry() && (word <= last || planted(384)));
+                count += usize::from(word.is_entry());
             }
         }
         // The next leaf is on its way while this one is sorted and shown. It may be no leaf by now.
         let next = sought.hint.filter(|next| self.prefetch_leaf(*next).is_ok());
         let next = next.and_then(|next| self.leaf(next).ok());
         let entries = &mut entries[..count];
-        sort::<K>(media.simd(), entries);
+        if order.is_none() {
+            sort::<K>(media.simd(), entries);
+            let places = entries.iter().map(|entry| entry.1);
+            self.orders.keep(media.dram(), sought.child, &guard, places);
+        }
+        // What a split has moved may still be there: it is not in the tree.
+        let is_moved =
+            |entry: &Entry<'_, K>| !K::RECORDS && KeyWord::of(K::word(entry.0, 0)) > last;
+        let moved = entries.iter().rev().take_while(|entry| is_moved(entry) && !planted(384));
+        let entries = &entries[..count - moved.count()];
         let value = |entry: &Entry<'_, K>| slot_at(leaf, entry.1).value();
         let ahead = |entry: &Entry<'_, K>| K::prefetch_value(media, value(entry));
         let half_way =

@@ -20,6 +20,7 @@ pub mod path;
 pub mod redo;
 pub mod reuse;
 pub mod scan;
+pub mod scan_orders;
 pub mod shared_nodes;
 pub mod sort;
 pub mod steps;

@@ -255,6 +255,13 @@ impl VersionLocks {
 }
 
 impl LockGuard<'_> {
+    /// The version that the latch had when it was locked: it has it again after
+    /// [`unlock_unchanged`](Self::unlock_unchanged), and else never.
+    #[inline(always)]
+    pub fn version(&self) -> u64 {
+        latch::load::<Version>(&self.0[0]).unlocked().bits()
+    }
+
     /// Adds to the counter of the latch. No locked instruction: only the holder writes it.
     #[inline(always)]
     pub fn count(&self, change: i64) {

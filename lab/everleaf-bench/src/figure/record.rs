@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Claim, Due, Evidence, Figure, Kind, evidence};
+use super::{Claim, Due, Evidence, Figure, Kind};
 
 /// What a command of the list gave.
 #[derive(Clone, Debug)]
@@ -27,20 +27,23 @@ derivation. Bands are derived from the algorithm and written down before measuri
 derivation was wrong and a measurement has shown it, the derivation says so.
 ";
 
-/// The document, of what the commands of [`evidence`] gave, by command; `facts` are those of the
-/// machine.
-pub fn record(shown: &BTreeMap<String, Shown>, facts: &[(&str, String)]) -> String {
-    let list = evidence();
+/// The document, of what the commands of a list of [`evidence`](super::evidence) gave, by command;
+/// `facts` are those of the machine.
+pub fn record(
+    list: &[Evidence],
+    shown: &BTreeMap<String, Shown>,
+    facts: &[(&str, String)],
+) -> String {
     let mut text = INTRODUCTION.to_owned() + "\n## Where it was measured\n\n";
     facts.iter().for_each(|(name, value)| text += &format!("* {name}: {value}\n"));
-    text += &summary(&list, shown);
+    text += &summary(list, shown);
     let mut paper = "";
-    for one in &list {
+    for one in list {
         if one.paper != paper {
             paper = &one.paper;
             text += &format!("\n## {paper}\n");
         }
-        text += &entry(one, &list, shown);
+        text += &entry(one, list, shown);
     }
     text
 }
@@ -225,8 +228,9 @@ mod tests {
 
     #[test]
     fn every_result_stands_in_it_with_its_command_or_its_reason() {
-        let text = record(&BTreeMap::new(), &[("processor", "one".into())]);
-        for one in evidence() {
+        let list = super::super::evidence(include_str!("../../data/evidence.json"));
+        let text = record(&list, &BTreeMap::new(), &[("processor", "one".into())]);
+        for one in &list {
             assert!(text.contains(&format!("### {}, {}\n", one.paper, one.place)));
         }
         let long = |line: &str| line.chars().count() > 100 && !line.starts_with('|');

@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use everleaf_bench::Subject;
 use everleaf_bench::figure::{evidence, figure_names};
 
+/// What the program includes.
+const LIST: &str = include_str!("../../data/evidence.json");
+
 /// The numbered tables and figures that have results, and what stands in text or on slides alone:
 /// beginnings of places.
 const RESULTS: &[(&str, &[&str])] = &[
@@ -127,7 +130,7 @@ const PLANNED: &[&str] = &[
 
 #[test]
 fn every_result_of_every_paper_is_listed_once() {
-    let list = evidence();
+    let list = evidence(LIST);
     for (paper, places) in RESULTS {
         for place in *places {
             let listed = list.iter().any(|one| one.paper == *paper && one.place.starts_with(place));
@@ -143,7 +146,7 @@ fn every_result_of_every_paper_is_listed_once() {
 
 #[test]
 fn every_result_has_a_command_or_a_reason_and_engines_that_are_known() {
-    for one in evidence() {
+    for one in evidence(LIST) {
         let name = format!("{}, {}", one.paper, one.place);
         assert!(one.command.is_some() || one.reason.is_some(), "{name}: neither");
         for words in [Some(&one.shows), one.published.as_ref(), one.command.as_ref()] {
@@ -165,7 +168,7 @@ fn every_result_has_a_command_or_a_reason_and_engines_that_are_known() {
 
 #[test]
 fn every_figure_is_named_and_every_named_figure_exists() {
-    let list = evidence();
+    let list = evidence(LIST);
     let named: BTreeSet<&str> = list
         .iter()
         .filter_map(|one| one.command.as_deref()?.strip_prefix("everleaf-lab bench figure "))
@@ -176,7 +179,7 @@ fn every_figure_is_named_and_every_named_figure_exists() {
 
 #[test]
 fn the_list_is_read_in_eighty_columns() {
-    for one in evidence() {
+    for one in evidence(LIST) {
         let text = one.text(80);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.starts_with(&one.paper) && text.contains("\n  paper "), "{text}");

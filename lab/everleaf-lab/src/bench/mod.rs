@@ -1,7 +1,7 @@
 //! `bench`: measurements.
 
 mod basics;
-mod figure;
+pub mod figure;
 mod growth;
 mod model;
 mod output;

@@ -130,6 +130,7 @@ use super::leaf::Leaf;
 use super::link::links_of;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::Parameters;
+use everleaf_tree::scan_orders::ScanOrders;
 use everleaf_tree::shared_nodes::SharedNodes;
 use everleaf_tree::version_locks::VersionLocks;
 use everleaf_tree::wait::wait;
@@ -148,6 +149,7 @@ pub struct ConcurrentFpTree<K: TreeKey, M: Media, S: Shape> {
     workers: Workers<M>,
     inner: SharedNodes<K>,
     locks: VersionLocks,
+    orders: ScanOrders,
     shape: S,
     parameters: Parameters,
     /// Whether descents and changes of inner nodes are transactions.
@@ -326,6 +328,7 @@ impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
             node_bytes,
             dram_bytes: self.inner.dram_bytes()
                 + self.locks.dram_bytes()
+                + self.orders.dram_bytes()
                 + size_of::<Self>() as u64,
             conflicts: Conflicts {
                 restarts: nodes.restarts + self.restarts.load(Ordering::Relaxed),

@@ -40,6 +40,7 @@ use everleaf_tree::opening::sample_sort::PartitionedLeaves;
 use everleaf_tree::opening::sample_sort::Splitters;
 use everleaf_tree::parallel::in_two_stages;
 use everleaf_tree::parameters::Parameters;
+use everleaf_tree::scan_orders::ScanOrders;
 use everleaf_tree::shared_nodes::SharedNodes;
 use everleaf_tree::version_locks::VersionLocks;
 
@@ -80,6 +81,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             workers,
             inner: SharedNodes::new(inner, transactions),
             locks: VersionLocks::new(LOCKS).map_err(PoolError::Map)?,
+            orders: ScanOrders::new(shape.leaf_bytes(), pool.media().region().max_len()),
             shape,
             parameters,
             transactional,

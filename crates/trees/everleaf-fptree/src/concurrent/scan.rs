@@ -46,6 +46,7 @@ impl<K: TreeKey, M: Media, S: Shape> Leaves<K> for ConcurrentFpTree<K, M, S> {
     fn prefetch_leaf(&self, offset: u64) -> Result<(), IndexError> {
         self.leaf(offset)?.prefetch_all(self.pool.media());
         self.locks.prefetch_to_lock(offset);
+        self.orders.prefetch(offset);
         Ok(())
     }
 
@@ -66,17 +67,23 @@ impl<K: TreeKey, M: Media, S: Shape> Leaves<K> for ConcurrentFpTree<K, M, S> {
         }
         let records = self.pool.pin();
         let mut entries = no_entries::<K>();
-        let entries = collect::<K, M, S>(
-            &records,
-            leaf,
-            leaf.live(media).and(self.shape.all()),
-            &mut entries,
-        )?;
+        let order = self.orders.of(sought.child, &guard);
+        let entries = match &order {
+            Some(order) => collect::<K, M, S>(&records, leaf, order.places(), &mut entries)?,
+            None => {
+                let live = leaf.live(media).and(self.shape.all());
+                collect::<K, M, S>(&records, leaf, live, &mut entries)?
+            }
+        };
         // The next leaf is on its way while this one is sorted and shown.
         // It may be no leaf by now.
         let next = sought.hint.filter(|next| self.prefetch_leaf(*next).is_ok());
         let next = next.and_then(|next| self.leaf(next).ok());
-        sort::<K>(media.simd(), entries);
+        if order.is_none() {
+            sort::<K>(media.simd(), entries);
+            let places = entries.iter().map(|entry| entry.1);
+            self.orders.keep(media.dram(), sought.child, &guard, places);
+        }
         let mut part = within::<K>(entries, bound, direction);
         if let (Some(end), Direction::Forward) = (&sought.bound, direction) {
             // Since the leaf was looked for it may have taken over the range after it, where the
