@@ -66,7 +66,7 @@ pub struct WrittenTree<'s> {
 impl WrittenTree<'_> {
     /// The kind of its keys.
     pub fn key_type(&self) -> KeyType {
-        self.tree.get().map_or(self.store.key_type(), Tree::key_type)
+        self.tree.get().map_or(self.store.key_type(), |tree| tree.key_type())
     }
 
     /// Writes to it.

@@ -25,11 +25,11 @@
 //! ```
 //!
 //! # Trees
-//! A store is a map from bytes to bytes itself ([`Store::put`]), and has any number of named trees:
+//! A store is a map from bytes to bytes itself ([`Tree::put`]), and has any number of named trees:
 //! of bytes ([`Store::tree`]), or of Rust's types ([`Store::typed_tree`]). [`Tree`] has the calls
 //! of a map: `get`, `insert`, `remove`, `entry`, `update`, `range`, `prefix`, `first`, `pop_first`,
 //! `retain`, `extend`; beside them are `compare_and_swap`, values that expire
-//! ([`put_for`](Store::put_for)), and reads without a copy ([`get_with`](Store::get_with)).
+//! ([`put_for`](Tree::put_for)), and reads without a copy ([`get_with`](View::get_with)).
 //! [`OrderedKey`] and [`StoredValue`] list the types; with the feature `uuid` there is `Uuid`, and
 //! with `serde` any type as JSON (`Json`). Keys have up to 64 KiB, values up to 1 GiB.
 //!

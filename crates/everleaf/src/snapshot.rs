@@ -1,17 +1,13 @@
 //! Snapshots: the state of one moment, read while others write (`core/images.rs`).
 
 use std::fmt;
-use std::ops::ControlFlow;
+use std::ops::Deref;
 use std::sync::Arc;
-use std::time::SystemTime;
-
-use everleaf_index::Direction;
-use everleaf_pool::KeyType;
 
 use crate::core::images::Images;
 use crate::handle::Handle;
-use crate::view::{View, reads};
-use crate::{AsKey, Entry, Error, Key, KeyRange, Keys, Range, Result, Scan, Tree};
+use crate::view::View;
+use crate::{Entry, Error, Range, Result, Tree};
 
 /// Bytes of images that a snapshot may gather if nothing else is said: 256 MiB.
 pub const DEFAULT_SNAPSHOT_BYTES: u64 = 256 << 20;
@@ -34,19 +30,18 @@ pub const DEFAULT_SNAPSHOT_BYTES: u64 = 256 << 20;
 /// assert_eq!(snapshot.iter().count(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// It is a [`View`] of the store's own tree as it was then; [`of`](Snapshot::of) gives those of the
+/// named ones.
 pub struct Snapshot {
-    handle: Handle,
+    view: View,
     images: Arc<Images>,
 }
 
 impl Snapshot {
     pub(crate) fn begin(handle: &Handle, limit_bytes: u64) -> Result<Self> {
         let images = handle.backend().begin_snapshot(limit_bytes)?;
-        Ok(Self { handle: handle.in_snapshot(&images), images })
-    }
-
-    fn handle(&self) -> &Handle {
-        &self.handle
+        Ok(Self { view: View::new(handle.in_snapshot(&images)), images })
     }
 
     /// A named tree as it was then, typed as `tree`, which is what it is now.
@@ -54,7 +49,7 @@ impl Snapshot {
     /// # Errors
     /// [`Error::OtherStore`], [`Error::TreeDropped`].
     pub fn of<K, V>(&self, tree: &Tree<K, V>) -> Result<View<K, V>> {
-        if !tree.handle().is_of(self.handle.backend()) {
+        if !tree.handle().is_of(self.handle().backend()) {
             return Err(Error::OtherStore);
         }
         // Of a tree that is dropped later the snapshot still has what was in it.
@@ -64,7 +59,7 @@ impl Snapshot {
 
     /// The store's own tree as it was then, as a [`View`].
     pub fn view(&self) -> View {
-        View::new(self.handle.clone())
+        self.view.clone()
     }
 
     /// Bytes of DRAM that it has gathered.
@@ -74,8 +69,12 @@ impl Snapshot {
 }
 
 /// Reading the store's own tree as it was then.
-impl Snapshot {
-    reads!();
+impl Deref for Snapshot {
+    type Target = View;
+
+    fn deref(&self) -> &View {
+        &self.view
+    }
 }
 
 impl<'s> IntoIterator for &'s Snapshot {
@@ -89,7 +88,7 @@ impl<'s> IntoIterator for &'s Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.handle.backend().end_snapshot(&self.images);
+        self.handle().backend().end_snapshot(&self.images);
     }
 }
 

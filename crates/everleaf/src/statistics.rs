@@ -18,7 +18,7 @@ pub struct Statistics {
     /// The kind of keys.
     pub key_type: KeyType,
     /// Entries of the index: the keys of all trees, those whose values have expired and that are
-    /// not removed yet, and the names of the trees. See [`Store::len`](crate::Store::len) and
+    /// not removed yet, and the names of the trees. See [`View::len`](crate::View::len) and
     /// [`Store::len_of_all_trees`](crate::Store::len_of_all_trees) for what is there.
     pub entries: u64,
     /// Levels of the tree, leaves included.

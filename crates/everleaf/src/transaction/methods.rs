@@ -19,7 +19,7 @@ macro_rules! transaction_methods {
         read: $V:ty, $borrowed:ty, $decode:path;
         entry: $Entry:ty, $decode_entry:path;
     ) => {
-        /// The value of a key, or nothing. Costs what [`Store::get`](crate::Store::get) costs, and
+        /// The value of a key, or nothing. Costs what [`View::get`](crate::View::get) costs, and
         /// a copy of the value that is kept until the end.
         ///
         /// # Errors

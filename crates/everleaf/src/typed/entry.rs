@@ -7,7 +7,7 @@ use crate::handle::Handle;
 use crate::{OwnedKey, Result, StoredValue, ValueFor};
 
 /// A key of a tree, and what is to be done with its value; made by
-/// [`Store::entry`](crate::Store::entry) and [`Tree::entry`](crate::Tree::entry).
+/// [`Tree::entry`](crate::Tree::entry) and [`Tree::entry`](crate::Tree::entry).
 ///
 /// It is no lock: other threads read and write the key meanwhile. [`and_modify`] is only noted.
 /// [`or_insert`] and its kin then do everything in one step, which is atomic, and durable when they
@@ -16,7 +16,7 @@ use crate::{OwnedKey, Result, StoredValue, ValueFor};
 /// `entry(key).and_modify(|count| *count += 1).or_insert(1)`.
 ///
 /// A step costs a read and, unless the key was present and nothing modifies it, the write of a
-/// [`compare_and_swap`](crate::Store::compare_and_swap). A value that is modified does not expire
+/// [`compare_and_swap`](crate::Tree::compare_and_swap). A value that is modified does not expire
 /// any more. Closures run without a lock and may call the store; those of `and_modify` run again
 /// where the step begins again.
 ///
@@ -85,7 +85,7 @@ impl<'t, Q, V: StoredValue> TreeEntry<'t, Q, V> {
     /// Stores `default` if the key is absent. Returns the value that the key has then.
     ///
     /// # Errors
-    /// As [`Store::put`](crate::Store::put). Of a typed tree
+    /// As [`Tree::put`](crate::Tree::put). Of a typed tree
     /// [`WrongType`](crate::Error::WrongType), if the stored value is not a `V`: it stays; and
     /// [`NotEncodable`](crate::Error::NotEncodable).
     ///
@@ -188,7 +188,7 @@ impl<'t, Q, V: StoredValue> TreeEntry<'t, Q, V> {
     /// [`and_modify`](TreeEntry::and_modify).
     ///
     /// # Errors
-    /// As [`Store::remove`](crate::Store::remove). What is no `V` is removed all the same.
+    /// As [`Tree::remove`](crate::Tree::remove). What is no `V` is removed all the same.
     ///
     /// # Examples
     /// ```

@@ -15,127 +15,115 @@ use crate::core::write::Kind;
 use crate::transaction::{TransactionOn, transaction_methods};
 use crate::{AsKey, Batch, Result, Scan, Tree, View};
 
-/// The methods that read, of a type that has a handle.
-macro_rules! typed_reads {
-    () => {
-        /// The value of `key`.
-        ///
-        /// # Errors
-        /// [`Error::WrongType`](crate::Error::WrongType) if the stored value is not a `V`; as
-        /// [`Store::get`](crate::Store::get).
-        pub fn get(&self, key: impl KeyFor<K>) -> Result<Option<V>> {
-            let key = encode::<K>(&key);
-            self.handle().get_with(key.as_ref(), decode_value)?.transpose()
-        }
-
-        /// The values of many keys, which are looked up together; see
-        /// [`Store::get_many`](crate::Store::get_many).
-        ///
-        /// # Errors
-        /// As [`get`](Self::get).
-        pub fn get_many<Q: KeyFor<K>>(
-            &self,
-            keys: impl IntoIterator<Item = Q>,
-        ) -> Result<Vec<Option<V>>> {
-            let keys: Vec<_> = keys.into_iter().map(|key| encode::<K>(&key)).collect();
-            let keys: Vec<_> = keys.iter().map(|key| key.as_ref()).collect();
-            let values = self.handle().get_many(&keys)?.into_iter();
-            values.map(|value| value.as_deref().map(decode_value).transpose()).collect()
-        }
-
-        /// Whether `key` is present.
-        ///
-        /// # Errors
-        /// As [`Store::contains_key`](crate::Store::contains_key).
-        pub fn contains_key(&self, key: impl KeyFor<K>) -> Result<bool> {
-            self.handle().contains_key(encode::<K>(&key).as_ref())
-        }
-
-        /// When the value of `key` expires; see [`Store::expiry`](crate::Store::expiry).
-        ///
-        /// # Errors
-        /// Those of [`Store::expiry`](crate::Store::expiry).
-        pub fn expiry(&self, key: impl KeyFor<K>) -> Result<Option<Option<SystemTime>>> {
-            self.handle().expiry(encode::<K>(&key).as_ref())
-        }
-
-        /// The entry with the least key.
-        ///
-        /// # Errors
-        /// As [`get`](Self::get).
-        pub fn first(&self) -> Result<Option<(K, V)>> {
-            self.handle().outermost(Direction::Forward)?.map(decode_entry).transpose()
-        }
-
-        /// The entry with the greatest key.
-        ///
-        /// # Errors
-        /// As [`get`](Self::get).
-        pub fn last(&self) -> Result<Option<(K, V)>> {
-            self.handle().outermost(Direction::Backward)?.map(decode_entry).transpose()
-        }
-
-        /// Number of keys; see [`Store::len`](crate::Store::len).
-        ///
-        /// # Errors
-        /// Those of [`Store::len`](crate::Store::len).
-        pub fn len(&self) -> Result<u64> {
-            self.handle().len()
-        }
-
-        /// Whether there is no key.
-        ///
-        /// # Errors
-        /// As [`Store::len`](crate::Store::len).
-        pub fn is_empty(&self) -> Result<bool> {
-            Ok(self.len()? == 0)
-        }
-
-        /// All entries in key order.
-        pub fn iter(&self) -> TypedRange<'_, K, V> {
-            TypedRange::over(self.handle().scan(Scan::all()))
-        }
-
-        /// All keys in order, without their values.
-        pub fn keys(&self) -> TypedKeys<'_, K> {
-            TypedKeys::over(self.handle().scan(Scan::all()))
-        }
-
-        /// The entries whose keys lie in a range, in key order.
-        pub fn range(&self, range: impl RangeFor<K>) -> TypedRange<'_, K, V> {
-            TypedRange::over(self.handle().scan(scan_of(&range)))
-        }
-
-        /// The entries whose keys begin with `prefix`, in key order: text or bytes that strings
-        /// begin with, or the first parts of tuples (see [`PrefixFor`]).
-        ///
-        /// # Examples
-        /// ```
-        /// # let folder = tempfile::tempdir()?;
-        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-        /// #     .create(folder.path().join("a.pool"))?;
-        /// let words = store.typed_tree::<String, u64>("words")?;
-        /// words.put_many([("lead", 1), ("leaf", 2), ("tree", 3)])?;
-        /// assert_eq!(words.prefix("lea").count(), 2);
-        /// let visits = store.typed_tree::<(String, u64), ()>("visits by user and second")?;
-        /// visits.put_many([(("ann", 5), ()), (("ann", 7), ()), (("anna", 6), ())])?;
-        /// assert_eq!(visits.prefix(("ann",)).count(), 2);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        pub fn prefix(&self, prefix: impl PrefixFor<K>) -> TypedRange<'_, K, V> {
-            TypedRange::over(self.handle().scan(scan_of_prefix(&prefix)))
-        }
-    };
-}
-
 /// Reading, of a tree with keys and values of types.
 impl<K: OrderedKey, V: StoredValue> View<K, V> {
-    typed_reads!();
-}
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`](crate::Error::WrongType) if the stored value is not a `V`; as
+    /// [`View::get`](crate::View::get).
+    pub fn get(&self, key: impl KeyFor<K>) -> Result<Option<V>> {
+        let key = encode::<K>(&key);
+        self.handle().get_with(key.as_ref(), decode_value)?.transpose()
+    }
 
-/// Reading, of a tree with keys and values of types.
-impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
-    typed_reads!();
+    /// The values of many keys, which are looked up together; see
+    /// [`View::get_many`](crate::View::get_many).
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn get_many<Q: KeyFor<K>>(
+        &self,
+        keys: impl IntoIterator<Item = Q>,
+    ) -> Result<Vec<Option<V>>> {
+        let keys: Vec<_> = keys.into_iter().map(|key| encode::<K>(&key)).collect();
+        let keys: Vec<_> = keys.iter().map(|key| key.as_ref()).collect();
+        let values = self.handle().get_many(&keys)?.into_iter();
+        values.map(|value| value.as_deref().map(decode_value).transpose()).collect()
+    }
+
+    /// Whether `key` is present.
+    ///
+    /// # Errors
+    /// As [`View::contains_key`](crate::View::contains_key).
+    pub fn contains_key(&self, key: impl KeyFor<K>) -> Result<bool> {
+        self.handle().contains_key(encode::<K>(&key).as_ref())
+    }
+
+    /// When the value of `key` expires; see [`View::expiry`](crate::View::expiry).
+    ///
+    /// # Errors
+    /// Those of [`View::expiry`](crate::View::expiry).
+    pub fn expiry(&self, key: impl KeyFor<K>) -> Result<Option<Option<SystemTime>>> {
+        self.handle().expiry(encode::<K>(&key).as_ref())
+    }
+
+    /// The entry with the least key.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn first(&self) -> Result<Option<(K, V)>> {
+        self.handle().outermost(Direction::Forward)?.map(decode_entry).transpose()
+    }
+
+    /// The entry with the greatest key.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn last(&self) -> Result<Option<(K, V)>> {
+        self.handle().outermost(Direction::Backward)?.map(decode_entry).transpose()
+    }
+
+    /// Number of keys; see [`View::len`](crate::View::len).
+    ///
+    /// # Errors
+    /// Those of [`View::len`](crate::View::len).
+    pub fn len(&self) -> Result<u64> {
+        self.handle().len()
+    }
+
+    /// Whether there is no key.
+    ///
+    /// # Errors
+    /// As [`View::len`](crate::View::len).
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// All entries in key order.
+    pub fn iter(&self) -> TypedRange<'_, K, V> {
+        TypedRange::over(self.handle().scan(Scan::all()))
+    }
+
+    /// All keys in order, without their values.
+    pub fn keys(&self) -> TypedKeys<'_, K> {
+        TypedKeys::over(self.handle().scan(Scan::all()))
+    }
+
+    /// The entries whose keys lie in a range, in key order.
+    pub fn range(&self, range: impl RangeFor<K>) -> TypedRange<'_, K, V> {
+        TypedRange::over(self.handle().scan(scan_of(&range)))
+    }
+
+    /// The entries whose keys begin with `prefix`, in key order: text or bytes that strings
+    /// begin with, or the first parts of tuples (see [`PrefixFor`]).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// let words = store.typed_tree::<String, u64>("words")?;
+    /// words.put_many([("lead", 1), ("leaf", 2), ("tree", 3)])?;
+    /// assert_eq!(words.prefix("lea").count(), 2);
+    /// let visits = store.typed_tree::<(String, u64), ()>("visits by user and second")?;
+    /// visits.put_many([(("ann", 5), ()), (("ann", 7), ()), (("anna", 6), ())])?;
+    /// assert_eq!(visits.prefix(("ann",)).count(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prefix(&self, prefix: impl PrefixFor<K>) -> TypedRange<'_, K, V> {
+        TypedRange::over(self.handle().scan(scan_of_prefix(&prefix)))
+    }
 }
 
 /// Writing, of a tree with keys and values of types. Durability, costs and errors are those of the
@@ -145,7 +133,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// Stores `value` under `key`, in place of the value that it may have; true if it had one.
     ///
     /// # Errors
-    /// As [`Store::put`](crate::Store::put).
+    /// As [`Tree::put`](crate::Tree::put).
     pub fn put(&self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<bool> {
         self.handle().put(encode::<K>(&key).as_ref(), &value.encode()?, None)
     }
@@ -153,7 +141,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// As [`put`](Tree::put), until a moment.
     ///
     /// # Errors
-    /// As [`Store::put_until`](crate::Store::put_until).
+    /// As [`Tree::put_until`](crate::Tree::put_until).
     pub fn put_until(
         &self,
         key: impl KeyFor<K>,
@@ -166,7 +154,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// As [`put`](Tree::put), for this long from now on.
     ///
     /// # Errors
-    /// As [`Store::put_for`](crate::Store::put_for).
+    /// As [`Tree::put_for`](crate::Tree::put_for).
     pub fn put_for(
         &self,
         key: impl KeyFor<K>,
@@ -180,7 +168,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// As [`put`](Tree::put), and returns the value that was replaced.
     ///
     /// # Errors
-    /// As [`Store::insert`](crate::Store::insert). Where what was replaced is no `V`, the new value
+    /// As [`Tree::insert`](crate::Tree::insert). Where what was replaced is no `V`, the new value
     /// is stored all the same.
     pub fn insert(&self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<Option<V>> {
         let old = self.handle().exchange(encode::<K>(&key).as_ref(), Some(&value.encode()?))?;
@@ -190,7 +178,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// Stores `value` if `key` is absent; whether it did.
     ///
     /// # Errors
-    /// As [`Store::put_if_absent`](crate::Store::put_if_absent).
+    /// As [`Tree::put_if_absent`](crate::Tree::put_if_absent).
     pub fn put_if_absent(&self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<bool> {
         self.handle().put_if(encode::<K>(&key).as_ref(), &value.encode()?, false)
     }
@@ -198,7 +186,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// Stores `value` if `key` is present; whether it did.
     ///
     /// # Errors
-    /// As [`Store::replace`](crate::Store::replace).
+    /// As [`Tree::replace`](crate::Tree::replace).
     pub fn replace(&self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<bool> {
         self.handle().put_if(encode::<K>(&key).as_ref(), &value.encode()?, true)
     }
@@ -207,7 +195,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// did: `tree.compare_and_swap("a", Some(&1), Some(&2))`.
     ///
     /// # Errors
-    /// As [`Store::compare_and_swap`](crate::Store::compare_and_swap).
+    /// As [`Tree::compare_and_swap`](crate::Tree::compare_and_swap).
     pub fn compare_and_swap(
         &self,
         key: impl KeyFor<K>,
@@ -220,10 +208,10 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         self.handle().compare_and_swap(key.as_ref(), expected.as_deref(), new.as_deref())
     }
 
-    /// Changes the value of `key` in place; see [`Store::update`](crate::Store::update).
+    /// Changes the value of `key` in place; see [`Tree::update`](crate::Tree::update).
     ///
     /// # Errors
-    /// Those of [`Store::update`](crate::Store::update).
+    /// Those of [`Tree::update`](crate::Tree::update).
     ///
     /// # Examples
     /// ```
@@ -251,7 +239,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// Removes `key` and returns its value.
     ///
     /// # Errors
-    /// As [`Store::remove`](crate::Store::remove). What is no `V` is removed all the same.
+    /// As [`Tree::remove`](crate::Tree::remove). What is no `V` is removed all the same.
     pub fn remove(&self, key: impl KeyFor<K>) -> Result<Option<V>> {
         let old = self.handle().exchange(encode::<K>(&key).as_ref(), None)?;
         old.as_deref().map(decode_value).transpose()
@@ -260,7 +248,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// Removes `key`; whether it was present.
     ///
     /// # Errors
-    /// As [`Store::delete`](crate::Store::delete).
+    /// As [`Tree::delete`](crate::Tree::delete).
     pub fn delete(&self, key: impl KeyFor<K>) -> Result<bool> {
         self.handle().delete(encode::<K>(&key).as_ref())
     }
@@ -268,7 +256,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// Stores many values, all or none.
     ///
     /// # Errors
-    /// As [`Store::put_many`](crate::Store::put_many).
+    /// As [`Tree::put_many`](crate::Tree::put_many).
     pub fn put_many<Q: KeyFor<K>, W: ValueFor<V>>(
         &self,
         entries: impl IntoIterator<Item = (Q, W)>,
@@ -278,10 +266,10 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         batch.commit().map(drop)
     }
 
-    /// Stores many values, some hundred at a time; see [`Store::extend`](crate::Store::extend).
+    /// Stores many values, some hundred at a time; see [`Tree::extend`](crate::Tree::extend).
     ///
     /// # Errors
-    /// As [`Store::extend`](crate::Store::extend).
+    /// As [`Tree::extend`](crate::Tree::extend).
     ///
     /// # Examples
     /// ```
@@ -303,7 +291,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     }
 
     /// A key, whose value is read and written in one step; see
-    /// [`Store::entry`](crate::Store::entry).
+    /// [`Tree::entry`](crate::Tree::entry).
     ///
     /// # Examples
     /// ```
@@ -324,7 +312,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// Removes and returns the entry with the smallest key.
     ///
     /// # Errors
-    /// As [`Store::pop_first`](crate::Store::pop_first).
+    /// As [`Tree::pop_first`](crate::Tree::pop_first).
     pub fn pop_first(&self) -> Result<Option<(K, V)>> {
         self.handle().pop(Direction::Forward)?.map(decode_entry).transpose()
     }
@@ -332,7 +320,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// Removes and returns the entry with the greatest key.
     ///
     /// # Errors
-    /// As [`Store::pop_first`](crate::Store::pop_first).
+    /// As [`Tree::pop_first`](crate::Tree::pop_first).
     pub fn pop_last(&self) -> Result<Option<(K, V)>> {
         self.handle().pop(Direction::Backward)?.map(decode_entry).transpose()
     }
@@ -340,7 +328,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// Removes each entry for which `keep` returns false. Returns how many were removed.
     ///
     /// # Errors
-    /// As [`Store::retain`](crate::Store::retain).
+    /// As [`Tree::retain`](crate::Tree::retain).
     pub fn retain(&self, mut keep: impl FnMut(K, V) -> bool) -> Result<u64> {
         self.handle().retain(&mut |key, value| Ok(keep(decode_key(key)?, decode_value(value)?)))
     }
@@ -348,7 +336,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// Removes every entry whose key lies in a range. Returns how many there were.
     ///
     /// # Errors
-    /// As [`Store::delete_range`](crate::Store::delete_range).
+    /// As [`Tree::delete_range`](crate::Tree::delete_range).
     pub fn delete_range(&self, range: impl RangeFor<K>) -> Result<u64> {
         self.handle().delete_in(scan_of(&range))
     }

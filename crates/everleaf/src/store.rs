@@ -1,13 +1,7 @@
-//! The store itself.
-//!
-//! Map of the files: this one (opening, closing, what concerns all trees) · `read` and `write` (its
-//! own tree).
-
-mod read;
-mod write;
+//! The store itself: opening, closing, and what concerns all trees.
 
 use std::fmt;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,13 +15,21 @@ use crate::core::life::TreeLiveness;
 use crate::expiry::{self, Sweeper};
 use crate::handle::Handle;
 use crate::snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
+use crate::transaction::Pace;
 use crate::{
-    Capabilities, CheckOutcome, CreateOptions, Engine, Error, OpenOptions, Progress, Result,
-    Statistics, Tree,
+    Capabilities, CheckOutcome, CreateOptions, Engine, Entry, Error, OpenOptions, Progress, Range,
+    Result, Statistics, Transaction, Tree,
 };
 
 /// A pool file that was opened: an ordered map from keys to byte values, with further
 /// [trees](Store::tree) by name beside it.
+///
+/// A store *is* its own tree, the [default tree](Store::default_tree), which has no name: by
+/// [`Deref`] it has all methods of a [`Tree`], which writes, and of a [`View`](crate::View), which
+/// reads. Here stands what concerns the whole: opening and closing, [named](Store::tree) and
+/// [typed](Store::typed_tree) trees, [transactions](Store::transaction),
+/// [snapshots](Store::snapshot), [expiry](Store::remove_expired), [checks](Store::check),
+/// [copies](Store::copy) and [dumps](Store::dump), [statistics](Store::statistics).
 ///
 /// A store is shared by reference between threads, or cloned: clones are the same store. When the
 /// last one is dropped the store is closed; [`close`](Store::close) also tells whether that worked.
@@ -147,10 +149,6 @@ impl Store {
         self.handle().backend()
     }
 
-    pub(crate) fn handle(&self) -> &Handle {
-        self.shared.tree.handle()
-    }
-
     pub(crate) fn named_trees(&self) -> &Mutex<NamedTrees> {
         &self.shared.named_trees
     }
@@ -171,6 +169,94 @@ impl Store {
     /// ```
     pub fn default_tree(&self) -> &Tree {
         &self.shared.tree
+    }
+
+    // ---- transactions
+    // ---------------------------------------------------------------------------------------------
+
+    /// Reads and writes many keys at one moment: runs `work`, and commits what it wrote, durably,
+    /// if nothing of what it read was written by another thread meanwhile. Where it was, `work`
+    /// runs again, up to 64 times; so it must do nothing but read and write through the
+    /// [`Transaction`] that it is given. If it fails, nothing is written.
+    ///
+    /// After 8 attempts it runs alone: other threads that write wait until it has ended, for a
+    /// tenth of a second at most. Where it takes longer they go on, and wait for twice as long the
+    /// next time, up to 6.4 seconds. Reading goes on meanwhile.
+    ///
+    /// # Errors
+    /// What `work` says; [`Conflict`](crate::Error::Conflict) if what it read was written in
+    /// between each time: by `work` itself, not through the transaction, or by other threads where
+    /// it takes longer than they wait; as [`Transaction::commit`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// # store.put("ann", "100")?;
+    /// fn pay(store: &everleaf::Store, from: &str, to: &str, sum: u64) -> everleaf::Result<bool> {
+    ///     store.transaction(|tx| {
+    ///         let mut has = |name: &str| -> everleaf::Result<u64> {
+    ///             let text = tx.get(name)?.unwrap_or_default();
+    ///             Ok(String::from_utf8_lossy(&text).parse().unwrap_or(0))
+    ///         };
+    ///         let (payer, payee) = (has(from)?, has(to)?);
+    ///         if payer < sum {
+    ///             return Ok(false);
+    ///         }
+    ///         tx.put(from, (payer - sum).to_string())?;
+    ///         tx.put(to, (payee + sum).to_string())?;
+    ///         Ok(true)
+    ///     })
+    /// }
+    /// assert!(pay(&store, "ann", "bob", 30)?);
+    /// assert!(!pay(&store, "ann", "bob", 80)?);
+    /// assert_eq!(store.get("bob")?.as_deref(), Some(&b"30"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn transaction<R>(&self, work: impl FnMut(&mut Transaction) -> Result<R>) -> Result<R> {
+        self.try_transaction(work)
+    }
+
+    /// As [`transaction`](Store::transaction), of a closure that has an error type of its own.
+    ///
+    /// # Errors
+    /// Those of [`transaction`](Store::transaction).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// type AnyError = Box<dyn std::error::Error>;
+    ///
+    /// store.put("count", "7")?;
+    /// let count = store.try_transaction(|tx| -> Result<u64, AnyError> {
+    ///     let text = String::from_utf8(tx.get("count")?.unwrap_or_default())?;
+    ///     let count = text.parse::<u64>()? + 1;
+    ///     tx.put("count", count.to_string())?;
+    ///     Ok(count)
+    /// })?;
+    /// assert_eq!(count, 8);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_transaction<R, E: From<Error>>(
+        &self,
+        work: impl FnMut(&mut Transaction) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        Transaction::run(self.handle(), Pace::USUAL, work)
+    }
+
+    /// Begins a [`Transaction`], which the caller commits, and runs again after a
+    /// [`Conflict`](crate::Error::Conflict).
+    ///
+    /// # Errors
+    /// [`Closed`](crate::Error::Closed).
+    ///
+    /// # Examples
+    /// See [`Transaction::commit`].
+    pub fn begin(&self) -> Result<Transaction> {
+        Transaction::begin(self.handle())
     }
 
     // ---- snapshots
@@ -237,7 +323,7 @@ impl Store {
     /// values are removed as are needed, and it is tried again.
     ///
     /// # Errors
-    /// As [`delete`](Store::delete).
+    /// As [`delete`](Tree::delete).
     ///
     /// # Examples
     /// ```
@@ -285,6 +371,25 @@ impl Store {
 
     // ---- the whole
     // ---------------------------------------------------------------------------------------------
+
+    /// Number of keys in the store's own tree and in all named ones, as [`len`](crate::View::len).
+    ///
+    /// # Errors
+    /// Those of [`len`](crate::View::len).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
+    /// #     .create(folder.path().join("a.pool"))?;
+    /// store.put("key", b"")?;
+    /// store.tree("words")?.put("leaf", "")?;
+    /// assert_eq!((store.len()?, store.len_of_all_trees()?), (1, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn len_of_all_trees(&self) -> Result<u64> {
+        self.backend().keys_in(&TreeLiveness::OF_STORE, None)
+    }
 
     /// The engine.
     pub fn engine(&self) -> Engine {
@@ -437,6 +542,24 @@ impl Store {
         self.backend().ready()?;
         *self.shared.sweeper.lock() = None;
         self.backend().close()
+    }
+}
+
+/// A store is its own tree.
+impl Deref for Store {
+    type Target = Tree;
+
+    fn deref(&self) -> &Tree {
+        &self.shared.tree
+    }
+}
+
+impl<'s> IntoIterator for &'s Store {
+    type Item = Result<Entry>;
+    type IntoIter = Range<'s>;
+
+    fn into_iter(self) -> Range<'s> {
+        self.iter()
     }
 }
 
