@@ -49,6 +49,11 @@ impl Snapshot {
         &self.handle
     }
 
+    #[cfg(feature = "control")]
+    pub(crate) fn images(&self) -> &Arc<Images> {
+        &self.images
+    }
+
     /// A named tree as it was then, typed as `tree`, which is what it is now.
     ///
     /// # Errors
