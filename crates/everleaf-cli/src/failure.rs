@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use everleaf::internal::process_of;
 use everleaf::{IndexError, PoolError};
 use everleaf_pmem::MapError;
 
@@ -83,8 +84,14 @@ impl From<everleaf::Error> for Failure {
     }
 }
 
-/// An error of the library as a sentence, with the commands that help.
+/// An error of the library as a sentence, with the commands that help, or with the process that has
+/// the pool open.
 pub fn sentence(error: &everleaf::Error) -> String {
+    if let everleaf::Error::Pool(PoolError::Locked { path, here: false }) = error
+        && let Some((number, program)) = process_of(path)
+    {
+        return format!("{error} (it is process {number}, {program})");
+    }
     match commands_for(error) {
         Some(commands) => format!("{error} ({commands})"),
         None => error.to_string(),
@@ -113,6 +120,7 @@ fn commands_for(error: &everleaf::Error) -> Option<&'static str> {
         Error::Pool(pool) | Error::Index(IndexError::Pool(pool)) => pool,
         Error::Index(IndexError::Corrupt { .. }) => return Some(SALVAGE),
         Error::BeingRestored => return Some(RESTORE),
+        Error::SnapshotLost { .. } => return Some("run the command again"),
         Error::Log { source, .. } => {
             use everleaf::LogError::{Copied, Damaged, Missing, NotAFolder, OtherTime};
             return match **source {

@@ -3,7 +3,7 @@
 //!
 //! Map of the files: `cli` (the command line) · `commands/` (one file a command) · `lab` (commands
 //! of the laboratory's program) · `load/` (the files that `load` reads) · `input` (opening them) ·
-//! `internal` (for the fuzzer) ·
+//! `internal` (for the fuzzer) · `open` (a pool, wherever it is open) ·
 //! `target` (which tree, which keys) · `keys` (arguments as keys) · `arguments` (kinds of
 //! keys) · `names` (what completions offer) · `failure` (exit codes and sentences)
 //! · `size` (64KiB) · `escape` (what `scan` shows) · `progress` (bars) · `rtm` (which
@@ -24,6 +24,7 @@ mod keys;
 mod lab;
 mod load;
 pub mod names;
+mod open;
 pub mod progress;
 pub mod rtm;
 mod scratch;

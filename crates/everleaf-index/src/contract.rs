@@ -7,6 +7,7 @@ use crate::IndexError;
 
 /// When an acknowledged write is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Contract {
     /// When the call returns. A call cut by a crash has happened wholly or not at all.
     Strict,

@@ -38,6 +38,7 @@ pub struct IndexStatistics {
 
 /// Where inner nodes came from when an index was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum InnerFrom {
     /// They are in the pool.
@@ -70,8 +71,12 @@ impl fmt::Display for InnerFrom {
     }
 }
 
+/// Words of this program. (To serde, a reference would be one into what is read.)
+type Words = &'static str;
+
 /// Why there was no image of inner nodes to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum NoImage {
     /// The pool was not closed.
@@ -86,14 +91,24 @@ pub enum NoImage {
     Stale,
     /// It belongs to another pool, or to another kind of tree.
     #[error("the image is of {0}")]
-    Foreign(&'static str),
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "word"))]
+    Foreign(Words),
     /// It cannot be trusted.
     #[error("the image is damaged: {0}")]
-    Damaged(&'static str),
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "word"))]
+    Damaged(Words),
+}
+
+/// Words that another process has said. They stay in memory: a process reads them once, and they
+/// are few.
+#[cfg(feature = "serde")]
+fn word<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Words, D::Error> {
+    <String as serde::Deserialize>::deserialize(from).map(|word| &*word.leak())
 }
 
 /// The epochs of a buffered engine that have ended since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct EpochStatistics {
     /// How many.
     pub ended: u64,
@@ -108,6 +123,7 @@ pub struct EpochStatistics {
 
 /// What keeps threads that share an index apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Concurrency {
     /// One lock around it all.
@@ -135,6 +151,7 @@ impl Concurrency {
 
 /// How often threads that share an index got in each other's way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Conflicts {
     /// Searches that began again because another thread changed what they had read.
     pub restarts: u64,

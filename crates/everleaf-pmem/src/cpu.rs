@@ -2,6 +2,7 @@
 
 /// How a line is written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum FlushInstruction {
     /// `clwb`: writes back, may keep the line cached (aarch64: `dc cvap`).
     Clwb,

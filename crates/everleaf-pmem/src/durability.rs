@@ -117,6 +117,7 @@ impl SyncLatch {
 
 /// What the log beside a pool has done since the pool was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LogCounts {
     /// Times that the log was synced: each made durable what all waiters had written.

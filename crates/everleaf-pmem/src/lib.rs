@@ -60,7 +60,7 @@ pub use media::{LineAtomicity, Media};
 pub use medium::{DaxHint, Durability, Medium};
 pub use planted::planted;
 pub use pointer::PPtr;
-pub use process::Process;
+pub use process::{Peer, Process};
 pub use ranks::{MAX_RANKED, ranks};
 pub use redo_log::RedoLog;
 pub use region::{MAX_REGION_BYTES, MapError, Mapping, Region, length_of, read_start};

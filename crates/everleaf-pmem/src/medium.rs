@@ -4,6 +4,7 @@ use std::fmt;
 
 /// The kind of memory that a pool is mapped from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Medium {
     /// A file on a DAX file system, mapped with `MAP_SYNC`, or a DAX device that the kernel knows
     /// to be persistent: persistent memory itself.
@@ -21,6 +22,7 @@ pub enum Medium {
 
 /// The strongest failure that acknowledged data survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Durability {
     /// Nothing: private memory.
     None,
@@ -32,6 +34,7 @@ pub enum Durability {
 
 /// Why a file is not mapped as persistent memory although the device below it could be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum DaxHint {
     /// The file system does not use DAX.
     MountWithDax,

@@ -1,5 +1,9 @@
-//! The process that opened something: a forked one must leave it alone.
+//! The process that opened something: a forked one must leave it alone. And the one at the other
+//! end of a socket.
 
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Forks between the first process and this one: what forks is the process, so this is its.
@@ -41,5 +45,46 @@ impl Process {
     #[inline]
     pub fn is_current(self) -> bool {
         self.0 == FORKS.load(Ordering::Relaxed)
+    }
+}
+
+/// The process that listened or connected at the other end of a socket of the file system.
+///
+/// # Examples
+/// ```
+/// use everleaf_pmem::Peer;
+///
+/// let (one, _other) = std::os::unix::net::UnixStream::pair()?;
+/// assert_eq!(Peer::of(&one)?.process, Some(std::process::id()));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its number; none where it has none that this process could see, as behind a container.
+    pub process: Option<u32>,
+    /// The user that it ran as.
+    pub user: u32,
+}
+
+impl Peer {
+    /// That of a connection.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn of(socket: &UnixStream) -> io::Result<Self> {
+        let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+        let mut bytes = size_of_val(&peer) as libc::socklen_t;
+        // SAFETY: the option is written to `peer`, which has as many bytes, and whatever is written
+        // is one: it consists of numbers.
+        let got = unsafe {
+            let (option, length) = (&raw mut peer, &raw mut bytes);
+            let (level, name) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+            libc::getsockopt(socket.as_raw_fd(), level, name, option.cast(), length)
+        };
+        if got != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let process = u32::try_from(peer.pid).ok().filter(|number| *number != 0);
+        Ok(Self { process, user: peer.uid })
     }
 }

@@ -8,6 +8,7 @@ use crate::{Corruption, PoolError};
 
 /// The kind of key that a pool was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum KeyType {
     /// `u64`.
     U64,

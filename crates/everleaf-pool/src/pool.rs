@@ -27,6 +27,7 @@ use crate::{Corruption, Node, PoolError, Worker};
 
 /// How the pool was left the last time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Shutdown {
     /// It was closed.
     Clean,

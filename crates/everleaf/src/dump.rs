@@ -136,26 +136,65 @@ impl Store {
             written += entries.len() as u64;
             for entry in entries {
                 progress.add(&entry);
-                append(&mut frame, &entry);
-                if frame.len() >= FRAME_BYTES {
-                    write_frame(&mut write, &mut frame)?;
-                }
+                add(&mut write, &mut frame, &entry)?;
             }
             if at_end {
                 break;
             }
             report(watch, &progress)?;
         }
-        if !frame.is_empty() {
-            write_frame(&mut write, &mut frame)?;
-        }
-        write_frame(&mut write, &mut frame)?;
+        end(&mut write, &mut frame)?;
         let count = written.to_le_bytes();
         write(&count)?;
         write(&crc(&[&count]))?;
         output.flush().map_err(|source| Error::Stream { action: "writing", source })?;
         Ok(progress)
     }
+}
+
+/// Writes entries as the frames of a dump, the empty one included.
+#[cfg(feature = "control")]
+pub(crate) fn write_frames(output: &mut dyn Write, entries: &[Fetched]) -> Result<(), Error> {
+    let mut write = |bytes: &[u8]| {
+        output.write_all(bytes).map_err(|source| Error::Stream { action: "writing", source })
+    };
+    let mut frame = Vec::new();
+    entries.iter().try_for_each(|entry| add(&mut write, &mut frame, entry))?;
+    end(&mut write, &mut frame)
+}
+
+/// Reads what [`write_frames`] has written.
+#[cfg(feature = "control")]
+pub(crate) fn read_frames(input: &mut dyn Read, key_type: KeyType) -> Result<Vec<Fetched>, Error> {
+    let mut entries = Vec::new();
+    loop {
+        let frame = read_frame(input)?;
+        if frame.is_empty() {
+            return Ok(entries);
+        }
+        entries.extend(parse_frame(&frame, key_type)?);
+    }
+}
+
+/// Adds an entry to a frame, which is written when it is long enough.
+fn add(
+    write: &mut impl FnMut(&[u8]) -> Result<(), Error>,
+    frame: &mut Vec<u8>,
+    entry: &Fetched,
+) -> Result<(), Error> {
+    append(frame, entry);
+    if frame.len() >= FRAME_BYTES { write_frame(write, frame) } else { Ok(()) }
+}
+
+/// Writes the last frame, and the empty one that ends them.
+fn end(
+    write: &mut impl FnMut(&[u8]) -> Result<(), Error>,
+    frame: &mut Vec<u8>,
+) -> Result<(), Error> {
+    if !frame.is_empty() {
+        write_frame(write, frame)?;
+    }
+    write_frame(write, frame)
 }
 
 fn append(frame: &mut Vec<u8>, entry: &Fetched) {

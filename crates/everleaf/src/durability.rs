@@ -32,6 +32,7 @@ use crate::{Engine, Error};
 /// When a write that has returned is durable. [`Statistics`](crate::Statistics) say what holds, and
 /// which failure a durable write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "control", derive(serde::Serialize, serde::Deserialize))]
 pub enum DurabilityMode {
     /// When the call returns.
     Immediate,

@@ -273,6 +273,21 @@ impl FromStr for Engine {
     }
 }
 
+/// By its name, for another process.
+#[cfg(feature = "control")]
+impl serde::Serialize for Engine {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
+#[cfg(feature = "control")]
+impl<'de> serde::Deserialize<'de> for Engine {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

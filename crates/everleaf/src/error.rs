@@ -178,6 +178,14 @@ pub enum Error {
         /// The limit.
         max_bytes: u64,
     },
+    /// The pool is open in another process, which was asked for what it holds, and could not tell.
+    #[error("{} could not be read through the process that has it open: {what}", path.display())]
+    Elsewhere {
+        /// The pool.
+        path: PathBuf,
+        /// What that process has answered, or why it could not be asked.
+        what: String,
+    },
     /// A write to a store that was opened to read.
     #[error("the store was opened read-only; open it for writing first")]
     ReadOnly,

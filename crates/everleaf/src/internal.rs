@@ -14,6 +14,8 @@ pub use crate::key::{StoreKey, key_type_name};
 pub mod registry {
     pub use crate::registry::*;
 }
+#[cfg(feature = "control")]
+pub use crate::control::{open_elsewhere, process_of};
 pub use everleaf_index::{BytesKeys, U64Keys};
 pub use everleaf_pmem::{InjectedAborts, Simulation};
 pub use everleaf_tree::{EngineEntry, EngineParameters, Engines};

@@ -71,6 +71,7 @@
 //! # Features
 //! Each family of engines is a feature: `fptree` (the default), `linetree`, `nvtree`, `clftree`,
 //! `circtree`, `masstree`; `all-engines` has all of them. `serde` and `uuid` are for typed trees.
+//! `control` lets other processes read a pool that is open (`OpenOptions::control_socket`).
 //!
 //! # More
 //! The repository has a guide (`docs/guide.md`: engines, media, sizes, backups), a comparison with
@@ -82,6 +83,14 @@
 mod batch;
 mod catalog;
 mod clock;
+#[cfg(feature = "control")]
+mod control;
+#[cfg(not(feature = "control"))]
+mod control {
+    /// Nothing answers other processes.
+    #[derive(Default)]
+    pub(crate) struct Control;
+}
 mod core;
 mod dump;
 mod dump_files;

@@ -446,6 +446,10 @@ pub struct OpenOptions {
     /// Which transactions keep threads apart, where the engine knows any (`fptree-c`); without any,
     /// version locks do. Default: none.
     pub transactions: Transactions,
+    /// Whether other processes of the same user can read the pool meanwhile, by a socket beside it:
+    /// `POOL.sock`. Without effect where the pool is opened read-only. Default: they cannot.
+    #[cfg(feature = "control")]
+    pub control_socket: bool,
     /// Whether a pool whose restore was cut off is opened, too.
     restoring: bool,
     /// The engines that there are. Default: those of this build.
@@ -576,6 +580,35 @@ impl OpenOptions {
         self
     }
 
+    /// Sets whether other processes of the same user, or of root, can read the pool while it is
+    /// open here: the commands `everleaf info`, `check`, `get`, `scan`, `count`, `trees`, `ttl`,
+    /// `dump` and `copy` do. They ask a thread of this process, by the socket `POOL.sock` beside
+    /// the pool, which is removed when the store is closed. Each sees one moment, as a
+    /// [`Snapshot`](crate::Snapshot) does, with its costs.
+    ///
+    /// That there can be no socket is no error: see
+    /// [`Store::no_control_socket`](Store::no_control_socket).
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("words.pool");
+    /// use everleaf::{CreateOptions, OpenOptions};
+    ///
+    /// CreateOptions::new().size_bytes(1 << 20).create(&path)?.close()?;
+    /// let store = OpenOptions::new().control_socket(true).open(&path)?;
+    /// assert!(folder.path().join("words.pool.sock").exists());
+    /// assert_eq!(store.no_control_socket(), None);
+    /// store.close()?;
+    /// assert!(!folder.path().join("words.pool.sock").exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "control")]
+    #[must_use]
+    pub fn control_socket(mut self, control_socket: bool) -> Self {
+        self.control_socket = control_socket;
+        self
+    }
+
     /// Opens the store in the pool file at `path`, recovering it if it was not closed. The pool's
     /// part takes the same time for every size; the engine rebuilds what it keeps in DRAM.
     ///
@@ -591,6 +624,15 @@ impl OpenOptions {
 
     /// Not generic, as [`CreateOptions::create_at`] is not.
     fn open_at(&self, path: &Path) -> Result<Store, Error> {
+        let store = self.open_file(path)?;
+        #[cfg(feature = "control")]
+        if self.control_socket && !self.read_only {
+            store.listen_beside(path);
+        }
+        Ok(store)
+    }
+
+    fn open_file(&self, path: &Path) -> Result<Store, Error> {
         let start = Instant::now();
         let mode = if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let locked = lock_file(path, mode)?;

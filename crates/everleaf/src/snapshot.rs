@@ -44,6 +44,11 @@ impl Snapshot {
         Ok(Self { view: View::new(handle.in_snapshot(&images)), images })
     }
 
+    #[cfg(feature = "control")]
+    pub(crate) fn images(&self) -> &Arc<Images> {
+        &self.images
+    }
+
     /// A named tree as it was then, typed as `tree`, which is what it is now.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use crate::{DurabilityMode, Engine};
 
 /// Sizes and states of a store at a moment.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "control", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Statistics {
     /// The engine.
@@ -82,11 +83,23 @@ pub struct Statistics {
     pub epochs: EpochStatistics,
     /// How nodes of which several words change together are written, by an engine that has several
     /// ways to do so: `line` at once, by a `log`, or as a `copy`.
-    pub node_writes: Option<&'static str>,
+    #[cfg_attr(feature = "control", serde(deserialize_with = "node_writes"))]
+    pub node_writes: NodeWrites,
+}
+
+/// (To serde, a reference would be one into what is read.)
+type NodeWrites = Option<&'static str>;
+
+/// One of the words that [`Statistics::node_writes`] may be, as another process has said it.
+#[cfg(feature = "control")]
+fn node_writes<'de, D: serde::Deserializer<'de>>(from: D) -> Result<NodeWrites, D::Error> {
+    let said = <Option<String> as serde::Deserialize>::deserialize(from)?;
+    Ok(said.and_then(|said| ["line", "log", "copy"].into_iter().find(|word| *word == said)))
 }
 
 /// What a store can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "control", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Capabilities {
     /// The strongest failure that acknowledged writes survive.
@@ -103,6 +116,7 @@ pub struct Capabilities {
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "control", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct CheckOutcome {
     /// Whether nothing is wrong: no violation and no leak.

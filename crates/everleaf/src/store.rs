@@ -8,6 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::catalog::NamedTrees;
+use crate::control::Control;
 use crate::core::backend::{Backend, Swept};
 use crate::core::behind::{self, Unsynced};
 use crate::core::keyspace::Space;
@@ -47,6 +48,8 @@ struct Shared {
     /// Held while the names of the trees change.
     named_trees: Mutex<NamedTrees>,
     sweeper: Mutex<Option<Sweeper>>,
+    /// What answers other processes.
+    control: Mutex<Control>,
 }
 
 impl Store {
@@ -141,7 +144,8 @@ impl Store {
     pub(crate) fn over(backend: Arc<dyn Backend>) -> Self {
         let space = Space::of_store(backend.key_type());
         let tree = Tree::over(Handle::new(backend, space, TreeLiveness::OF_STORE));
-        let shared = Shared { tree, named_trees: Mutex::default(), sweeper: Mutex::default() };
+        let (named_trees, sweeper, control) = Default::default();
+        let shared = Shared { tree, named_trees, sweeper, control };
         Self { shared: Arc::new(shared) }
     }
 
@@ -151,6 +155,11 @@ impl Store {
 
     pub(crate) fn named_trees(&self) -> &Mutex<NamedTrees> {
         &self.shared.named_trees
+    }
+
+    #[cfg(feature = "control")]
+    pub(crate) fn control(&self) -> &Mutex<Control> {
+        &self.shared.control
     }
 
     /// The store's own tree, which has no name: what `get`, `put` and the others of a store read
@@ -541,6 +550,7 @@ impl Store {
     pub fn close(self) -> Result<()> {
         self.backend().ready()?;
         *self.shared.sweeper.lock() = None;
+        *self.shared.control.lock() = Control::default();
         self.backend().close()
     }
 }
@@ -567,15 +577,15 @@ impl Drop for Shared {
     /// Closes cleanly where possible. What goes wrong is found when the pool is opened the next
     /// time.
     fn drop(&mut self) {
-        let sweeper = self.sweeper.get_mut().take();
+        let beside = (self.sweeper.get_mut().take(), std::mem::take(self.control.get_mut()));
         let backend = Arc::clone(self.tree.handle().backend());
         let ready = backend.ready();
         if let Err(Error::Forked) = ready {
             // Nothing here is this process's to end: not the file's state, and not the threads.
-            return std::mem::forget((sweeper, backend));
+            return std::mem::forget((beside, backend));
         }
         let close = move || {
-            drop(sweeper);
+            drop(beside);
             let _ = backend.close();
         };
         if ready.is_ok() {

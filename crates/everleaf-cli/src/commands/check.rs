@@ -8,6 +8,7 @@ use everleaf::{CheckOutcome, Error, PoolError, Salvaged, Store, salvage_with};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome, sentence, without_advice};
+use crate::open;
 use crate::progress::{entries_bar, show_entries};
 use crate::signals::Ending;
 use crate::size::display_counted;
@@ -16,8 +17,8 @@ use crate::size::display_counted;
 /// if anything is wrong.
 ///
 /// The pool is not written: if it was not closed, it is recovered in private memory, and the
-/// recovered content is checked. A check cannot see damage that leaves every checksum and invariant
-/// intact.
+/// recovered content is checked. One that `serve`, `shell` or `load` has open is checked there, and
+/// writers wait. A check cannot see damage that leaves every checksum and invariant intact.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -93,7 +94,7 @@ fn without_advice_each(sentences: &[String]) -> Vec<String> {
 
 /// Checks with a bar. Nothing is made that a signal would have to remove.
 fn checked(pool: &Path) -> Result<CheckOutcome, Error> {
-    let store = Store::open_read_only(pool)?;
+    let store = open::to_read(pool)?;
     let bar = entries_bar();
     let outcome = store.check_with(|progress| {
         show_entries(&bar, progress);
@@ -172,12 +173,13 @@ fn counted(pool: &Path) -> Result<(u64, u64), Error> {
 const fn says_nothing_of_the_pool(error: &Error) -> bool {
     matches!(
         error,
-        Error::Pool(
-            PoolError::Missing { .. }
-                | PoolError::NotAFile { .. }
-                | PoolError::Locked { .. }
-                | PoolError::Io { .. }
-        )
+        Error::Elsewhere { .. }
+            | Error::Pool(
+                PoolError::Missing { .. }
+                    | PoolError::NotAFile { .. }
+                    | PoolError::Locked { .. }
+                    | PoolError::Io { .. }
+            )
     )
 }
 

@@ -2,17 +2,18 @@
 
 use std::path::PathBuf;
 
-use everleaf::{CopyOptions, DurabilityMode, Error, PoolError, Store};
+use everleaf::{CopyOptions, DurabilityMode, Error, PoolError};
 
 use crate::failure::{Failure, Outcome, complain};
+use crate::open;
 use crate::signals::Ending;
 use crate::size::{display_counted, display_size, parse_size};
 
 /// Copy a pool to a new one with the same engine, sizes and durability. The copy is compact, and
 /// expired values are left out.
 ///
-/// The pool must not be open to write elsewhere. A program that has it open copies it itself, while
-/// it goes on writing (`Store::copy`).
+/// A pool that `serve`, `shell` or `load` has open is copied as it is at one moment, while they go
+/// on; so is that of another program which answers at POOL.sock.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +36,7 @@ pub struct Args {
 
 /// Copies.
 pub fn run(args: Args) -> Outcome {
-    let store = Store::open_read_only(&args.pool)?;
+    let store = open::to_read(&args.pool)?;
     let mut options = CopyOptions::new();
     (options.max_size_bytes, options.durability) = (args.max_size, args.durability);
     let copied =

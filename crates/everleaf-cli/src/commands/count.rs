@@ -3,9 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use everleaf::Store;
-
 use crate::failure::{Failure, Outcome};
+use crate::open;
 use crate::target::{KeyRangeArguments, Target};
 
 /// Print the number of keys in a tree, or within bounds.
@@ -34,7 +33,7 @@ pub fn display(count: u64, json: bool) -> String {
 
 /// Counts.
 pub fn run(args: Args) -> Outcome {
-    let store = Store::open_read_only(&args.pool)?;
+    let store = open::to_read(&args.pool)?;
     let tree = args.target.existing(&store)?;
     let count = match args.range.is_everything() {
         true => tree.len()?,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use everleaf::Store;
 
 use crate::failure::{Failure, Outcome, complain};
+use crate::open;
 use crate::size::display_counted;
 use crate::target::{KeyRangeArguments, Target};
 
@@ -46,7 +47,10 @@ pub fn run(args: Args) -> Outcome {
             "--prefix, --from and --to must not be empty; to delete all keys, use --all",
         ));
     }
-    let store = Store::open(&args.pool)?;
+    let store = match args.key {
+        Some(_) => Store::open(&args.pool)?,
+        None => open::to_write(&args.pool)?,
+    };
     let tree = args.target.existing(&store)?;
     let Some(key) = &args.key else {
         let deleted = tree.delete_in(args.range.scan(&args.target, &tree)?)?;

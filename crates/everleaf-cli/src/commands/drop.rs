@@ -4,10 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use everleaf::Store;
-
 use crate::failure::{Failure, Outcome};
 use crate::keys::readable;
+use crate::open;
 
 /// Remove a named tree with all its entries. A missing tree exits 1.
 #[derive(Debug, clap::Args)]
@@ -23,7 +22,7 @@ pub struct Args {
 
 /// Drops; durable when it returns.
 pub fn run(args: Args) -> Outcome {
-    let store = Store::open(&args.pool)?;
+    let store = open::to_write(&args.pool)?;
     let dropped = store.drop_tree(args.tree.as_bytes())?;
     store.close()?;
     if dropped {

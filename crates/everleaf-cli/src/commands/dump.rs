@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use everleaf::{Error, OpenOptions, PoolError, Progress, Store};
 
 use crate::failure::{Failure, Outcome, complain};
+use crate::open;
 use crate::progress::{entries_bar, show_entries};
 use crate::signals::Ending;
 use crate::size::display_counted;
@@ -17,7 +18,8 @@ use crate::target::{no_tree, tree_name};
 /// Write everything in a pool to a file: a backup that any engine can be restored from.
 ///
 /// The format is binary-safe, versioned and checksummed (docs/format.md); named trees and expiries
-/// are kept, expired values are left out.
+/// are kept, expired values are left out. A pool that `serve`, `shell` or `load` has open is dumped
+/// as it is at one moment, while they go on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,8 +43,8 @@ pub fn run(args: Args) -> Outcome {
 }
 
 /// The same of a pool that is opened so.
-pub fn run_with(args: Args, open: &OpenOptions) -> Outcome {
-    let store = open.clone().read_only(true).open(&args.pool)?;
+pub fn run_with(args: Args, options: &OpenOptions) -> Outcome {
+    let store = open::to_read_with(&args.pool, options)?;
     let tree = args.tree.as_deref();
     let dumped = match args.file.filter(|file| file.as_os_str() != "-") {
         None if stdout().is_terminal() => {

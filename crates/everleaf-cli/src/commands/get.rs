@@ -4,9 +4,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
-use everleaf::Store;
-
 use crate::failure::{Failure, Outcome};
+use crate::open;
 use crate::target::Target;
 
 /// Print the value of a key: its bytes as they are, and a newline. A missing key exits 1.
@@ -34,7 +33,7 @@ pub struct Args {
 
 /// Gets.
 pub fn run(args: Args) -> Outcome {
-    let store = Store::open_read_only(&args.pool)?;
+    let store = open::to_read(&args.pool)?;
     let tree = args.target.existing(&store)?;
     let key = args.target.key(&args.key, &tree)?;
     let value = tree.get(key.as_key())?.ok_or_else(|| args.target.missing(&key, &args.pool))?;

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::trees::{Row, rows};
 use crate::escape::Controls;
 use crate::failure::{Failure, Outcome};
+use crate::open;
 use crate::rtm::Rtm;
 use crate::size::{display_count, display_counted, display_size};
 
@@ -229,9 +230,8 @@ impl Report {
 
 /// Shows.
 pub fn run(args: Args) -> Outcome {
-    let options =
-        OpenOptions::new().read_only(true).transactions(args.rtm.with(1, InjectedAborts::Nothing)?);
-    let store = options.open(&args.pool)?;
+    let options = OpenOptions::new().transactions(args.rtm.with(1, InjectedAborts::Nothing)?);
+    let store = open::to_read_with(&args.pool, &options)?;
     let controls = if args.json { Controls::Kept } else { Controls::on_stdout() };
     let report = Report::of(&store, controls)?;
     let text = if args.json {

@@ -16,7 +16,7 @@ use crate::load::{HeaderError, JsonLines, Lines, Record, Records, Rows, Tsv, unr
 use crate::signals::Ending;
 use crate::size::{display_counted, parse_size};
 use crate::target::{TreeArgument, WrittenTree, unhex};
-use crate::{input, progress};
+use crate::{input, open, progress};
 
 /// Put the records of a file, in file order.
 ///
@@ -172,9 +172,9 @@ pub fn run(args: Args) -> Outcome {
     }
     let (file, name) = input::open(&args.file)?;
     // One sync of a log for many records.
-    let mut open = OpenOptions::new().relaxed_durability(DurabilityMode::buffered());
-    open.memory_bytes = args.memory;
-    let store = open.open(&args.pool)?;
+    let mut options = OpenOptions::new().relaxed_durability(DurabilityMode::buffered());
+    options.memory_bytes = args.memory;
+    let store = open::to_write_with(&args.pool, options)?;
     let tree = args.tree.to_write(&store)?;
     let ending = Ending::awaited()?;
     let length = file.metadata().ok().filter(|file| file.is_file()).map(|file| file.len());

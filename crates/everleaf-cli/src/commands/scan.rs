@@ -3,12 +3,13 @@
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use everleaf::{Key, Scan, Store, Tree};
+use everleaf::{Key, Scan, Tree};
 use serde_json::{Map, Value};
 
 use super::count;
 use crate::escape::{Controls, write_json};
 use crate::failure::{Failure, Outcome};
+use crate::open;
 use crate::target::{KeyRangeArguments, Target, hex};
 
 /// Print entries in key order: key TAB value, one per line.
@@ -54,7 +55,7 @@ pub struct Args {
 
 /// Scans.
 pub fn run(args: Args) -> Outcome {
-    let store = Store::open_read_only(&args.pool)?;
+    let store = open::to_read(&args.pool)?;
     let tree = args.target.existing(&store)?;
     let mut range = args.range.scan(&args.target, &tree)?;
     if args.reverse {

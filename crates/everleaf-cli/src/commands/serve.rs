@@ -240,7 +240,10 @@ pub fn run_with(args: Args, mut open: OpenOptions) -> Outcome {
         }
     }
     (open.durability, open.memory_bytes) = (args.durability, args.memory);
-    let data = Arc::new(Database::open(&args.pool, &open)?);
+    let data = Arc::new(Database::open(&args.pool, &open.control_socket(true))?);
+    if let Some(why) = data.store().no_control_socket() {
+        log.warn(&why);
+    }
     // Whoever reads the addresses may send one at once.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(unusable)?;
     let mode = data.store().capabilities().durability_mode;

@@ -8,6 +8,7 @@ use everleaf::internal::key_type_name;
 
 use crate::escape::{Controls, write_escaped};
 use crate::failure::{Failure, Outcome};
+use crate::open;
 
 /// List the named trees: name TAB kind of keys TAB number of keys, one per line.
 ///
@@ -49,7 +50,7 @@ pub fn rows(store: &Store, controls: Controls) -> Result<Vec<Row>, Failure> {
 
 /// Lists.
 pub fn run(args: Args) -> Outcome {
-    let store = Store::open_read_only(&args.pool)?;
+    let store = open::to_read(&args.pool)?;
     let controls = if args.json { Controls::Kept } else { Controls::on_stdout() };
     let mut output = io::stdout().lock();
     for row in rows(&store, controls)? {

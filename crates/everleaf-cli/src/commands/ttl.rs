@@ -5,9 +5,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use everleaf::Store;
-
 use crate::failure::{Failure, Outcome};
+use crate::open;
 use crate::target::Target;
 
 /// Print the seconds until a value expires, or `never`. A missing key exits 1.
@@ -30,7 +29,7 @@ pub struct Args {
 
 /// Shows.
 pub fn run(args: Args) -> Outcome {
-    let store = Store::open_read_only(&args.pool)?;
+    let store = open::to_read(&args.pool)?;
     let tree = args.target.existing(&store)?;
     let key = args.target.key(&args.key, &tree)?;
     let expiry = tree.expiry(key.as_key())?.ok_or_else(|| args.target.missing(&key, &args.pool))?;

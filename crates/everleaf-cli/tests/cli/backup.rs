@@ -401,17 +401,21 @@ fn two_processes_do_not_write_one_pool() {
     let mut answer = [0; 6];
     std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut answer).unwrap();
     assert_eq!(&answer, b"value\n");
+    let holder = format!("(it is process {}, everleaf)", shell.id());
     for command in [
         &["put", "p", "a", "b"][..],
-        &["get", "p", "key"],
-        &["dump", "p"],
-        &["copy", "p", "c"],
-        &["check", "p"],
+        &["del", "p", "key"],
+        &["del", "p", "--all"],
+        &["load", "p", "-"],
+        &["restore", "p", "-"],
+        &["check", "p", "--salvage", "c"],
         &["shell", "p"],
+        &["shell", "p", "--read-only"],
     ] {
-        assert!(bench.fails(command).contains("open in another process"), "{command:?}");
+        let sentence = bench.fails(command);
+        assert!(sentence.contains("open in another process"), "{command:?}: {sentence}");
+        assert!(sentence.ends_with(&holder), "{command:?}: {sentence}");
     }
-    assert!(bench.fails(["check", "p", "--salvage", "c"]).contains("open in another process"));
     drop(input);
     assert!(shell.wait().unwrap().success());
     assert_eq!(bench.ok(["get", "p", "key"]), "value\n");

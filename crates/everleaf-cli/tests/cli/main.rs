@@ -4,6 +4,7 @@ mod backup;
 mod bad_input;
 mod commands;
 mod common;
+mod elsewhere;
 mod faults;
 mod full_disk;
 mod inspect;

@@ -55,6 +55,7 @@ impl Tally {
 
 /// Transactions since a tree was opened; all 0 where there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TransactionCounts {
     /// Those that took effect.
     pub committed: u64,

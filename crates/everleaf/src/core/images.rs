@@ -54,7 +54,7 @@ pub struct Images {
 }
 
 impl Images {
-    fn new(now_ms: u64, limit_bytes: u64) -> Self {
+    pub(crate) fn new(now_ms: u64, limit_bytes: u64) -> Self {
         Self { now_ms, limit_bytes, kept: Mutex::default(), lost: AtomicBool::new(false) }
     }
 
@@ -95,6 +95,12 @@ impl Images {
             first.remove();
         }
         kept.passed = Some(key.clone());
+    }
+
+    /// Whether keys up to this one were passed, and no further.
+    #[cfg(feature = "control")]
+    pub(crate) fn has_passed(&self, key: Key<'_>) -> bool {
+        self.kept.lock().passed.as_ref().is_some_and(|passed| passed.as_ref() == key)
     }
 
     fn check(&self) -> Result<()> {

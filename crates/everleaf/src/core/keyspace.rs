@@ -32,6 +32,7 @@ const CATALOG: u8 = 2;
 
 /// A part of the index: the store's own keys, those of a named tree, or the catalog of the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "control", derive(serde::Serialize, serde::Deserialize))]
 pub enum Space {
     /// Keys as they are, in an index of `u64` keys, which has no other space.
     Numbers,

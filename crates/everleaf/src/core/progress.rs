@@ -8,6 +8,7 @@ use crate::Error;
 
 /// How far long work has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "control", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Progress {
     /// Entries that are done: of trees; their names are none. A check counts what has expired and

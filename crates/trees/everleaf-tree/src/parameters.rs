@@ -10,6 +10,7 @@ pub const MAX_GROUP_BYTES: u64 = 1 << 30;
 
 /// Sizes of an engine's nodes. What is not set is the engine's own default (its tuned size).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct EngineParameters {
     /// Entries in a leaf; in any node where all nodes are alike (Circ-Tree, FAST+FAIR).
     pub leaf_slots: Option<u32>,

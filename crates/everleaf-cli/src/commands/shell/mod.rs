@@ -19,7 +19,7 @@ use signal_hook::consts::SIGINT;
 use self::complete::Completion;
 pub use self::session::{After, Session};
 use crate::failure::{Failure, Outcome, complain};
-use crate::input;
+use crate::{input, open};
 
 /// Put, get and scan interactively, with history and completion (TAB). Lines may also come from
 /// standard input.
@@ -49,7 +49,7 @@ const DEPTH: usize = 16;
 
 /// Reads and does lines until there are no more.
 pub fn run(args: Args) -> Outcome {
-    let store = open(&args)?;
+    let store = opened(&args)?;
     let interactive = stdin().is_terminal();
     let mut session = Session::new(&store);
     let after = match interactive {
@@ -63,11 +63,11 @@ pub fn run(args: Args) -> Outcome {
 }
 
 /// Opens the pool. Where another process has it open and only reads, it says how to do the same.
-fn open(args: &Args) -> Result<Store, Failure> {
+fn opened(args: &Args) -> Result<Store, Failure> {
     if args.read_only {
         return Ok(Store::open_read_only(&args.pool)?);
     }
-    Store::open(&args.pool).map_err(|error| match error {
+    open::to_write(&args.pool).map_err(|error| match error {
         Error::Pool(PoolError::Locked { .. }) if Store::open_read_only(&args.pool).is_ok() => {
             Failure::failed(format!("{error}, or read it here with --read-only"))
         }

@@ -1,0 +1,120 @@
+//! The owner's threads: one that listens, and one for each connection.
+
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle, Scope};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::answer::converse;
+use super::socket::{Socket, is_trusted};
+use super::wire::{Hello, PROTOCOL, Refusal, send};
+use crate::core::backend::Backend;
+
+/// Connections at once.
+pub(super) const CONNECTIONS: usize = 16;
+/// An asker that does not read for so long is given up.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Before the socket is asked again, when the system has refused a connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers other processes until it is dropped.
+pub struct Listener {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    socket: Socket,
+    ending: AtomicBool,
+    /// The connections, each in its place.
+    streams: Mutex<[Option<Arc<UnixStream>>; CONNECTIONS]>,
+}
+
+impl Listener {
+    /// Begins to answer; why not, if it cannot.
+    pub fn start(socket: Socket, backend: Arc<dyn Backend>) -> Result<Self, String> {
+        let shared =
+            Arc::new(Shared { socket, ending: AtomicBool::new(false), streams: Mutex::default() });
+        let listening = Arc::clone(&shared);
+        let thread = Builder::new()
+            .name("control".into())
+            .spawn(move || std::thread::scope(|scope| listening.listen(&backend, scope)))
+            .map_err(|error| format!("a thread cannot be started: {error}"))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.shared.ending.store(true, Ordering::Release);
+        // It wakes the thread that listens; and then those that wait for askers.
+        let _ = rustix::net::shutdown(&self.shared.socket.listener, rustix::net::Shutdown::Both);
+        for stream in self.shared.streams.lock().iter().flatten() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // A panic there has been reported on stderr.
+        }
+    }
+}
+
+impl Shared {
+    fn listen<'s>(&'s self, backend: &'s Arc<dyn Backend>, scope: &'s Scope<'s, '_>) {
+        while !self.ending.load(Ordering::Acquire) {
+            let admitted = match self.socket.listener.accept() {
+                Ok((stream, _)) => self.admit(stream),
+                // Of files, for instance, there are too many.
+                Err(_) if !self.ending.load(Ordering::Acquire) => {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+                Err(_) => return,
+            };
+            let Some((place, stream)) = admitted else { continue };
+            let answer = move || {
+                // Whatever ends it: the asker is told by the end of the connection.
+                let _ = converse(backend, &stream, &self.ending);
+                self.leave(place);
+            };
+            if Builder::new().name("control".into()).spawn_scoped(scope, answer).is_err() {
+                self.leave(place);
+            }
+        }
+    }
+
+    /// Gives a connection a place, if there is one.
+    fn admit(&self, stream: UnixStream) -> Option<(usize, Arc<UnixStream>)> {
+        if !is_trusted(&stream) || stream.set_write_timeout(Some(WRITE_TIMEOUT)).is_err() {
+            return None;
+        }
+        let mut streams = self.streams.lock();
+        if self.ending.load(Ordering::Acquire) {
+            return None;
+        }
+        let Some(place) = streams.iter().position(Option::is_none) else {
+            let _ = refuse(&stream); // It sees the end of the connection then.
+            return None;
+        };
+        let stream = Arc::new(stream);
+        streams[place] = Some(Arc::clone(&stream));
+        Some((place, stream))
+    }
+
+    fn leave(&self, place: usize) {
+        self.streams.lock()[place] = None;
+    }
+}
+
+/// Tells an asker that there is no place for it. Nothing was sent before, so this does not wait.
+fn refuse(mut stream: &UnixStream) -> io::Result<()> {
+    let why = format!("{CONNECTIONS} others ask it; try again when one of them has ended");
+    let mut line = Vec::new();
+    let pool: Result<(), _> = Err(Refusal::of(why));
+    send(&mut line, &Hello { protocol: PROTOCOL, pool })?;
+    stream.write_all(&line)
+}
