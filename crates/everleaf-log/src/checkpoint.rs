@@ -42,6 +42,7 @@ use crate::control::{Control, Place, Stamp};
 use crate::core::{CAPTURE_BYTES, Core};
 use crate::disk::BLOCK;
 use crate::lines::PAGE_LINES;
+use crate::media::LogOptions;
 use crate::weak::Weak;
 
 /// Pages that are copied at a time, at most; in the tests, whose pools are small, two.
@@ -79,7 +80,7 @@ impl Core {
         pages.retain(|page| *page != 0); // It is written with each batch.
         let mut first = [0; BLOCK as usize];
         // What is captured of them has room in half a segment.
-        let at_once = self.options.segment_bytes / 2 / (PAGE_LINES * CAPTURE_BYTES);
+        let at_once = self.log.lock().segment_bytes / 2 / (PAGE_LINES * CAPTURE_BYTES);
         let at_once = at_once.clamp(2, BATCH) as usize;
         let mut batches: Vec<&[u64]> = pages.chunks(at_once).collect();
         if batches.is_empty() {
@@ -145,7 +146,7 @@ impl Core {
             let spares = of.set_free(segment)?;
             let mut log = self.log.lock();
             log.spares.extend(spares);
-            if last { log.keep_one_spare() } else { Ok(()) }
+            if last { log.keep_one_spare() } else { log.drop_unfit_spares() }
         };
         set_free().map_err(LogError::io("removing old segments"))
     }
@@ -180,7 +181,8 @@ impl Core {
         self.log.lock().stamp()
     }
 
-    /// Lengthens the file, durably, before anything beyond its end is captured.
+    /// Lengthens the file, durably, before anything beyond its end is captured. The log may become
+    /// longer then, from its next segment on.
     pub(crate) fn lengthen(&self, bytes: u64) -> Result<(), LogError> {
         let action = "lengthening the pool";
         let _growing = self.growing.lock();
@@ -188,20 +190,22 @@ impl Core {
         let had = self.base.length().map_err(LogError::io(action))?;
         let bytes = bytes.next_multiple_of(BLOCK);
         if had < bytes {
-            self.leave_room(bytes - had).map_err(LogError::io(action))?;
+            let lengths = self.options.grown(bytes, self.log.lock().disk.space());
+            self.leave_room(bytes - had, &lengths).map_err(LogError::io(action))?;
             self.base.allocate(bytes).map_err(LogError::io(action))?;
             self.base
                 .sync()
                 .map_err(|source| LogError::Media(self.fail("syncing the pool", source)))?;
+            self.set_lengths(&lengths);
         }
         Ok(())
     }
 
     /// Refuses to lengthen the file by so many bytes if they would be missed by the log, on the
-    /// same disk: by the longest that writers do not wait for, or by the copy that an opening
-    /// makes.
-    fn leave_room(&self, bytes: u64) -> io::Result<()> {
-        let log = self.log.lock().spares();
+    /// same disk: by the longest that writers do not wait for, of these lengths, or by the copy
+    /// that an opening makes.
+    fn leave_room(&self, bytes: u64, lengths: &LogOptions) -> io::Result<()> {
+        let log = self.log.lock().spares_of(lengths);
         let (Some(of_pool), Some(of_log)) = (self.base.space(), log.disk.space()) else {
             return Ok(()); // The log makes do with what it has.
         };

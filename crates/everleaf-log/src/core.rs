@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::{Backoff, CachePadded};
@@ -53,7 +53,7 @@ pub(crate) struct Core {
     buffers: Box<[CachePadded<Mutex<Buffer>>]>,
     /// Captures in one buffer after which the group is closed: several groups have room in a
     /// segment.
-    full: usize,
+    full: AtomicUsize,
     /// The point that is open.
     open: CachePadded<AtomicU64>,
     /// The greatest point that is reached.
@@ -73,6 +73,8 @@ pub(crate) struct Core {
     pub(crate) control: Mutex<Control>,
     pub(crate) control_file: Arc<dyn DiskFile>,
     pub(crate) options: LogOptions,
+    /// Bytes of the log after which a checkpoint begins now.
+    log_bytes: AtomicU64,
     /// Pages that may be private; without an image any number.
     pub(crate) memory_pages: u64,
     /// The system gives no page back: the limit says nothing then.
@@ -116,14 +118,13 @@ impl Core {
             parts;
         let (appended_bytes, weak) = (AtomicU64::new(writer.appended_bytes), writer.weak);
         let limited = memory.region().mapping() == Mapping::Image;
-        let full = (options.segment_bytes / 4 / CAPTURE_BYTES).clamp(16, FULL as u64) as usize;
         let memory_bytes = if limited { options.memory_bytes } else { u64::MAX };
         Self {
             memory,
             lines,
             stripes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             buffers: (0..BUFFERS).map(|_| CachePadded::default()).collect(),
-            full: if cfg!(test) { FULL } else { full },
+            full: AtomicUsize::new(full_of(&options)),
             open: CachePadded::new(AtomicU64::new(1)),
             durable: CachePadded::new(AtomicU64::new(0)),
             failed: AtomicBool::new(false),
@@ -136,6 +137,7 @@ impl Core {
             control: Mutex::new(control),
             control_file,
             options,
+            log_bytes: AtomicU64::new(options.log_bytes),
             memory_pages: memory_bytes / BLOCK,
             keeps_pages: AtomicBool::new(false),
             redo_bytes: AtomicU64::new(0),
@@ -159,6 +161,18 @@ impl Core {
         self.lacks_spare.store(writer.spares.is_empty(), Relaxed);
         *self.control.lock() = control;
         *self.log.lock() = writer;
+    }
+
+    /// From the next segment on the log has these lengths.
+    pub(crate) fn set_lengths(&self, lengths: &LogOptions) {
+        self.log.lock().set_lengths(lengths);
+        self.log_bytes.store(lengths.log_bytes, Relaxed);
+        self.full.store(full_of(lengths), Relaxed);
+    }
+
+    /// Bytes of the log after which a checkpoint begins.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log_bytes.load(Relaxed)
     }
 
     // ---- latches
@@ -239,7 +253,7 @@ impl Core {
         }
         let captures = &mut buffer.captures[(point & 1) as usize];
         captures.push(capture);
-        captures.len() >= self.full
+        captures.len() >= self.full.load(Relaxed)
     }
 
     /// Copies a page of which nothing is left to be captured: what is new in its lines is captured
@@ -281,7 +295,7 @@ impl Core {
         let mut log = self.log.lock();
         let _ = self.append_group(&mut log); // A failure is kept for those who wait.
         drop(log);
-        if self.options.background && self.length_bytes() > self.options.log_bytes {
+        if self.options.background && self.length_bytes() > self.log_bytes() {
             self.signals.want_checkpoint(); // Perhaps nobody waits.
         }
         let _ = self.wait_for_spare(); // As above.
@@ -379,14 +393,14 @@ impl Core {
         }
         self.wait_for_spare()?;
         let length = self.length_bytes();
-        if length <= self.options.log_bytes {
+        if length <= self.log_bytes() {
             return Ok(());
         }
         if !self.options.background {
             return self.checkpoint().map_err(media_error);
         }
         self.signals.want_checkpoint();
-        while self.length_bytes() > 2 * self.options.log_bytes {
+        while self.length_bytes() > 2 * self.log_bytes() {
             self.check()?;
             self.signals.want_checkpoint();
             self.signals.wait_for_room(Duration::from_millis(20));
@@ -503,6 +517,12 @@ impl Core {
     pub(crate) fn check(&self) -> Result<(), MediaError> {
         if self.failed.load(Acquire) { self.failure.attempt("writing", || Ok(())) } else { Ok(()) }
     }
+}
+
+/// Captures in one buffer after which a group is closed.
+fn full_of(lengths: &LogOptions) -> usize {
+    let full = (lengths.segment_bytes / 4 / CAPTURE_BYTES).clamp(16, FULL as u64) as usize;
+    if cfg!(test) { FULL } else { full }
 }
 
 /// What a checkpoint reports, to those who wait.

@@ -39,20 +39,34 @@ pub struct LogOptions {
     /// Whether a thread of its own makes checkpoints and everything else that nobody waits for.
     /// Without one, whoever waits for durability, or for memory, does.
     pub background: bool,
+    /// What both lengths become as the pool becomes longer, from its bytes: options for a pool that
+    /// has them from the beginning. None: they stay.
+    pub growth: Option<fn(u64) -> Self>,
     pub(crate) weak: Weakness,
 }
 
 impl LogOptions {
-    /// For a pool of so many bytes.
+    /// For a pool of so many bytes. The log is as long as a pool of up to 64 MiB, and a quarter of
+    /// a larger one: a load that makes a small pool large has few checkpoints. The length of a
+    /// segment is a power of two, so a log that grows has few segments that do not fit.
     pub fn for_pool(bytes: u64) -> Self {
+        let log_bytes = bytes.min(64 << 20).max(bytes / 4).clamp(4 << 20, 128 << 20);
         Self {
-            segment_bytes: (bytes / 16).clamp(1 << 20, 16 << 20).next_multiple_of(4096),
-            log_bytes: (bytes / 4).clamp(4 << 20, 128 << 20),
+            segment_bytes: (1 << (log_bytes / 4).ilog2()).min(16 << 20),
+            log_bytes,
             memory_bytes: u64::MAX,
             interval: None,
             background: true,
+            growth: None,
             weak: Weakness::default(),
         }
+    }
+
+    /// The same for a pool that has become so long, on this disk.
+    pub(crate) fn grown(self, bytes: u64, space: Option<Space>) -> Self {
+        let Some(growth) = self.growth else { return self };
+        let Self { segment_bytes, log_bytes, .. } = growth(bytes).on(space);
+        Self { segment_bytes, log_bytes, ..self }
     }
 
     /// The same for a log on a disk like this: on a small one the log is shorter, because twice its

@@ -9,6 +9,11 @@
 //! a checkpoint follows at once: it sets the segments before that one free, and one of them is the
 //! next spare. So two segments suffice for a log on a full disk, however long it is written to.
 //!
+//! Where the pool grows the log does (`Core::lengthen`): from then on new segments are longer, and
+//! so are spares. Nothing durable says how long, but each header of its own file. So a crash at any
+//! moment leaves what an opening finds whose options are not those of the session before. Spares
+//! of the length before go at the next checkpoint, but for the least, and for the last one.
+//!
 //! After a power failure the file of a spare may have an older name as well as its own: that of the
 //! segment that it was, whose number the name of the spare has; or the next one of the log, which
 //! is removed before spares are looked at (R2). A spare whose segment is there is none.

@@ -155,7 +155,7 @@ fn run(core: &Core) {
         if wanted.stop || core.check().is_err() {
             return;
         }
-        if wanted.checkpoint || core.length_bytes() > core.options.log_bytes {
+        if wanted.checkpoint || core.length_bytes() > core.log_bytes() {
             let _ = core.checkpoint(); // Its failure is kept.
             core.signals.wanted.lock().checkpoint = false;
             core.signals.room.notify_all();

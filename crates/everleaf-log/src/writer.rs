@@ -51,6 +51,12 @@ pub(crate) struct Writer {
     buffer: Vec<u8>,
 }
 
+/// The length of a new segment, and how many segments there may be.
+fn lengths(how: &LogOptions) -> (u64, u64) {
+    let segment_bytes = to_block(how.segment_bytes.min(LIMIT)).max(bytes_for(BLOCK));
+    (segment_bytes, how.log_bytes.saturating_mul(2).div_ceil(segment_bytes) + 1)
+}
+
 /// What those hear who need room on the disk of the log, and get none.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -63,7 +69,7 @@ struct NoRoom {
 
 impl Writer {
     pub(crate) fn new(disk: Arc<dyn Disk>, uuid: u128, place: Place, how: &LogOptions) -> Self {
-        let segment_bytes = to_block(how.segment_bytes.min(LIMIT)).max(bytes_for(BLOCK));
+        let (segment_bytes, max_segments) = lengths(how);
         Self {
             disk,
             uuid,
@@ -71,7 +77,7 @@ impl Writer {
             previous_session: 0,
             served: false,
             segment_bytes,
-            max_segments: (how.log_bytes.saturating_mul(2)).div_ceil(segment_bytes) + 1,
+            max_segments,
             place,
             file: None,
             file_bytes: 0,
@@ -86,6 +92,11 @@ impl Writer {
             weak: how.weak,
             buffer: Vec::new(),
         }
+    }
+
+    /// From the next segment on, segments have this length.
+    pub(crate) fn set_lengths(&mut self, how: &LogOptions) {
+        (self.segment_bytes, self.max_segments) = lengths(how);
     }
 
     /// Appends a group; it is durable once [`take_unsynced`](Self::take_unsynced) was synced.
@@ -261,10 +272,29 @@ impl Writer {
         Ok(())
     }
 
+    /// Removes the spares that no segment will be made of since its length has changed, but for the
+    /// least, and for the last one.
+    pub(crate) fn drop_unfit_spares(&mut self) -> io::Result<()> {
+        let unfit = |spare: &Spare| spare.bytes != self.segment_bytes && spare.bytes > LEAST;
+        while self.spares.len() > 1
+            && let Some(at) = self.spares.iter().position(unfit)
+        {
+            self.disk.remove(&self.spares[at].name)?;
+            self.spares.remove(at);
+        }
+        Ok(())
+    }
+
     /// What makes spares, without the writer.
     pub(crate) fn spares(&self) -> Spares {
         let (disk, most) = (Arc::clone(&self.disk), self.max_segments);
         Spares { disk, uuid: self.uuid, bytes: self.segment_bytes, most }
+    }
+
+    /// The same of a log with other lengths.
+    pub(crate) fn spares_of(&self, how: &LogOptions) -> Spares {
+        let (bytes, most) = lengths(how);
+        Spares { bytes, most, ..self.spares() }
     }
 
     /// The files that hold groups which are not durable, and where the groups in them end.

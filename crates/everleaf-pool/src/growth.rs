@@ -3,9 +3,10 @@
 //! An extent is a table and the chunks that it has lines for. Extents are few, because their places
 //! in the header are; so they are large. Chunks come in portions, each when the one before is used
 //! up: the system may take milliseconds for a MiB, and a thread that finds the pool full waits for
-//! one portion and no more. The table of an extent has lines for several portions. So most often
-//! the last extent becomes longer where it is; the next one begins when its lines are used up, or
-//! too few for a run.
+//! one portion and no more. A small pool doubles: the next extent is as long as the pool. In a
+//! larger one the table of an extent has lines for several portions. So most often the last extent
+//! becomes longer where it is; the next one begins when its lines are used up, or too few for a
+//! run.
 //!
 //! ```text
 //! G1  the file is allocated as far as the new chunks reach
@@ -32,12 +33,8 @@ const LARGE_EXTENT: u64 = (64 << 20) / CHUNK;
 /// An extent has lines for at least this part of the pool, so that there are places for extents for
 /// every size.
 const EXTENT_DIVISOR: u64 = 64;
-/// An extent is filled in about so many portions.
-const PORTIONS: u64 = 4;
-/// The smallest portion: 64 KiB.
-const SMALL_PORTION: u64 = (64 << 10) / CHUNK;
-/// The largest, but for the sake of a larger run: 8 MiB. On a virtual machine whose host had to
-/// find the memory first a MiB took 6 ms.
+/// The largest portion, but for the sake of a larger run: 8 MiB. On a virtual machine whose host
+/// had to find the memory first a MiB took 6 ms.
 const LARGE_PORTION: u64 = (8 << 20) / CHUNK;
 /// The least that a pool grows by while it may grow further.
 const MIN_GROWTH: u64 = (256 << 10) / CHUNK;
@@ -76,7 +73,7 @@ fn first_extents(total: u64) -> impl Iterator<Item = Extent> {
 impl Extent {
     /// Chunks that it gets at a time.
     fn portion(&self) -> u64 {
-        (self.lines() / PORTIONS).clamp(SMALL_PORTION, LARGE_PORTION)
+        self.lines().min(LARGE_PORTION)
     }
 
     /// Chunks that it may get where it is.

@@ -5,7 +5,7 @@
 //! (that are cut) · `damage` · `salvage` · `copies` (of the pool's file and of the log, made at
 //! different moments) · `full` (disks) · `threads` · `image` (what of it is the file) ·
 //! `memory` (pages that go back to it) · `replay` (that keeps to the memory) · `reuse` (segments
-//! that are used again).
+//! that are used again) · `lengths` (that grow with the pool).
 
 mod chains;
 mod copies;
@@ -13,6 +13,7 @@ mod damage;
 mod full;
 mod histories;
 mod image;
+mod lengths;
 mod memory;
 mod openings;
 mod replay;
@@ -32,6 +33,7 @@ use crate::media::{Log, LogOptions};
 use crate::recover::Base;
 use crate::simulated::SimulatedDisk;
 use crate::weak::{Weak, Weakness};
+use crate::writer::Writer;
 
 /// Bytes of the pool.
 const BYTES: u64 = 4 * 4096;
@@ -77,6 +79,7 @@ fn options(weak: Option<Weak>) -> LogOptions {
         log_bytes: 15 * 4096,
         interval: None,
         background: false,
+        growth: None,
         weak: Weakness(weak),
     }
 }

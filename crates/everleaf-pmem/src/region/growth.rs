@@ -1,5 +1,5 @@
 //! How a region gets its memory: what is there is mapped, what is added is allocated, mapped and
-//! faulted in.
+//! faulted in. What a new file has is not: it may be long before all of it is used.
 
 use std::fs::File;
 use std::io;
@@ -186,9 +186,10 @@ impl Region {
         if at == libc::MAP_FAILED { Err(MapError::last("mapping the pool")) } else { Ok(()) }
     }
 
-    /// Hints: huge pages where the medium has them, and no page fault in the first operations.
-    /// Failure costs only speed.
+    /// Hints: huge pages where the medium has them, and no page fault in the first operations in
+    /// what a growth adds: it is used next. Failure costs only speed.
     fn fault_in(&self, offset: u64, bytes: u64) {
+        let is_new = offset == 0;
         let (start, end) = (round_up(offset, HUGE_PAGE), (offset + bytes) / HUGE_PAGE * HUGE_PAGE);
         let huge = |advice| start < end && self.advise(start, end - start, advice);
         match self.memory.backing.medium {
@@ -200,10 +201,10 @@ impl Region {
                 _ = (start..end).step_by(HUGE_PAGE as usize).all(touch)
                     && huge(libc::MADV_COLLAPSE);
             }
-            Medium::PageCache => _ = huge(libc::MADV_COLLAPSE),
-            Medium::Dax | Medium::VolatileDax => {}
+            Medium::PageCache if !is_new => _ = huge(libc::MADV_COLLAPSE),
+            Medium::PageCache | Medium::Dax | Medium::VolatileDax => {}
         }
-        if self.file().is_some() {
+        if self.file().is_some() && !is_new {
             // On a full tmpfs this stops early; the allocation that follows says so, and nothing
             // beyond `len` is ever touched.
             self.advise(offset, bytes, libc::MADV_POPULATE_WRITE);

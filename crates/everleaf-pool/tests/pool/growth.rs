@@ -68,6 +68,8 @@ fn a_pool_grows_in_portions_and_takes_few_places_for_extents() {
         steps().all(|(from, step)| step <= PORTION && step >= (from / 16).min(PORTION / 2)),
         "{sizes:?}"
     );
+    let doubled = |(from, step): (u64, u64)| from >= 16 * MIB || step == from.min(PORTION);
+    assert!(steps().all(doubled), "a small pool doubles: {sizes:?}");
     assert!(
         steps()
             .filter(|(from, _)| *from >= 64 * MIB)
@@ -88,7 +90,7 @@ fn a_pool_that_was_cut_off_between_two_portions_goes_on_where_it_was() {
     let pool = created_at(&path);
     let mut reached = Vec::new();
     let mut pool = Some(pool);
-    for to_bytes in [5, 6, 7, 9, 10, 14, 15].map(|size| size * MIB) {
+    for to_bytes in [2, 3, 5, 9, 17, 25, 33].map(|size| size * MIB) {
         let before = pool.take().unwrap();
         grow(&before, 20_000, to_bytes);
         let (runs, space) = (before.runs(KIND).unwrap(), before.space().unwrap());
@@ -117,21 +119,21 @@ fn what_a_growth_that_was_cut_off_left_behind_is_used_by_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("p.pool");
     let pool = created_at(&path);
-    grow(&pool, 20_000, MIB + 1);
+    grow(&pool, 20_000, 16 * MIB + 1);
     let (extents, length) =
         (crate::common::extents(&path), std::fs::metadata(&path).unwrap().len());
     drop(pool);
     // The file was longer already, and the lines of the new chunks held anything.
     let (_, table) = *extents.last().unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
-    let start = MIB as usize;
+    let start = 16 * MIB as usize;
     let lines = (length as usize - start) / 4096 * 64;
     bytes[start + lines..start + table as usize * 4096].fill(0xa5);
-    bytes.resize(2 * MIB as usize, 0xa5);
+    bytes.resize(32 * MIB as usize, 0xa5);
     std::fs::write(&path, bytes).unwrap();
     let pool = opened(&path);
     clean(&pool);
-    grow(&pool, 20_000, 3 * MIB);
+    grow(&pool, 20_000, 33 * MIB);
     clean(&pool);
     drop(pool);
     clean(&opened(&path));
