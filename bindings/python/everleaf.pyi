@@ -98,8 +98,8 @@ class Store(Tree):
     """A pool file that is open.
 
     `flag`, as in `dbm`: "c" opens the pool or makes it, "w" opens it, "x" makes it, "r" opens it to
-    read. The rest is for a pool that is made: `keys` is bytes or int, `size` and `max_size` are in
-    bytes, `durability` is "immediate", "buffered", "buffered=MS" or "process".
+    read. The rest is for a pool that is made: `keys` is bytes or int, `size` (1 MiB) and
+    `max_size` are in bytes, `durability` is "immediate", "buffered", "buffered=MS" or "process".
     """
 
     def __new__(

@@ -58,7 +58,7 @@ typedef struct everleaf_store everleaf_store;
 
 // How a pool is made. Zero and NULL, `everleaf_options options = {0}`, are the defaults.
 typedef struct everleaf_options {
-  // Bytes of the file at first. 0: 256 MiB.
+  // Bytes of the file at first. 0: 1 MiB; it grows by itself.
   uint64_t size_bytes;
   // Bytes that the file may grow to. 0: as much as addresses can be had for.
   uint64_t max_size_bytes;

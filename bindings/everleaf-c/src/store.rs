@@ -17,7 +17,7 @@ pub struct StoreHandle {
 /// How a pool is made. Zero and NULL, `everleaf_options options = {0}`, are the defaults.
 #[repr(C)]
 pub struct Options {
-    /// Bytes of the file at first. 0: 256 MiB.
+    /// Bytes of the file at first. 0: 1 MiB; it grows by itself.
     pub size_bytes: u64,
     /// Bytes that the file may grow to. 0: as much as addresses can be had for.
     pub max_size_bytes: u64,

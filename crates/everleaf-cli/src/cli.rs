@@ -22,7 +22,7 @@ use crate::lab;
 )]
 #[command(after_help = "\
 Example:
-  everleaf create words.pool --size 256MiB
+  everleaf create words.pool
   everleaf put words.pool leaf 'a blade of a plant'
   everleaf get words.pool leaf
 

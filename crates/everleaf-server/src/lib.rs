@@ -9,8 +9,7 @@
 //! use everleaf_server::{Address, Database, Limits, ServeOptions, Server};
 //!
 //! # let folder = tempfile::tempdir()?;
-//! # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-//! #     .create(folder.path().join("a.pool"))?;
+//! # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
 //! let data = Arc::new(Database::over(store, Clock::system())?);
 //! let options = ServeOptions { memcached: vec!["127.0.0.1:0".parse()?], ..Default::default() };
 //! let server = Server::start(data, options)?;

@@ -9,10 +9,8 @@ const DAY: u64 = 24 * 60 * 60;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
-    let store = CreateOptions::new()
-        .key_type(KeyType::U64)
-        .size_bytes(1 << 20)
-        .create(folder.path().join("series.pool"))?;
+    let store =
+        CreateOptions::new().key_type(KeyType::U64).create(folder.path().join("series.pool"))?;
 
     // A measurement a minute for ten days. A batch costs less than its entries one by one, and a
     // crash leaves no hour in part.

@@ -25,8 +25,7 @@ use crate::{AsKey, Error, Key, OwnedKey, Result, Tree};
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
-/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-/// #     .create(folder.path().join("a.pool"))?;
+/// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
 /// # store.put("alice", b"100")?;
 /// let journal = store.tree("journal")?;
 /// let mut batch = store.batch();
@@ -71,8 +70,7 @@ impl Batch {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let (stock, sold) = (store.tree("stock")?, store.typed_tree::<u64, String>("sold")?);
     /// let mut batch = store.batch();
     /// batch.on(&stock)?.delete("the last apple")?;
@@ -122,8 +120,7 @@ impl Batch {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let mut batch = store.batch();
     /// batch.put("key", "value")?;
     /// batch.replace("nothing", "value")?;
@@ -184,8 +181,7 @@ macro_rules! batch_methods {
         /// # Examples
         /// ```
         /// # let folder = tempfile::tempdir()?;
-        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-        /// #     .create(folder.path().join("a.pool"))?;
+        /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
         /// let ages = store.typed_tree::<String, u8>("ages")?;
         /// let mut batch = store.batch();
         /// batch.put("ann", "70")?.put("bob", "30")?.delete("eve")?;
@@ -214,8 +210,7 @@ macro_rules! batch_methods {
         /// # Examples
         /// ```
         /// # let folder = tempfile::tempdir()?;
-        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-        /// #     .create(folder.path().join("a.pool"))?;
+        /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
         /// let mut batch = store.batch();
         /// batch.extend([("ash", "Fraxinus"), ("oak", "Quercus")])?.delete("elm")?;
         /// batch.commit()?;

@@ -72,8 +72,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let (orders, customers) = (store.tree("orders")?, store.tree("customers")?);
     /// orders.put("1", "ann: 3 apples")?;
     /// customers.put("ann", "1")?;
@@ -93,8 +92,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// use everleaf::KeyType;
     ///
     /// let squares = store.tree_with("squares", KeyType::U64)?;
@@ -115,8 +113,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let ages = store.typed_tree::<String, u32>("ages")?;
     /// ages.put("ann", 31)?;
     /// ages.put("bob", 27)?;
@@ -178,8 +175,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// assert!(store.existing_tree("words")?.is_none());
     /// store.tree("words")?;
     /// assert!(store.existing_tree("words")?.is_some());
@@ -203,8 +199,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.tree("words")?;
     /// store.tree("cities")?;
     /// assert_eq!(store.tree_names()?, [b"cities".to_vec(), b"words".to_vec()]);
@@ -234,8 +229,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.tree("words")?.put("leaf", "")?;
     /// assert!(store.drop_tree("words")?);
     /// assert!(!store.drop_tree("words")?, "it is gone");

@@ -12,8 +12,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// let clock = Clock::manual(0);
-/// let store = CreateOptions::new().size_bytes(1 << 20).clock(clock.clone())
-///     .create(folder.path().join("a.pool"))?;
+/// let options = CreateOptions::new().clock(clock.clone());
+/// let store = options.create(folder.path().join("a.pool"))?;
 /// store.put_for("session", b"of user 7", Duration::from_secs(60))?;
 /// clock.advance(Duration::from_secs(59));
 /// assert!(store.contains_key("session")?);

@@ -56,7 +56,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let options = everleaf::CreateOptions::new().size_bytes(1 << 20);
+    /// # let options = everleaf::CreateOptions::new();
     /// # let create = |name| options.create(folder.path().join(name));
     /// let (store, other) = (create("a.pool")?, create("b.pool")?);
     /// store.tree("trees")?.put("oak", "Quercus robur")?;
@@ -93,7 +93,7 @@ impl Store {
     /// ```
     /// # use std::ops::ControlFlow;
     /// # let folder = tempfile::tempdir()?;
-    /// # let options = everleaf::CreateOptions::new().size_bytes(1 << 20);
+    /// # let options = everleaf::CreateOptions::new();
     /// # let create = |name| options.create(folder.path().join(name));
     /// let (store, other) = (create("a.pool")?, create("b.pool")?);
     /// store.tree("trees")?.put("oak", "Quercus robur")?;

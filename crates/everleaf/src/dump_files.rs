@@ -21,7 +21,7 @@ impl Store {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = |name| folder.path().join(name);
-    /// # let create = |name| everleaf::CreateOptions::new().size_bytes(1 << 20).create(path(name));
+    /// # let create = |name| everleaf::Store::create(path(name));
     /// let store = create("a.pool")?;
     /// store.put("oak", "Quercus robur")?;
     /// store.dump_file(path("dump"))?;

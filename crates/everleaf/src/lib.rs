@@ -39,8 +39,7 @@
 //!
 //! ```
 //! # let folder = tempfile::tempdir()?;
-//! # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-//! #     .create(folder.path().join("a.pool"))?;
+//! # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
 //! let accounts = store.typed_tree::<String, u64>("accounts")?;
 //! accounts.put("ann", 100)?;
 //! store.transaction(|tx| {

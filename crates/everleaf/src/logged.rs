@@ -76,6 +76,7 @@ fn log_options(
         _ => None,
     };
     let mut options = LogOptions::for_pool(bytes).on(folder.space());
+    options.growth = Some(LogOptions::for_pool);
     options.interval = interval;
     options.memory_bytes = memory_bytes.unwrap_or_else(half_of_memory).max(MIN_MEMORY);
     options

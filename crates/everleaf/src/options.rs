@@ -23,9 +23,9 @@ use crate::{
     Clock, DurabilityMode, Engine, EngineParameters, Error, Store, StoreKey, logged, registry,
 };
 
-/// The size that a pool file has at first if nothing else is said: 256 MiB.
-pub const DEFAULT_SIZE_BYTES: u64 = 256 << 20;
-/// Below this size a group of leaves of the tuned size would be a large part of the pool.
+/// The size that a pool file has at first if nothing else is said: 1 MiB.
+pub const DEFAULT_SIZE_BYTES: u64 = 1 << 20;
+/// In a pool that stays smaller a group of leaves of the tuned size would be a large part of it.
 const SMALL_POOL_BYTES: u64 = 4 << 20;
 /// The unit of groups.
 pub(crate) const GROUP_UNIT: u64 = 4096;
@@ -40,7 +40,6 @@ pub(crate) const GROUP_UNIT: u64 = 4096;
 /// let store = CreateOptions::new()
 ///     .engine(Engine::FPTREE)
 ///     .key_type(KeyType::U64)
-///     .size_bytes(1 << 20)
 ///     .create(&path)?;
 /// store.put(42, "the answer")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -52,7 +51,8 @@ pub struct CreateOptions {
     pub engine: Engine,
     /// The kind of keys. Default: byte strings.
     pub key_type: KeyType,
-    /// Bytes of the file at first, all of them allocated at once; at least 64 KiB. Default: 256
+    /// Bytes of the file at first, all of them allocated at once; at least 64 KiB. The file grows
+    /// by itself: it doubles until it has 16 MiB, and then grows by 8 MiB at a time. Default: 1
     /// MiB.
     pub size_bytes: u64,
     /// Bytes that the file may grow to. Default: as much as addresses can be reserved for, at most
@@ -165,7 +165,7 @@ impl CreateOptions {
     /// # let path = folder.path().join("words.pool");
     /// use everleaf::{CreateOptions, DurabilityMode};
     ///
-    /// let options = CreateOptions::new().size_bytes(1 << 20).durability(DurabilityMode::Process);
+    /// let options = CreateOptions::new().durability(DurabilityMode::Process);
     /// let store = options.create(&path)?;
     /// assert_eq!(store.capabilities().durability_mode, DurabilityMode::Process);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -232,7 +232,7 @@ impl CreateOptions {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("words.pool");
-    /// everleaf::CreateOptions::new().size_bytes(1 << 20).create_closed(&path)?;
+    /// everleaf::CreateOptions::new().create_closed(&path)?;
     /// assert!(everleaf::Store::open(&path)?.is_empty()?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -282,7 +282,7 @@ impl CreateOptions {
     /// # let path = folder.path().join("numbers.pool");
     /// use everleaf::{CreateOptions, KeyType};
     ///
-    /// let options = CreateOptions::new().key_type(KeyType::U64).size_bytes(1 << 20);
+    /// let options = CreateOptions::new().key_type(KeyType::U64);
     /// options.open_or_create(&path)?.put(1, "one")?;
     /// assert_eq!(options.open_or_create(&path)?.len()?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -349,11 +349,18 @@ impl CreateOptions {
     fn sized_parameters(&self) -> EngineParameters {
         let mut parameters = self.parameters;
         let grouped = self.engine.entry().parameters.contains(&EngineParameters::GROUP_BYTES);
-        if grouped && parameters.group_bytes.is_none() && self.size_bytes < SMALL_POOL_BYTES {
+        if grouped && parameters.group_bytes.is_none() && self.stays_small() {
             parameters.group_bytes =
                 Some((self.size_bytes / 16 / GROUP_UNIT * GROUP_UNIT).max(GROUP_UNIT));
         }
         parameters
+    }
+
+    /// Whether a part of the pool is that of a small one. One that begins with the default size
+    /// grows.
+    fn stays_small(&self) -> bool {
+        let grows = self.max_size_bytes.is_none_or(|max_bytes| max_bytes >= SMALL_POOL_BYTES);
+        self.size_bytes < if grows { DEFAULT_SIZE_BYTES } else { SMALL_POOL_BYTES }
     }
 
     /// Makes a store over the whole region of any media, whatever it holds: for benchmarks and for
@@ -499,9 +506,9 @@ impl OpenOptions {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("words.pool");
-    /// use everleaf::{CreateOptions, OpenOptions};
+    /// use everleaf::{OpenOptions, Store};
     ///
-    /// CreateOptions::new().size_bytes(4 << 20).create(&path)?.close()?;
+    /// Store::create(&path)?.close()?;
     /// let store = OpenOptions::new().memory_bytes(1 << 20).open(&path)?;
     /// store.put("large", vec![7; 3 << 20])?;
     /// assert_eq!(store.get("large")?.map(|value| value.len()), Some(3 << 20));
@@ -535,9 +542,9 @@ impl OpenOptions {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("words.pool");
-    /// use everleaf::{CreateOptions, DurabilityMode, OpenOptions};
+    /// use everleaf::{DurabilityMode, OpenOptions, Store};
     ///
-    /// CreateOptions::new().size_bytes(1 << 20).create(&path)?.close()?;
+    /// Store::create(&path)?.close()?;
     /// let relaxed = OpenOptions::new().relaxed_durability(DurabilityMode::buffered());
     /// let store = relaxed.open(&path)?;
     /// (0..1000).try_for_each(|i| store.put(format!("word {i}"), "").map(drop))?;
@@ -563,9 +570,9 @@ impl OpenOptions {
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("words.pool");
     /// use everleaf::statistics::Concurrency;
-    /// use everleaf::{CreateOptions, OpenOptions, Transactions};
+    /// use everleaf::{OpenOptions, Store, Transactions};
     ///
-    /// CreateOptions::new().size_bytes(1 << 20).create(&path)?.close()?;
+    /// Store::create(&path)?.close()?;
     /// let store = OpenOptions::new().open(&path)?;
     /// assert_eq!(store.statistics()?.concurrency, Concurrency::VersionLocks);
     /// drop(store);

@@ -45,7 +45,7 @@ use crate::{Error, OpenOptions, Store};
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let path = |name| folder.path().join(name);
-/// # let create = |name| everleaf::CreateOptions::new().size_bytes(1 << 20).create(path(name));
+/// # let create = |name| everleaf::Store::create(path(name));
 /// let (store, mut dump) = (create("a.pool")?, Vec::new());
 /// store.put("oak", "Quercus robur")?;
 /// store.dump(&mut dump)?;

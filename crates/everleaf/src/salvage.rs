@@ -75,7 +75,7 @@ impl Salvaged {
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let (path, new) = (folder.path().join("a.pool"), folder.path().join("b.pool"));
-/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20).create(&path)?;
+/// # let store = everleaf::Store::create(&path)?;
 /// # store.put("key", "value")?;
 /// # drop(store);
 /// let salvaged = everleaf::salvage(&path, &new)?;

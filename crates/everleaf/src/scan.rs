@@ -271,8 +271,7 @@ impl Cursor {
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
-/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-/// #     .create(folder.path().join("a.pool"))?;
+/// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
 /// store.put_many([("ash", "1"), ("beech", "2"), ("cedar", "3"), ("oak", "4")])?;
 /// let mut range = store.range("b"..);
 /// assert_eq!(range.next().transpose()?.unwrap().0, "beech");
@@ -312,9 +311,9 @@ impl Range<'_> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// use everleaf::{CreateOptions, Error};
+    /// use everleaf::{Error, Store};
     ///
-    /// let store = CreateOptions::new().size_bytes(1 << 20).create(folder.path().join("a.pool"))?;
+    /// let store = Store::create(folder.path().join("a.pool"))?;
     /// let mut entries = store.iter().into_owned();
     /// drop(store);
     /// assert!(matches!(entries.next(), Some(Err(Error::Closed))));

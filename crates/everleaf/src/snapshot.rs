@@ -20,8 +20,7 @@ pub const DEFAULT_SNAPSHOT_BYTES: u64 = 256 << 20;
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
-/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-/// #     .create(folder.path().join("a.pool"))?;
+/// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
 /// store.put("key", "before")?;
 /// let snapshot = store.snapshot()?;
 /// store.put("key", "after")?;

@@ -168,8 +168,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let mut batch = store.tree("words")?.batch();
     /// batch.put("leaf", "a blade of a plant")?;
     /// batch.on(store.default_tree())?.put("words", "1")?;
@@ -200,8 +199,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// # store.put("ann", "100")?;
     /// fn pay(store: &everleaf::Store, from: &str, to: &str, sum: u64) -> everleaf::Result<bool> {
     ///     store.transaction(|tx| {
@@ -235,8 +233,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// type AnyError = Box<dyn std::error::Error>;
     ///
     /// store.put("count", "7")?;
@@ -280,8 +277,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let counters = store.tree("counters")?;
     /// counters.put("a", "1")?;
     /// let snapshot = store.snapshot()?;
@@ -302,8 +298,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// use everleaf::Error;
     ///
     /// store.put("key", "value")?;
@@ -337,8 +332,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put_for("key", "value", std::time::Duration::ZERO)?;
     /// assert_eq!((store.get("key")?, store.len()?, store.statistics()?.entries), (None, 0, 1));
     /// assert_eq!(store.remove_expired()?.removed, 1);
@@ -361,8 +355,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// use std::time::Duration;
     ///
     /// store.sweep_every(Some(Duration::from_secs(60)))?; // until the store is closed
@@ -389,8 +382,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put("key", b"")?;
     /// store.tree("words")?.put("leaf", "")?;
     /// assert_eq!((store.len()?, store.len_of_all_trees()?), (1, 2));
@@ -414,8 +406,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let statistics = store.statistics()?;
     /// println!("{} of {} bytes in use", statistics.used_bytes, statistics.total_bytes);
     /// println!("{} survived", statistics.durability);
@@ -431,8 +422,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let can = store.capabilities();
     /// assert!(can.writable && can.concurrent_writers);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -451,8 +441,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let outcome = store.check()?;
     /// assert!(outcome.ok, "{:?}", outcome.violations);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -471,8 +460,7 @@ impl Store {
     /// ```
     /// use std::ops::ControlFlow;
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let outcome = store.check_with(|progress| {
     ///     println!("{} of {:?} entries", progress.entries, progress.of_entries);
     ///     ControlFlow::Continue(())
@@ -511,8 +499,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let (answers, unsynced) = store.unsynced(|| {
     ///     let first = store.put("a", "1");
     ///     (first, store.get("a"))
@@ -538,8 +525,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// use everleaf::Error;
     ///
     /// let words = store.tree("words")?;

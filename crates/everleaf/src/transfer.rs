@@ -120,8 +120,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put("key", "value")?;
     /// let backup = folder.path().join("backup.pool");
     /// store.copy(&backup)?;
@@ -140,8 +139,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// use std::ops::ControlFlow;
     ///
     /// store.copy_with(folder.path().join("backup.pool"), |progress| {
@@ -167,8 +165,8 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let full = everleaf::CreateOptions::new().size_bytes(1 << 20).max_size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let options = everleaf::CreateOptions::new().max_size_bytes(1 << 20);
+    /// # let full = options.create(folder.path().join("a.pool"))?;
     /// use std::ops::ControlFlow;
     ///
     /// let larger = folder.path().join("larger.pool");
@@ -196,8 +194,7 @@ impl Store {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// use std::ops::ControlFlow;
     ///
     /// use everleaf::{CopyOptions, DurabilityMode, Store};

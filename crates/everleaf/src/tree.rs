@@ -41,8 +41,7 @@ impl<K, V> Tree<K, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// fn longest(view: &everleaf::View) -> everleaf::Result<usize> {
     ///     view.iter().try_fold(0, |longest, entry| Ok(longest.max(entry?.1.len())))
     /// }
@@ -69,8 +68,7 @@ impl<K, V> Tree<K, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let names = store.default_tree().typed::<String, String>()?;
     /// names.put("ann", "Ann Smith")?;
     /// assert_eq!(names.get("ann")?, Some("Ann Smith".to_owned()));
@@ -93,8 +91,7 @@ impl<K, V> Tree<K, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put("key", "value")?;
     /// store.tree("words")?.put("leaf", "a blade of a plant")?;
     /// assert_eq!(store.clear()?, 1);
@@ -113,8 +110,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let mut batch = store.batch();
     /// batch.put("alice", "70")?;
     /// batch.put_if_absent("bob", "30")?;
@@ -138,8 +134,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// assert!(!store.put("key", "value")?);
     /// assert!(store.put("key", "another")?, "replaced");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -158,8 +153,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// use std::time::{Duration, SystemTime};
     ///
     /// store.put_until("token", "4711", SystemTime::now() + Duration::from_secs(3600))?;
@@ -185,8 +179,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// use std::time::Duration;
     ///
     /// store.put_for("session", "of user 7", Duration::from_secs(1800))?;
@@ -208,8 +201,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// assert_eq!(store.insert("key", "value")?, None);
     /// assert_eq!(store.insert("key", "another")?, Some(b"value".to_vec()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -227,8 +219,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// assert!(store.put_if_absent("key", "first")?);
     /// assert!(!store.put_if_absent("key", "second")?);
     /// assert_eq!(store.get("key")?.as_deref(), Some(&b"first"[..]));
@@ -247,8 +238,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// assert!(!store.replace("key", "value")?);
     /// assert!(!store.contains_key("key")?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -267,8 +257,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// assert!(store.compare_and_swap("count", None, Some(b"1"))?);
     /// assert!(store.compare_and_swap("count", Some(b"1"), Some(b"2"))?);
     /// assert!(!store.compare_and_swap("count", Some(b"1"), Some(b"2"))?, "it is 2 by now");
@@ -298,8 +287,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let count = |old: Option<&[u8]>| {
     ///     let old = old.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
     ///     Some((old + 1).to_le_bytes())
@@ -325,8 +313,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put("key", "value")?;
     /// assert_eq!(store.remove("key")?.as_deref(), Some(&b"value"[..]));
     /// assert_eq!(store.remove("key")?, None);
@@ -345,8 +332,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put("key", "value")?;
     /// assert!(store.delete("key")?);
     /// assert!(!store.delete("key")?, "it is gone");
@@ -364,8 +350,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put_many([("ash", "Fraxinus"), ("oak", "Quercus")])?;
     /// assert_eq!(store.len()?, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -390,8 +375,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// use std::collections::BTreeMap;
     ///
     /// let map = BTreeMap::from([("ash", "Fraxinus"), ("oak", "Quercus")]);
@@ -413,8 +397,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// assert_eq!(store.entry("name").or_insert("ann")?, b"ann");
     /// assert_eq!(store.entry("name").or_insert("bob")?, b"ann", "it was there");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -432,8 +415,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put_many([("1", "eat"), ("2", "sleep")])?;
     /// assert_eq!(store.pop_first()?, Some(("1".into(), b"eat".to_vec())));
     /// assert_eq!(store.pop_last()?, Some(("2".into(), b"sleep".to_vec())));
@@ -461,8 +443,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put_many([("ash", "1"), ("beech", ""), ("oak", "")])?;
     /// assert_eq!(store.retain(|_key, value| !value.is_empty())?, 2);
     /// assert_eq!(store.len()?, 1);
@@ -483,8 +464,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put_many([("2024-12-30", ""), ("2024-12-31", ""), ("2025-01-01", "")])?;
     /// assert_eq!(store.delete_range(.."2025")?, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -501,8 +481,7 @@ impl Tree {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// use everleaf::Scan;
     ///
     /// store.put_many([("a/1", ""), ("a/2", ""), ("b/1", "")])?;

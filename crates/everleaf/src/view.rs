@@ -47,8 +47,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put("key", "value")?;
     /// assert_eq!(store.get("key")?.as_deref(), Some(&b"value"[..]));
     /// assert_eq!(store.get("nothing")?, None);
@@ -70,8 +69,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put("key", "value")?;
     /// assert_eq!(store.get_with("key", |value| value.len())?, Some(5));
     /// assert_eq!(store.get_with("nothing", |value| value.len())?, None);
@@ -91,8 +89,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put("a", b"1")?;
     /// assert_eq!(store.get_many(["a", "b"])?, [Some(b"1".to_vec()), None]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -115,8 +112,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let records = [("a", "1"), ("b", "2")];
     /// store.prefetch(records.map(|(key, _)| key))?;
     /// for (key, value) in records {
@@ -138,8 +134,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put("key", "")?;
     /// assert!(store.contains_key("key")? && !store.contains_key("nothing")?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -156,8 +151,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put("key", "value")?;
     /// assert_eq!(store.expiry("key")?, Some(None), "it stays");
     /// assert_eq!(store.expiry("nothing")?, None);
@@ -175,8 +169,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put_many([("ash", "1"), ("oak", "2")])?;
     /// assert_eq!(store.first()?, Some(("ash".into(), b"1".to_vec())));
     /// assert_eq!(store.last()?, Some(("oak".into(), b"2".to_vec())));
@@ -205,8 +198,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put("key", b"")?;
     /// assert_eq!(store.len()?, 1);
     /// assert_eq!(store.tree("words")?.len()?, 0, "each tree has its own");
@@ -232,8 +224,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// use everleaf::Scan;
     ///
     /// store.put_many([("ash", ""), ("beech", ""), ("birch", "")])?;
@@ -250,8 +241,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put_many([("ash", "1"), ("oak", "2")])?;
     /// for entry in store.iter().rev() {
     ///     let (key, value) = entry?;
@@ -269,8 +259,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put_many([("ash", "1"), ("oak", "2")])?;
     /// let keys = store.keys().rev().collect::<everleaf::Result<Vec<_>>>()?;
     /// assert_eq!(keys, ["oak", "ash"]);
@@ -291,8 +280,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// for name in ["ash", "beech", "birch", "cedar"] {
     ///     store.put(name, "")?;
     /// }
@@ -310,8 +298,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put_many([("ash", ""), ("beech", ""), ("birch", "")])?;
     /// assert_eq!(store.prefix("b").count(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -326,8 +313,7 @@ impl View {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// use everleaf::Scan;
     ///
     /// store.put_many([("ash", ""), ("beech", ""), ("birch", "")])?;
@@ -358,8 +344,7 @@ impl View {
     /// use everleaf::Scan;
     ///
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// store.put_many([("ash", "a"), ("beech", "bb"), ("birch", "ccc")])?;
     /// let mut bytes = 0;
     /// store.scan_with(Scan::all().with_prefix("b"), |_key, value| {

@@ -28,11 +28,11 @@ pub struct Args {
         value_parser = names::engines()
     )]
     engine: String,
-    /// Size of the file: bytes, or with a unit.
+    /// Size of the file at first: bytes, or with a unit. The pool grows by itself.
     #[arg(
         long,
         value_name = "S",
-        default_value = "256MiB",
+        default_value = "1MiB",
         value_parser = parse_size,
         allow_hyphen_values = true
     )]

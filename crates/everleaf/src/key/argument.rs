@@ -11,8 +11,7 @@ use crate::{Key, OwnedKey};
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
-/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-/// #     .create(folder.path().join("a.pool"))?;
+/// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
 /// let name = String::from("ann");
 /// store.put(&name, "text")?;
 /// store.put(b"bob", [1, 2, 3])?;

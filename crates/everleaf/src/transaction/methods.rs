@@ -46,8 +46,7 @@ macro_rules! transaction_methods {
         /// # Examples
         /// ```
         /// # let folder = tempfile::tempdir()?;
-        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-        /// #     .create(folder.path().join("a.pool"))?;
+        /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
         /// let jobs = store.typed_tree::<u64, String>("jobs")?;
         /// store.transaction(|tx| {
         ///     let mut jobs = tx.on(&jobs)?;
@@ -89,8 +88,7 @@ macro_rules! transaction_methods {
         /// # Examples
         /// ```
         /// # let folder = tempfile::tempdir()?;
-        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-        /// #     .create(folder.path().join("a.pool"))?;
+        /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
         /// let stock = store.typed_tree::<String, u64>("stock")?;
         /// stock.put_many([("apple", 5), ("pear", 0), ("plum", 0)])?;
         /// store.transaction(|tx| {
@@ -205,8 +203,7 @@ macro_rules! transaction_methods {
         /// # Examples
         /// ```
         /// # let folder = tempfile::tempdir()?;
-        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-        /// #     .create(folder.path().join("a.pool"))?;
+        /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
         /// let turns = store.typed_tree::<String, u64>("turns")?;
         /// let swapped = store.transaction(|tx| {
         ///     let mut turns = tx.on(&turns)?;
@@ -261,8 +258,7 @@ macro_rules! transaction_methods {
         /// # Examples
         /// ```
         /// # let folder = tempfile::tempdir()?;
-        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-        /// #     .create(folder.path().join("a.pool"))?;
+        /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
         /// let (waiting, running) = (store.tree("waiting")?, store.tree("running")?);
         /// waiting.put("1", "sweep")?;
         /// // A crash leaves the job in one of the two.
@@ -320,8 +316,7 @@ macro_rules! untyped_methods {
         /// # Examples
         /// ```
         /// # let folder = tempfile::tempdir()?;
-        /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-        /// #     .create(folder.path().join("a.pool"))?;
+        /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
         /// store.transaction(|tx| {
         ///     tx.update("log", |old| Some([old.unwrap_or(b""), b"one more line\n"].concat()))
         /// })?;

@@ -50,8 +50,7 @@ pub(crate) use self::methods::transaction_methods;
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
-/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-/// #     .create(folder.path().join("a.pool"))?;
+/// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
 /// # store.put("stock:apple", "1")?;
 /// // The last apple is sold once, however many threads want it and whenever the power fails.
 /// let sold = store.transaction(|tx| {
@@ -98,8 +97,7 @@ impl Transaction {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let (stock, sold) = (store.typed_tree::<String, u64>("stock")?, store.tree("sold")?);
     /// stock.put("apple", 3)?;
     /// store.transaction(|tx| {
@@ -135,8 +133,7 @@ impl Transaction {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// use everleaf::Error;
     ///
     /// store.put("seat", "free")?;

@@ -22,8 +22,7 @@ use crate::{OwnedKey, Result, StoredValue, ValueFor};
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
-/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-/// #     .create(folder.path().join("a.pool"))?;
+/// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
 /// let visitors = store.typed_tree::<String, Vec<u8>>("visitors")?;
 /// visitors.entry("monday").and_modify(|names| names.extend(b", bob")).or_insert("ann")?;
 /// visitors.entry("monday").and_modify(|names| names.extend(b", bob")).or_insert("ann")?;
@@ -54,8 +53,7 @@ impl<'t, Q, V: StoredValue> TreeEntry<'t, Q, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// assert_eq!(store.entry("ann").key(), &"ann");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -69,8 +67,7 @@ impl<'t, Q, V: StoredValue> TreeEntry<'t, Q, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let counts = store.typed_tree::<String, u64>("counts")?;
     /// counts.put("visits", 7)?;
     /// let count = counts.entry("visits").and_modify(|count| *count += 1).or_insert(1)?;
@@ -92,8 +89,7 @@ impl<'t, Q, V: StoredValue> TreeEntry<'t, Q, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let colours = store.typed_tree::<String, String>("colours")?;
     /// assert_eq!(colours.entry("sky").or_insert("blue")?, "blue");
     /// assert_eq!(colours.entry("sky").or_insert("grey")?, "blue");
@@ -111,8 +107,7 @@ impl<'t, Q, V: StoredValue> TreeEntry<'t, Q, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let lengths = store.typed_tree::<String, u64>("lengths")?;
     /// let mut makes = 0;
     /// for _ in 0..2 {
@@ -137,8 +132,7 @@ impl<'t, Q, V: StoredValue> TreeEntry<'t, Q, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let lengths = store.typed_tree::<String, usize>("lengths")?;
     /// assert_eq!(lengths.entry("ash").or_insert_with_key(|word| word.len())?, 3);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -171,8 +165,7 @@ impl<'t, Q, V: StoredValue> TreeEntry<'t, Q, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let counts = store.typed_tree::<String, u64>("counts")?;
     /// assert_eq!(counts.entry("visits").or_default()?, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -193,8 +186,7 @@ impl<'t, Q, V: StoredValue> TreeEntry<'t, Q, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let counts = store.typed_tree::<String, u64>("counts")?;
     /// counts.put("visits", 7)?;
     /// assert_eq!(counts.entry("visits").remove()?, Some(7));

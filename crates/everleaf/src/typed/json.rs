@@ -22,8 +22,7 @@ use crate::{Error, Result};
 /// }
 ///
 /// # let folder = tempfile::tempdir()?;
-/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-/// #     .create(folder.path().join("a.pool"))?;
+/// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
 /// let users = store.typed_tree::<u64, Json<User>>("users")?;
 /// let ann = User { name: "Ann".to_owned(), age: 31 };
 /// users.put(7, Json(&ann))?;

@@ -82,8 +82,7 @@ pub trait PrefixFor<K> {
 /// }
 ///
 /// # let folder = tempfile::tempdir()?;
-/// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-/// #     .create(folder.path().join("a.pool"))?;
+/// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
 /// let states = store.typed_tree::<Celsius, String>("states of water")?;
 /// states.put(Celsius(100), "steam")?;
 /// states.put(Celsius(-1), "ice")?;

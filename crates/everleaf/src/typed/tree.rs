@@ -111,8 +111,7 @@ impl<K: OrderedKey, V: StoredValue> View<K, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let words = store.typed_tree::<String, u64>("words")?;
     /// words.put_many([("lead", 1), ("leaf", 2), ("tree", 3)])?;
     /// assert_eq!(words.prefix("lea").count(), 2);
@@ -216,8 +215,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let visits = store.typed_tree::<String, u64>("visits")?;
     /// visits.update("ann", |count| Some(count.unwrap_or(0) + 1))?;
     /// assert_eq!(visits.update("ann", |count| Some(count.unwrap_or(0) + 1))?, Some(2));
@@ -274,8 +272,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let squares = store.typed_tree::<u64, u64>("squares")?;
     /// squares.extend((0..5000).map(|n| (n, n * n)))?;
     /// assert_eq!(squares.last()?, Some((4999, 4999 * 4999)));
@@ -296,8 +293,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let counts = store.typed_tree::<String, u64>("counts")?;
     /// for word in ["to", "be", "or", "not", "to", "be"] {
     ///     counts.entry(word).and_modify(|count| *count += 1).or_insert(1)?;
@@ -385,8 +381,7 @@ impl<K: OrderedKey, V: StoredValue> TransactionOn<'_, K, V> {
     /// # Examples
     /// ```
     /// # let folder = tempfile::tempdir()?;
-    /// # let store = everleaf::CreateOptions::new().size_bytes(1 << 20)
-    /// #     .create(folder.path().join("a.pool"))?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let accounts = store.typed_tree::<String, u64>("accounts")?;
     /// store.transaction(|tx| {
     ///     let mut accounts = tx.on(&accounts)?;

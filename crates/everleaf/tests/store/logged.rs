@@ -51,7 +51,17 @@ pub(crate) fn create_as(
     log: Arc<dyn Disk>,
 ) -> (Store, Arc<Pool<Mapped>>) {
     disk.nameless();
-    let media = Log::create(&base(disk), log, BYTES, how).unwrap();
+    create_at(options, how, (&base(disk), BYTES), log)
+}
+
+/// In a file of so many bytes.
+pub(crate) fn create_at(
+    options: &CreateOptions,
+    how: LogOptions,
+    (base, bytes): (&Base, u64),
+    log: Arc<dyn Disk>,
+) -> (Store, Arc<Pool<Mapped>>) {
+    let media = Log::create(base, log, bytes, how).unwrap();
     let (store, pool) = internal::create_on(all(), options, media).unwrap();
     Log::of(pool.media()).unwrap().checkpoint().unwrap();
     (store, pool)

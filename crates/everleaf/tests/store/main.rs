@@ -26,6 +26,7 @@ mod ranges;
 mod refusals;
 mod root_words;
 mod salvaged;
+mod small_stores;
 mod traced;
 mod transactions;
 mod transfer;
