@@ -84,7 +84,7 @@ impl Extent {
     /// Whether it is lengthened for the sake of a run. Not for its last few lines: that is hardly
     /// less work than a whole portion.
     fn can_take(&self, run: u64) -> bool {
-        self.spare() >= run.max(self.portion() / 2)
+        self.spare() >= run.max((self.lines() / 8).min(LARGE_PORTION / 2))
     }
 }
 
