@@ -62,7 +62,7 @@ fn a_store_of_each_engine_grows_from_one_mebibyte_to_a_hundred() {
         let path = folder.path().join("a.pool");
         let store = CreateOptions::new().engine(engine).create(&path).unwrap();
         let value = |n: u32| vec![n as u8; 3900];
-        let mut count = 0;
+        let mut count = 0_u32;
         while path.metadata().unwrap().len() < 100 << 20 {
             store.put(count.to_be_bytes(), value(count)).unwrap();
             count += 1;
