@@ -346,7 +346,11 @@ impl Core {
             if self.durable.load(Acquire) >= point {
                 return Ok(());
             }
-            self.check()?;
+            if let Err(error) = self.check() {
+                // Who committed may have woken one only, to go on: this one.
+                self.wake.iter().for_each(|wake| _ = wake.notify_all());
+                return Err(error);
+            }
             if *busy {
                 self.wake[(point & 1) as usize].wait(&mut busy);
                 continue;

@@ -100,6 +100,32 @@ fn nothing_is_appended_behind_a_group_that_could_not_be() {
     media.kill();
 }
 
+/// A checkpoint fails while a thread syncs for all: it wakes one to go on, who does not.
+#[test]
+fn everybody_who_waits_hears_of_a_failure_beside_a_sync() {
+    let (disk, media) = created(None);
+    let (core, gate) = (media.core(), Arc::new(AtomicBool::new(false)));
+    let held = Arc::clone(&gate);
+    step(&media, 1);
+    std::thread::scope(|scope| {
+        disk.watch(move |_| {
+            while held.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        gate.store(true, Relaxed);
+        scope.spawn(|| media.sync()); // Its group is appended or synced: it is held there.
+        std::thread::sleep(Duration::from_millis(20));
+        step(&media, 2);
+        let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| media.sync())).collect();
+        std::thread::sleep(Duration::from_millis(20));
+        core.fail("writing the pool", std::io::ErrorKind::StorageFull.into());
+        gate.store(false, Relaxed);
+        waiting.into_iter().for_each(|waiting| _ = waiting.join().unwrap().unwrap_err());
+    });
+    media.kill();
+}
+
 #[test]
 fn threads_that_make_a_spare_at_once_make_one() {
     let (disk, media) = created(None);

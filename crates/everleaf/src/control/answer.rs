@@ -141,13 +141,18 @@ impl Asker<'_> {
                 Bound::Excluded(key(bytes).ok_or(Error::WrongKeyType { expected })?)
             }
         };
+        // The asker goes on from the last entry that it has used, which may not be the last one that
+        // it was given: what lies behind that is still to be kept.
+        if let (true, Bound::Excluded(passed)) = (once, &from) {
+            snapshot.images().pass(passed);
+        }
         let (direction, bounds) = match backward {
             false => (Direction::Forward, (from, Bound::Unbounded)),
             true => (Direction::Backward, (Bound::Unbounded, from)),
         };
         let images = Some(Arc::clone(snapshot.images()));
-        let cursor = Cursor::new(Arc::clone(self.backend), TreeLiveness::OF_STORE, images, bounds);
-        let mut cursor = if once { cursor.once() } else { cursor };
+        let mut cursor =
+            Cursor::new(Arc::clone(self.backend), TreeLiveness::OF_STORE, images, bounds);
         let entries = cursor.fetch(direction, limit.clamp(1, BATCH_ENTRIES))?;
         Ok((entries, cursor.exhausted))
     }
@@ -161,7 +166,7 @@ impl Asker<'_> {
         self.output.flush()
     }
 
-    /// Writers wait meanwhile. So it ends when nobody waits for what it finds, which the lines that
+    /// Everything else waits meanwhile. So it ends when nobody waits for what it finds, which the lines that
     /// say how far it has come find out.
     fn check(&mut self) -> io::Result<()> {
         let (output, ending) = (&mut self.output, self.ending);

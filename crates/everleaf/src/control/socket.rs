@@ -89,9 +89,10 @@ fn make_way(path: &Path) -> Result<(), String> {
         }
         Ok(_) => match connected(path) {
             Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(|e| format!("{shown}: {e}")),
-            _ => Err(format!(
+            Ok(_) | Err(Errno::AGAIN) => Err(format!(
                 "another process listens at {shown}; end it, or let it listen elsewhere"
             )),
+            Err(error) => Err(format!("{shown} is in the way: {}", io::Error::from(error))),
         },
     }
 }

@@ -181,6 +181,30 @@ fn what_a_dump_has_passed_is_kept_no_more() {
     assert_eq!((dumped.unwrap().entries, written > 4000), (5000, true));
 }
 
+/// What is inserted and removed ahead of a dump makes no difference to it.
+#[test]
+fn a_dump_beside_insertions_and_removals_is_of_one_moment() {
+    let owner = Owner::new();
+    let key = |i: usize| format!("{i:05}");
+    owner.store.put_many((0..3000).map(|i| (key(i), key(i)))).unwrap();
+    let (asked, mut dump, mut begun) = (owner.asked(), Vec::new(), false);
+    let dumped = asked.dump_with(&mut dump, |_| {
+        if !std::mem::replace(&mut begun, true) {
+            (0..3000).for_each(|i| _ = owner.store.put(key(i) + "a", "later").unwrap());
+            (1000..2000).for_each(|i| _ = owner.store.delete(key(i)).unwrap());
+            (2000..2500).for_each(|i| _ = owner.store.put(key(i), [7; 5000]).unwrap());
+        }
+        std::ops::ControlFlow::Continue(())
+    });
+    assert_eq!((dumped.unwrap().entries, begun), (3000, true));
+    let restored = Store::create(owner.folder.path().join("restored")).unwrap();
+    restored.restore(&*dump).unwrap();
+    assert_eq!(restored.len().unwrap(), 3000);
+    for i in 0..3000 {
+        assert_eq!(restored.get(key(i)).unwrap().as_deref(), Some(key(i).as_bytes()), "{i}");
+    }
+}
+
 #[test]
 fn garbage_is_answered_and_a_line_without_end_ends_the_connection() {
     let owner = Owner::new();

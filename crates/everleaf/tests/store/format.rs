@@ -206,9 +206,9 @@ fn a_pool_can_be_read_by_the_page_alone() {
                 expected.remove(&key(key_type, n));
             }
             // Until there is an extent of which there is only a part yet.
-            for n in (1500..).take_while(|_| std::fs::metadata(&path).unwrap().len() <= 1 << 20) {
-                store.put(key(key_type, n), value(n, 200)).unwrap();
-                expected.insert(key(key_type, n), value(n, 200));
+            for n in (1500..).take_while(|_| std::fs::metadata(&path).unwrap().len() <= 16 << 20) {
+                store.put(key(key_type, n), value(n, 100_000)).unwrap();
+                expected.insert(key(key_type, n), value(n, 100_000));
             }
             store.close().unwrap();
             let reader = Reader { pool: std::fs::read(&path).unwrap() };

@@ -90,12 +90,15 @@ fn every_length(path: &Path, engine: Engine, key_type: KeyType) {
     let last = [ends.values().max(), ends.values().filter(|end| **end % 4096 < 2048).max()];
     let parts = parts.chain(last.into_iter().flatten().copied());
     let least = [260 << 10, 256 << 10, 100_000, 16 << 10, 12 << 10, 4096];
-    let mut lengths: Vec<usize> = lengths.into_iter().chain(parts).chain(least).collect();
+    let lengths = lengths.into_iter().chain(parts).chain(least);
+    // The last value of all may end where the file does.
+    let mut lengths: Vec<usize> = lengths.filter(|bytes| *bytes < whole.len()).collect();
     lengths.sort_unstable();
     for bytes in lengths.into_iter().rev() {
         shorten(path, bytes);
         let salvaged = saved(path, &written, &ends);
-        assert!(salvaged.complaints[0].contains("truncated"), "{engine}: {salvaged:?}");
+        let told = salvaged.complaints.first().is_some_and(|told| told.contains("truncated"));
+        assert!(told, "{engine}, {bytes} bytes of {}: {salvaged:?}", whole.len());
     }
 }
 
