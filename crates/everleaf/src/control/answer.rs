@@ -141,8 +141,8 @@ impl Asker<'_> {
                 Bound::Excluded(key(bytes).ok_or(Error::WrongKeyType { expected })?)
             }
         };
-        // The asker goes on from the last entry that it has used, which may not be the last one that
-        // it was given: what lies behind that is still to be kept.
+        // The asker goes on from the last entry that it has used, which may not be the last one
+        // that it was given: what lies behind that is still to be kept.
         if let (true, Bound::Excluded(passed)) = (once, &from) {
             snapshot.images().pass(passed);
         }
@@ -166,8 +166,8 @@ impl Asker<'_> {
         self.output.flush()
     }
 
-    /// Everything else waits meanwhile. So it ends when nobody waits for what it finds, which the lines that
-    /// say how far it has come find out.
+    /// Everything else waits meanwhile. So it ends when nobody waits for what it finds, which the
+    /// lines that say how far it has come find out.
     fn check(&mut self) -> io::Result<()> {
         let (output, ending) = (&mut self.output, self.ending);
         let mut said = Instant::now();
