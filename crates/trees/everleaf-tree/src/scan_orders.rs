@@ -7,8 +7,9 @@
 //! whose memory another one takes. A changed leaf of the same lock makes an order look old, which
 //! costs one sort. Whoever reads or writes the order of a leaf has the leaf locked.
 //!
-//! The lines are those of a reservation of addresses. A scan takes memory for them where it sorts:
-//! at most a sixteenth of the leaves that were scanned. It is given back with the tree.
+//! The lines are those of a reservation of addresses. A scan that sorts a leaf takes memory for
+//! them as far as the line of that leaf: at most a sixteenth of the pool. It is given back with the
+//! tree.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
