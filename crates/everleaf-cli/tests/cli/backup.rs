@@ -1,5 +1,7 @@
 //! Dumps, copies, salvages and the shell, from the command line.
 
+use std::time::Duration;
+
 use crate::common::{Bench, content, json};
 
 fn filled() -> Bench {
@@ -153,10 +155,16 @@ fn fill(bench: &Bench, keys: usize) {
 /// Kills a restore of a dump that it has read, and stored, but for the last part: what does not fit
 /// into the pipe and its buffers.
 fn kill_a_restore(bench: &Bench, pool: &str, dump: &[u8]) {
+    kill_a_restore_after(Duration::ZERO, bench, pool, dump);
+}
+
+/// Like [`kill_a_restore`], when it has had this long to store what it was given.
+fn kill_a_restore_after(pause: Duration, bench: &Bench, pool: &str, dump: &[u8]) {
     let mut child =
         bench.command(["restore", pool]).stdin(std::process::Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     std::io::Write::write_all(&mut input, &dump[..dump.len() - 10]).unwrap();
+    std::thread::sleep(pause);
     child.kill().unwrap();
     child.wait().unwrap();
 }
@@ -179,9 +187,14 @@ fn a_restore_that_is_killed_leaves_a_pool_that_all_refuse_until_it_is_restored_a
             let pool = &format!("q{i}");
             bench.ok(["create", pool, "--size", "1MiB"].iter().chain(options));
             let names = crate::common::ended::names(&bench);
-            kill_a_restore(&bench, pool, &dump);
-            assert_eq!(crate::common::ended::names(&bench), names, "nothing is left beside it");
-            all_refuse(&bench, pool);
+            // A restore that is killed early has stored nothing yet that outlives it.
+            let mut salvaged = (0..12).map(|doubled| {
+                let pause = Duration::from_millis((1 << doubled) - 1);
+                kill_a_restore_after(pause, &bench, pool, &dump);
+                assert_eq!(crate::common::ended::names(&bench), names, "nothing is left beside it");
+                all_refuse(&bench, pool)
+            });
+            assert!(salvaged.any(|keys| keys > 0), "a part can be salvaged");
             kill_a_restore(&bench, pool, &dump); // Of the restore that begins anew.
             bench.write("cut", &dump[..dump.len() - 10]);
             assert!(bench.fails(["restore", pool, "lines"]).contains("not a valid dump"));
@@ -200,8 +213,9 @@ fn a_restore_that_is_killed_leaves_a_pool_that_all_refuse_until_it_is_restored_a
     }
 }
 
-/// No command but `restore` opens a pool whose restore was cut off; what is there can be salvaged.
-fn all_refuse(bench: &Bench, pool: &str) {
+/// No command but `restore` opens a pool whose restore was cut off; what is there can be salvaged. Returns
+/// how many keys were.
+fn all_refuse(bench: &Bench, pool: &str) -> u64 {
     for arguments in [
         &["get", pool, "key 1"][..],
         &["put", pool, "a", "b"],
@@ -230,11 +244,12 @@ fn all_refuse(bench: &Bench, pool: &str) {
     let salvaged = bench.run(["check", pool, "--salvage", "saved", "--json"]);
     let report = json(&String::from_utf8(salvaged.stdout.clone()).unwrap());
     assert!(report["details"][0].as_str().unwrap().contains("being restored"), "{report:?}");
-    assert!(report["keys"].as_u64().unwrap() > 0, "{report:?}");
+    let keys = report["keys"].as_u64().unwrap();
     assert!(salvaged.failed().contains("could not be read; the rest is in saved"));
     bench.ok(["check", "saved"]);
     std::fs::remove_file(bench.path("saved")).unwrap();
     let _ = std::fs::remove_dir_all(bench.path("saved.log"));
+    keys
 }
 
 #[test]
