@@ -4,8 +4,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    cas, check, completions, copy, count, create, del, drop, dump, get, incr, info, load, man, put,
-    restore, scan, serve, shell, tour, trees, ttl,
+    cas, check, completions, copy, count, create, del, drop, dump, expire, get, incr, info, load,
+    man, put, restore, scan, serve, shell, tour, trees, ttl,
 };
 use crate::failure::{Failure, Outcome};
 use crate::lab;
@@ -45,6 +45,8 @@ enum Command {
     Cas(cas::Args),
     Incr(incr::Args),
     Ttl(ttl::Args),
+    Expire(expire::Args),
+    Persist(expire::PersistArgs),
     Trees(trees::Args),
     Drop(drop::Args),
     Dump(dump::Args),
@@ -126,6 +128,8 @@ impl Cli {
             Command::Cas(args) => cas::run(args),
             Command::Incr(args) => incr::run(args),
             Command::Ttl(args) => ttl::run(args),
+            Command::Expire(args) => expire::run(args),
+            Command::Persist(args) => expire::run_persist(args),
             Command::Trees(args) => trees::run(args),
             Command::Drop(args) => drop::run(args),
             Command::Dump(args) => dump::run(args),

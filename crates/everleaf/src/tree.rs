@@ -193,6 +193,48 @@ impl Tree {
         self.handle().put(key.as_key(), value.as_ref(), Some(expires_ms))
     }
 
+    /// Lets the value of `key` live for this long from now on, whatever expiry it had; false if the
+    /// key is absent. The value is written once more, as by [`put`](Tree::put).
+    ///
+    /// # Errors
+    /// As [`put`](Tree::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
+    /// use std::time::Duration;
+    ///
+    /// let half_an_hour = Duration::from_secs(1800);
+    /// store.put_for("session", "of user 7", half_an_hour)?;
+    /// assert!(store.touch("session", half_an_hour)?, "it slides");
+    /// assert!(!store.touch("nothing", half_an_hour)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn touch(&self, key: impl AsKey, ttl: Duration) -> Result<bool> {
+        let expires_ms = self.handle().expires_after(ttl);
+        self.handle().expire(key.as_key(), Some(expires_ms))
+    }
+
+    /// Lets the value of `key` stay for ever; false if the key is absent. Cost as
+    /// [`touch`](Tree::touch).
+    ///
+    /// # Errors
+    /// As [`put`](Tree::put).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
+    /// store.put_for("draft", "a letter", std::time::Duration::from_secs(60))?;
+    /// assert!(store.persist("draft")?);
+    /// assert_eq!(store.ttl("draft")?, Some(None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn persist(&self, key: impl AsKey) -> Result<bool> {
+        self.handle().expire(key.as_key(), None)
+    }
+
     /// As [`put`](Tree::put), and returns a copy of the value that was replaced.
     ///
     /// # Errors
@@ -249,7 +291,8 @@ impl Tree {
 
     /// Compare and swap: makes `new` the value of `key` (or removes it, where that is none) if its
     /// value is `expected` (or it is absent, where that is none). False, and nothing changed, if
-    /// not. Of several threads that expect the same, one succeeds.
+    /// not. Of several threads that expect the same, one succeeds. The new value expires when the old
+    /// one would have.
     ///
     /// # Errors
     /// As [`put`](Tree::put).
@@ -276,7 +319,7 @@ impl Tree {
 
     /// Changes the value of `key` in place: `change` is given the value, or none if the key is
     /// absent, and returns the new one, or none to remove the key. Returns the result of `change`.
-    /// The new value does not expire.
+    /// The new value expires when the old one would have.
     ///
     /// No other write comes in between: if one did, `change` runs again with the value that is then
     /// there. It holds no lock, so it may call the store.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use everleaf_index::Direction;
 use everleaf_pool::KeyType;
@@ -159,6 +159,28 @@ impl View {
     /// ```
     pub fn expiry(&self, key: impl AsKey) -> Result<Option<Option<SystemTime>>> {
         self.handle().expiry(key.as_key())
+    }
+
+    /// How long the value of `key` lives on; the inner none: for ever. None at all if the key is
+    /// absent.
+    ///
+    /// # Errors
+    /// As [`get`](View::get).
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
+    /// use std::time::Duration;
+    ///
+    /// store.put_for("session", "of user 7", Duration::from_secs(60))?;
+    /// assert!(store.ttl("session")?.flatten().is_some_and(|left| left.as_secs() <= 60));
+    /// store.put("key", "value")?;
+    /// assert_eq!((store.ttl("key")?, store.ttl("nothing")?), (Some(None), None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn ttl(&self, key: impl AsKey) -> Result<Option<Option<Duration>>> {
+        self.handle().ttl(key.as_key())
     }
 
     /// The entry with the least key.

@@ -13,7 +13,7 @@ use crate::target::Target;
 /// Add to a value that is a decimal number, and print the result.
 ///
 /// Numbers are whole, from -9223372036854775808 to 9223372036854775807. An absent key counts as 0.
-/// The value does not expire afterwards. A named tree that does not exist is made.
+/// An expiry that the value has stays. A named tree that does not exist is made.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -9,6 +9,7 @@ pub mod create;
 pub mod del;
 pub mod drop;
 pub mod dump;
+pub mod expire;
 pub mod get;
 pub mod incr;
 pub mod info;

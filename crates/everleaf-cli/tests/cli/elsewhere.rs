@@ -77,7 +77,7 @@ fn every_command_that_reads_prints_what_it_prints_of_a_closed_pool() {
     bench.ok(["load", "n", "words.tsv"]);
     bench.ok(["load", "p", "words.tsv"]);
     bench.ok(["load", "p", "words.tsv", "--tree", "h"]);
-    bench.ok(["put", "p", "brief", "", "--ttl", "0"]);
+    bench.ok(["put", "p", "brief", "", "--ttl", "1ms"]);
     bench.ok(["put", "p", "bytes", "00ff0a", "--hex", "--tree", "h"].map(|a| match a {
         "bytes" => "ff00",
         other => other,

@@ -92,6 +92,26 @@ fn values_that_expire_and_values_that_must_be_absent() {
         bench.run_with_input(["shell", "p"], format!("put k v {time}\n").as_bytes()).ok();
         assert!(left() > seconds / 2.0 && left() <= seconds, "{time}: {}", left());
     }
+    for (time, seconds) in [("30m", 1800.0), ("40", 40.0)] {
+        bench.ok(["expire", "p", "k", "1h"]);
+        bench.ok(["put", "p", "n", "1", "--ttl", "1h"]);
+        bench.ok(["incr", "p", "n"]);
+        bench.ok(["cas", "p", "n", "2", "3"]);
+        assert!(bench.ok(["ttl", "p", "n"]).trim().parse::<f64>().unwrap() > 3000.0, "it stays");
+        bench.ok(["expire", "p", "n", time]);
+        let left = bench.ok(["ttl", "p", "n"]);
+        assert!(left.trim().parse::<f64>().is_ok_and(|left| left <= seconds), "{left}");
+        bench.ok(["put", "p", "n", "1"]);
+    }
+    bench.ok(["persist", "p", "k"]);
+    assert_eq!(bench.ok(["ttl", "p", "k"]), "never\n");
+    assert!(bench.fails(["expire", "p", "nosuch", "1h"]).contains("no key"));
+    assert!(bench.fails(["persist", "p", "nosuch"]).contains("no key"));
+    assert!(bench.refused(["expire", "p", "k", "soon"]).contains("seconds"));
+    for command in [&["put", "p", "k", "v", "--ttl", "0"][..], &["expire", "p", "k", "0s"]] {
+        assert!(bench.refused(command).contains("more than 0"));
+    }
+    assert_eq!(bench.ok(["get", "p", "k"]), "v\n");
     let sentence = bench.fails(["put", "p", "k", "w", "--if-absent"]);
     assert!(sentence.contains("is there already"), "{sentence}");
     bench.ok(["put", "p", "new", "w", "--if-absent"]);

@@ -41,6 +41,8 @@ pub enum Condition<'c> {
     Expired(u64),
     /// If this says so of the value. It runs under the lock of the key and must not call the store.
     If(&'c mut dyn FnMut(Option<&[u8]>) -> bool),
+    /// As `If`, and the new value expires when the one does that is there.
+    Keeping(&'c mut dyn FnMut(Option<&[u8]>) -> bool),
 }
 
 /// What became of a write.
@@ -61,6 +63,7 @@ impl Condition<'_> {
             Self::Present => Condition::Present,
             Self::Expired(by_ms) => Condition::Expired(*by_ms),
             Self::If(test) => Condition::If(test),
+            Self::Keeping(test) => Condition::Keeping(test),
         }
     }
 }

@@ -45,6 +45,14 @@ impl Handle {
         Ok(expiry)
     }
 
+    /// How long the value of a key lives on; the inner none: for ever.
+    pub(crate) fn ttl(&self, key: Key<'_>) -> Result<Option<Option<Duration>>> {
+        let mut expiry = None;
+        self.find(key, &mut |found| expiry = Some(found.expires_ms))?;
+        let left = |ms: u64| Duration::from_millis(ms.saturating_sub(self.backend.now_ms()));
+        Ok(expiry.map(|expires_ms| expires_ms.map(left)))
+    }
+
     fn find(&self, key: Key<'_>, show: &mut dyn FnMut(TimedValue<'_>)) -> Result<bool> {
         let key = self.space.encode(key)?;
         match &self.images {

@@ -68,7 +68,20 @@ impl Handle {
         new: Option<&[u8]>,
     ) -> Result<bool> {
         let new = new.map(|value| TimedValue { value, expires_ms: None });
-        Ok(self.write(key, Condition::If(&mut |value| value == expected), new)?.done)
+        Ok(self.write(key, Condition::Keeping(&mut |value| value == expected), new)?.done)
+    }
+
+    /// Lets the value that is there expire then, or never; whether there is one. Where another
+    /// thread has written the key in between, it begins again.
+    pub(crate) fn expire(&self, key: Key<'_>, expires_ms: Option<u64>) -> Result<bool> {
+        loop {
+            let Some(value) = self.get(key)? else { return Ok(false) };
+            let new = Some(TimedValue { value: &value, expires_ms });
+            let is_there = &mut |found: Option<&[u8]>| found == Some(&*value);
+            if self.write(key, Condition::If(is_there), new)?.done {
+                return Ok(true);
+            }
+        }
     }
 
     /// Replaces the value by the result of `change` and returns it. Where another thread has

@@ -195,7 +195,8 @@ macro_rules! transaction_methods {
         }
 
         /// Makes `new` the value of `key` (or removes it, where that is none) if its value is
-        /// `expected` (or it is absent, where that is none), compared as bytes; whether it did.
+        /// `expected` (or it is absent, where that is none), compared as bytes; whether it did. The
+        /// new value expires when the old one would have.
         ///
         /// # Errors
         /// As [`get`](Self::get) and [`put`](Self::put).
@@ -221,12 +222,33 @@ macro_rules! transaction_methods {
         ) -> Result<bool> {
             let (expected, new) = (expected.map($value).transpose()?, new.map($value).transpose()?);
             let key = $key(&key);
-            let same = self.here().find(key.as_key())? == expected.as_deref();
+            let here = &mut self.here();
+            let found = here.find_timed(key.as_key())?;
+            let expires_ms = found.and_then(|found| found.expires_ms);
+            let same = found.map(|found| found.bytes.as_slice()) == expected.as_deref();
             if same {
-                let new = new.as_deref().map(|value| (value, None));
-                self.here().set(key.as_key(), new)?;
+                let new = new.as_deref().map(|value| (value, expires_ms));
+                here.set(key.as_key(), new)?;
             }
             Ok(same)
+        }
+
+        /// Lets the value of `key` live for this long from now on, whatever expiry it had; false
+        /// if the key is absent.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get) and [`put`](Self::put).
+        pub fn touch(&mut self, key: impl $AsKey, ttl: Duration) -> Result<bool> {
+            let expires_ms = self.here().expires_after(ttl);
+            self.here().expire($key(&key).as_key(), Some(expires_ms))
+        }
+
+        /// Lets the value of `key` stay for ever; false if the key is absent.
+        ///
+        /// # Errors
+        /// As [`get`](Self::get) and [`put`](Self::put).
+        pub fn persist(&mut self, key: impl $AsKey) -> Result<bool> {
+            self.here().expire($key(&key).as_key(), None)
         }
 
         /// Removes a key, if it is there. It reads nothing.
@@ -308,7 +330,8 @@ macro_rules! untyped_methods {
         }
 
         /// Changes the value of `key`: `change` is given the value, or none if the key is absent,
-        /// and returns the new one, or none to remove the key. Returns the result of `change`.
+        /// and returns the new one, or none to remove the key. Returns the result of `change`. The
+        /// new value expires when the old one would have.
         ///
         /// # Errors
         /// As [`get`](Self::get) and [`put`](Self::put).
@@ -327,8 +350,11 @@ macro_rules! untyped_methods {
             key: impl AsKey,
             change: impl FnOnce(Option<&[u8]>) -> Option<N>,
         ) -> Result<Option<Vec<u8>>> {
-            let new = change(self.here().find(key.as_key())?).map(N::into);
-            self.here().set(key.as_key(), new.as_deref().map(|value| (value, None)))?;
+            let here = &mut self.here();
+            let old = here.find_timed(key.as_key())?;
+            let expires_ms = old.and_then(|old| old.expires_ms);
+            let new = change(old.map(|old| old.bytes.as_slice())).map(N::into);
+            here.set(key.as_key(), new.as_deref().map(|value| (value, expires_ms)))?;
             Ok(new)
         }
     };

@@ -188,6 +188,11 @@ impl<K, V> TransactionOn<'_, K, V> {
 
     /// What a key is now.
     pub(crate) fn find(&mut self, key: Key<'_>) -> Result<Option<&[u8]>> {
+        Ok(self.find_timed(key)?.map(|value| value.bytes.as_slice()))
+    }
+
+    /// The same with its expiry.
+    pub(crate) fn find_timed(&mut self, key: Key<'_>) -> Result<Option<&Value>> {
         let encoded = self.space.encode(key)?;
         let key = encoded.as_key().to_owned();
         let transaction = &mut *self.transaction;
@@ -204,8 +209,14 @@ impl<K, V> TransactionOn<'_, K, V> {
         }
         let written = transaction.writes.get(&key).map(|(_, value)| value.as_ref());
         let value = written.or_else(|| Some(transaction.reads.points.get(&key)?.as_ref()));
-        let present = value.flatten().filter(|value| !transaction.has_expired(value));
-        Ok(present.map(|value| value.bytes.as_slice()))
+        Ok(value.flatten().filter(|value| !transaction.has_expired(value)))
+    }
+
+    /// Lets the value that is there expire then, or never; whether there is one.
+    pub(crate) fn expire(&mut self, key: Key<'_>, expires_ms: Option<u64>) -> Result<bool> {
+        let Some(bytes) = self.find(key)?.map(<[u8]>::to_vec) else { return Ok(false) };
+        self.set(key, Some((&bytes, expires_ms)))?;
+        Ok(true)
     }
 
     /// What a key is to be.

@@ -16,8 +16,8 @@ use crate::{OwnedKey, Result, StoredValue, ValueFor};
 /// `entry(key).and_modify(|count| *count += 1).or_insert(1)`.
 ///
 /// A step costs a read and, unless the key was present and nothing modifies it, the write of a
-/// [`compare_and_swap`](crate::Tree::compare_and_swap). A value that is modified does not expire
-/// any more. Closures run without a lock and may call the store; those of `and_modify` run again
+/// [`compare_and_swap`](crate::Tree::compare_and_swap). A value that is modified expires when it
+/// would have. Closures run without a lock and may call the store; those of `and_modify` run again
 /// where the step begins again.
 ///
 /// ```

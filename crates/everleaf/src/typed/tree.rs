@@ -58,6 +58,14 @@ impl<K: OrderedKey, V: StoredValue> View<K, V> {
         self.handle().expiry(encode::<K>(&key).as_ref())
     }
 
+    /// How long the value of `key` lives on; see [`View::ttl`](crate::View::ttl).
+    ///
+    /// # Errors
+    /// Those of [`View::ttl`](crate::View::ttl).
+    pub fn ttl(&self, key: impl KeyFor<K>) -> Result<Option<Option<Duration>>> {
+        self.handle().ttl(encode::<K>(&key).as_ref())
+    }
+
     /// The entry with the least key.
     ///
     /// # Errors
@@ -205,6 +213,24 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
             (expected.map(ValueFor::encode).transpose()?, new.map(ValueFor::encode).transpose()?);
         let key = encode::<K>(&key);
         self.handle().compare_and_swap(key.as_ref(), expected.as_deref(), new.as_deref())
+    }
+
+    /// Lets the value of `key` live for this long from now on; see
+    /// [`Tree::touch`](crate::Tree::touch).
+    ///
+    /// # Errors
+    /// Those of [`Tree::touch`](crate::Tree::touch).
+    pub fn touch(&self, key: impl KeyFor<K>, ttl: Duration) -> Result<bool> {
+        let expires_ms = self.handle().expires_after(ttl);
+        self.handle().expire(encode::<K>(&key).as_ref(), Some(expires_ms))
+    }
+
+    /// Lets the value of `key` stay for ever; see [`Tree::persist`](crate::Tree::persist).
+    ///
+    /// # Errors
+    /// Those of [`Tree::persist`](crate::Tree::persist).
+    pub fn persist(&self, key: impl KeyFor<K>) -> Result<bool> {
+        self.handle().expire(encode::<K>(&key).as_ref(), None)
     }
 
     /// Changes the value of `key` in place; see [`Tree::update`](crate::Tree::update).

@@ -299,3 +299,59 @@ fn threads_take_the_room_of_what_has_expired_and_none_is_refused() {
         assert!(store.check().unwrap().ok);
     }
 }
+
+/// What changes a value in place leaves its expiry alone; what puts one does not.
+#[test]
+fn an_expiry_stays_with_a_value_that_is_changed() {
+    let folder = folder();
+    for (engine, key_type) in engines() {
+        let clock = Clock::manual(1000);
+        let path = folder.path().join(format!("keeps-{engine}-{key_type:?}.pool"));
+        let store = create(&path, (engine, key_type), &clock);
+        let at = |n| key(key_type, n);
+        let ttl = |n| store.ttl(at(n)).unwrap();
+        store.put_for(at(1), "1", LIFE).unwrap();
+        store.update(at(1), |old| old.map(|old| [old, b"1"].concat())).unwrap();
+        assert_eq!(ttl(1), Some(Some(LIFE)), "{engine}");
+        assert!(store.compare_and_swap(at(1), Some(b"11"), Some(b"2")).unwrap());
+        assert_eq!(ttl(1), Some(Some(LIFE)), "{engine}");
+        // A snapshot, whose writers go another way, sees no difference.
+        let snapshot = store.snapshot().unwrap();
+        store.update(at(1), |_| Some("3")).unwrap();
+        assert_eq!((snapshot.ttl(at(1)).unwrap(), ttl(1)), (Some(Some(LIFE)), Some(Some(LIFE))));
+        drop(snapshot);
+        assert!(store.touch(at(1), 3 * LIFE).unwrap());
+        assert_eq!(ttl(1), Some(Some(3 * LIFE)), "{engine}");
+        clock.advance(2 * LIFE);
+        assert_eq!(ttl(1), Some(Some(LIFE)), "{engine}");
+        assert!(store.persist(at(1)).unwrap());
+        assert_eq!((ttl(1), store.get(at(1)).unwrap().as_deref()), (Some(None), Some(&b"3"[..])));
+        clock.advance(2 * LIFE);
+        assert_eq!(store.len().unwrap(), 1, "{engine}");
+        // What has expired is absent: its expiry is not that of the value which comes.
+        assert!(store.touch(at(1), LIFE).unwrap());
+        clock.advance(LIFE);
+        assert!(!store.touch(at(1), LIFE).unwrap() && !store.persist(at(1)).unwrap());
+        assert!(!store.compare_and_swap(at(1), Some(b"3"), Some(b"4")).unwrap());
+        store.update(at(1), |old| old.is_none().then_some("5")).unwrap();
+        assert_eq!(ttl(1), Some(None), "{engine}");
+        assert_eq!(ttl(2), None, "{engine}");
+        store.put_for(at(1), "6", LIFE).unwrap();
+        store.put(at(1), "7").unwrap();
+        assert_eq!(ttl(1), Some(None), "{engine}");
+        let in_transaction = store.transaction(|tx| {
+            let touched = tx.touch(at(1), 2 * LIFE)?;
+            tx.update(at(1), |_| Some("8"))?;
+            let swapped = tx.compare_and_swap(at(1), Some(b"8"), Some(b"9"))?;
+            Ok((touched, swapped, tx.touch(at(2), LIFE)?, tx.persist(at(2))?))
+        });
+        assert_eq!(in_transaction.unwrap(), (true, true, false, false), "{engine}");
+        assert_eq!(ttl(1), Some(Some(2 * LIFE)), "{engine}");
+        store.transaction(|tx| tx.persist(at(1))).unwrap();
+        assert_eq!(ttl(1), Some(None), "{engine}");
+        store.touch(at(1), LIFE).unwrap();
+        clock.advance(LIFE);
+        assert_eq!(swept(&store), (1, 1), "{engine}");
+        assert!(store.check().unwrap().ok, "{engine}");
+    }
+}

@@ -91,6 +91,12 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         let expired = linked.is_some_and(|linked| Now::of(self).is_past(linked.expires_ms));
         let was_present = linked.is_some() && (!expired || planted(322));
         let old = linked.map_or(PPtr::NULL, |linked| linked.record);
+        let new = match (&condition, linked.filter(|_| was_present)) {
+            (Condition::Keeping(_), Some(linked)) => {
+                new.map(|new| TimedValue { expires_ms: linked.expires_ms, ..new })
+            }
+            _ => new,
+        };
         let done = match condition {
             Condition::Always => true,
             Condition::Absent => !was_present,
@@ -98,11 +104,11 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             Condition::Expired(by_ms) => {
                 linked.is_some_and(|linked| is_expired(linked.expires_ms, by_ms))
             }
-            Condition::If(test) if was_present => {
+            Condition::If(test) | Condition::Keeping(test) if was_present => {
                 let records = live.pin_records();
                 test(Some(value_record(&records, old.offset(), &KeyBytes::of(key))?.value))
             }
-            Condition::If(test) => test(None),
+            Condition::If(test) | Condition::Keeping(test) => test(None),
         };
         if done && !(new.is_none() && old.is_null()) {
             self.keep_image(live, key, old)?;
