@@ -42,7 +42,7 @@ use crate::control::{Control, Place, Stamp};
 use crate::core::{CAPTURE_BYTES, Core};
 use crate::disk::BLOCK;
 use crate::lines::PAGE_LINES;
-use crate::media::LogOptions;
+use crate::spares::Spares;
 use crate::weak::Weak;
 
 /// Pages that are copied at a time, at most; in the tests, whose pools are small, two.
@@ -182,7 +182,7 @@ impl Core {
     }
 
     /// Lengthens the file, durably, before anything beyond its end is captured. The log may become
-    /// longer then, from its next segment on.
+    /// longer then, from its next segment on, where there is room for that.
     pub(crate) fn lengthen(&self, bytes: u64) -> Result<(), LogError> {
         let action = "lengthening the pool";
         let _growing = self.growing.lock();
@@ -190,30 +190,36 @@ impl Core {
         let had = self.base.length().map_err(LogError::io(action))?;
         let bytes = bytes.next_multiple_of(BLOCK);
         if had < bytes {
-            let lengths = self.options.grown(bytes, self.log.lock().disk.space());
-            self.leave_room(bytes - had, &lengths).map_err(LogError::io(action))?;
+            let log = self.log.lock();
+            let lengths = self.options.grown(bytes, log.disk.space());
+            let (now, longer) = (log.spares(), log.spares_of(&lengths));
+            drop(log);
+            // Where a longer log has no room the one that there is may have some.
+            let become_longer =
+                self.has_room(bytes - had, &longer).map_err(LogError::io(action))?;
+            if !become_longer && !self.has_room(bytes - had, &now).map_err(LogError::io(action))? {
+                return Err(LogError::io(action)(io::ErrorKind::StorageFull.into()));
+            }
             self.base.allocate(bytes).map_err(LogError::io(action))?;
             self.base
                 .sync()
                 .map_err(|source| LogError::Media(self.fail("syncing the pool", source)))?;
-            self.set_lengths(&lengths);
+            if become_longer {
+                self.set_lengths(&lengths);
+            }
         }
         Ok(())
     }
 
-    /// Refuses to lengthen the file by so many bytes if they would be missed by the log, on the
-    /// same disk: by the longest that writers do not wait for, of these lengths, or by the copy
-    /// that an opening makes.
-    fn leave_room(&self, bytes: u64, lengths: &LogOptions) -> io::Result<()> {
-        let log = self.log.lock().spares_of(lengths);
+    /// Whether the file can be longer by so many bytes without the log's missing them, on the same
+    /// disk: for the longest that writers do not wait for, of these lengths, or for the copy that
+    /// an opening makes.
+    fn has_room(&self, bytes: u64, log: &Spares) -> io::Result<bool> {
         let (Some(of_pool), Some(of_log)) = (self.base.space(), log.disk.space()) else {
-            return Ok(()); // The log makes do with what it has.
+            return Ok(true); // The log makes do with what it has.
         };
         let left = of_log.free_bytes.saturating_sub(bytes);
-        if of_pool.device != of_log.device || left >= log.lacking_bytes()? {
-            return Ok(());
-        }
-        Err(io::ErrorKind::StorageFull.into())
+        Ok(of_pool.device != of_log.device || left >= log.lacking_bytes()?)
     }
 
     /// Lines of the image.

@@ -291,8 +291,8 @@ impl Tree {
 
     /// Compare and swap: makes `new` the value of `key` (or removes it, where that is none) if its
     /// value is `expected` (or it is absent, where that is none). False, and nothing changed, if
-    /// not. Of several threads that expect the same, one succeeds. The new value expires when the old
-    /// one would have.
+    /// not. Of several threads that expect the same, one succeeds. The new value expires when the
+    /// old one would have.
     ///
     /// # Errors
     /// As [`put`](Tree::put).

@@ -213,8 +213,8 @@ fn a_restore_that_is_killed_leaves_a_pool_that_all_refuse_until_it_is_restored_a
     }
 }
 
-/// No command but `restore` opens a pool whose restore was cut off; what is there can be salvaged. Returns
-/// how many keys were.
+/// No command but `restore` opens a pool whose restore was cut off; what is there can be salvaged.
+/// Returns how many keys were.
 fn all_refuse(bench: &Bench, pool: &str) -> u64 {
     for arguments in [
         &["get", pool, "key 1"][..],
