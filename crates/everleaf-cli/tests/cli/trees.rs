@@ -103,6 +103,13 @@ fn values_that_expire_and_values_that_must_be_absent() {
         assert!(left.trim().parse::<f64>().is_ok_and(|left| left <= seconds), "{left}");
         bench.ok(["put", "p", "n", "1"]);
     }
+    let lines = b"expire k 40\nttl k\npersist k\nttl k\n";
+    let shell = bench.run_with_input(["shell", "p"], lines).ok();
+    assert!(shell.starts_with("39.") && shell.ends_with("\nnever\n"), "{shell}");
+    for line in ["expire nosuch 40", "persist nosuch", "expire k", "begin\nput k v\npersist k"] {
+        assert!(!bench.run_with_input(["shell", "p"], line.as_bytes()).failed().is_empty());
+    }
+    bench.ok(["expire", "p", "k", "40"]);
     bench.ok(["persist", "p", "k"]);
     assert_eq!(bench.ok(["ttl", "p", "k"]), "never\n");
     assert!(bench.fails(["expire", "p", "nosuch", "1h"]).contains("no key"));

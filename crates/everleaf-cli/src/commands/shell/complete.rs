@@ -50,9 +50,10 @@ impl<'s> Completion<'s> {
                 let names = names.into_iter().filter_map(|name| String::from_utf8(name).ok());
                 names.filter(|name| name.starts_with(begun)).filter(can_stand).collect()
             }
-            ["get" | "put" | "update" | "cas" | "incr" | "ttl" | "del" | "scan" | "prefix"]
-                if self.tree.key_type() == KeyType::Bytes =>
-            {
+            [
+                "get" | "put" | "update" | "cas" | "incr" | "ttl" | "expire" | "persist" | "del"
+                | "scan" | "prefix",
+            ] if self.tree.key_type() == KeyType::Bytes => {
                 let entries = self.tree.scan(Scan::all().with_prefix(begun)).take(OFFERED);
                 let text = |key: Key<'_>| match key {
                     Key::Bytes(bytes) => String::from_utf8(bytes.to_vec()).ok(),

@@ -114,7 +114,7 @@ impl<'s> Session<'s> {
             ["timer", "on"] => self.timer = true,
             ["timer", "off"] => self.timer = false,
             ["begin" | "commit" | "abort"] => self.gather(words[0], output)?,
-            ["put" | "insert" | "update" | "del" | "cas" | "incr", ..] => {
+            ["put" | "insert" | "update" | "del" | "cas" | "incr" | "expire" | "persist", ..] => {
                 self.write(&words, output)?
             }
             ["use" | "trees" | "drop", ..] => self.trees(&words, output)?,
@@ -151,6 +151,8 @@ impl<'s> Session<'s> {
                 line(output, &add(tree, &key, by).map_err(sentence)?.to_string());
                 (Ok(true), "")
             }
+            ["expire", _, time] => (tree.touch(key.as_key(), life(time)?), absent),
+            ["persist", _] => (tree.persist(key.as_key()), absent),
             ["del", _] => (tree.delete(key.as_key()), absent),
             _ => return Err(usage(words[0])),
         };
@@ -168,7 +170,7 @@ impl<'s> Session<'s> {
             ["insert", _, value] => on.put_if_absent(key, value.as_bytes()),
             ["update", _, value] => on.replace(key, value.as_bytes()),
             ["del", _] => on.delete(key),
-            [word @ ("cas" | "incr"), ..] => {
+            [word @ ("cas" | "incr" | "expire" | "persist"), ..] => {
                 return Err(format!("a batch has no {word}; commit or abort it first"));
             }
             _ => return Err(usage(words[0])),

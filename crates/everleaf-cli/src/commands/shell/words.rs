@@ -12,6 +12,8 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("del", "KEY", "remove a key"),
     ("incr", "KEY [BY]", "add to a number, and print the sum"),
     ("ttl", "KEY", "print the seconds until the value expires, or `never`"),
+    ("expire", "KEY TIME", "let the value expire after TIME from now on"),
+    ("persist", "KEY", "let the value stay for ever"),
     (
         "scan",
         "[FROM [TO]] [--reverse] [--limit N]",
