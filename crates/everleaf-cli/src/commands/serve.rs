@@ -58,6 +58,9 @@ pub struct Args {
     /// The key of the certificate, in PEM format.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Let Redis clients ask for backups (BGSAVE, SAVE): dumps in this folder, each of one moment.
+    #[arg(long, value_name = "DIR")]
+    backups: Option<PathBuf>,
     /// Serve metrics for Prometheus and the health at this address, by HTTP: /metrics and /health.
     #[arg(long, value_name = "ADDR")]
     metrics: Vec<Address>,
@@ -212,6 +215,7 @@ pub fn run_with(args: Args, mut open: OpenOptions) -> Outcome {
         tls_memcached: args.tls_memcached,
         tls_redis: args.tls_redis,
         tls: tls.map_err(Failure::failed)?,
+        backups: args.backups,
         metrics: args.metrics,
         redis_password: args.password_file.as_deref().map(password).transpose()?,
         memcached_users: users.map_err(Failure::failed)?,
