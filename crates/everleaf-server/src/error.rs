@@ -1,6 +1,7 @@
 //! What keeps a server from starting.
 
 use std::io;
+use std::path::PathBuf;
 
 use crate::Address;
 
@@ -22,6 +23,15 @@ pub enum ServeError {
     Bind {
         /// The address.
         address: Address,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Backups cannot be written where they are to be.
+    #[error("backups cannot be written to {folder}: {source}; name a folder that can be written",
+        folder = .folder.display())]
+    Backups {
+        /// The folder.
+        folder: PathBuf,
         /// What the system said.
         source: io::Error,
     },

@@ -76,10 +76,11 @@
 //!
 //! Map of the folders: `data` (all calls of the store) · `memcached` · `redis` (the protocols) ·
 //! `net` (sockets and threads) · `metrics` (for who operates it); and the files `shared` (counters)
-//! · `options` · `error`. Warnings are events of `tracing`.
+//! · `backup` (dumps while it serves) · `options` · `error`. Warnings are events of `tracing`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod backup;
 mod data;
 mod error;
 pub mod memcached;

@@ -130,6 +130,8 @@ pub struct ServeOptions {
     pub tls_redis: Vec<Address>,
     /// The certificate for TLS, and its key.
     pub tls: Option<Tls>,
+    /// The folder of backups, which Redis clients ask for; none: they are refused.
+    pub backups: Option<PathBuf>,
     /// Where metrics and health are told by HTTP.
     pub metrics: Vec<Address>,
     /// What Redis clients must name; none: nothing.
@@ -155,6 +157,7 @@ impl Default for ServeOptions {
             tls_memcached: Vec::new(),
             tls_redis: Vec::new(),
             tls: None,
+            backups: None,
             metrics: Vec::new(),
             redis_password: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),

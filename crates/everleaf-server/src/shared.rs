@@ -8,6 +8,7 @@ use everleaf::Error;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore};
 
+use crate::backup::Backups;
 use crate::data::{Database, Work};
 use crate::metrics::Metrics;
 use crate::options::ServeOptions;
@@ -267,6 +268,8 @@ pub struct Shared {
     pub counters: Counters,
     /// How long it took.
     pub(crate) metrics: Metrics,
+    /// Dumps of the pool.
+    pub(crate) backups: Arc<Backups>,
     /// Connections that are open.
     pub open_connections: AtomicU64,
     /// Memory of requests that have not come to their end.
@@ -299,6 +302,7 @@ impl Shared {
             unsent: Room::of(limits.unsent_bytes),
             replies: Room::of(limits.whole_bytes),
             images: Room::of(limits.whole_bytes),
+            backups: Backups::new(options.backups.clone(), data.now_ms()),
             data,
             settings: Settings::of(&options),
             long_requests: Semaphore::new(LONG_REQUESTS * options.threads.max(1)),

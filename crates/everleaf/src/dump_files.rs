@@ -4,7 +4,7 @@ use std::io::BufWriter;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::core::progress::{Progress, Watch};
+use crate::core::progress::{Progress, Watch, report};
 use crate::transfer::Everything;
 use crate::unfinished::Unfinished;
 use crate::{Error, Store};
@@ -36,7 +36,7 @@ impl Store {
     }
 
     /// As [`dump_file`](Store::dump_file), with a callback, which is told how far it has come and
-    /// may end it.
+    /// may end it. It is called first when the moment of the dump is fixed, before there is a file.
     ///
     /// # Errors
     /// As [`dump_file`](Store::dump_file); [`Error::Aborted`].
@@ -46,6 +46,7 @@ impl Store {
         mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
     ) -> Result<Progress, Error> {
         let everything = Everything::of(self.backend())?;
+        report(&mut watch, &Progress::of(Some(self.statistics()?.entries)))?;
         self.dump_to(path.as_ref(), everything, &mut watch)
     }
 

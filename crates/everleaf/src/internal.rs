@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
+pub use everleaf_pool::remove_abandoned;
 
 pub use crate::core::backend::ClaimedPlace;
 pub use crate::core::progress::Watch;

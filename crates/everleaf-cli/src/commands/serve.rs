@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use everleaf::{DurabilityMode, OpenOptions};
+use everleaf::{DurabilityMode, KeyType, OpenOptions, Store};
 use everleaf_server::{
     Address, Database, Limits, ServeError, ServeOptions, Server, Tls, Users, read_setting_file,
 };
@@ -25,6 +25,10 @@ use crate::size::parse_size;
 /// killed. SIGTERM and SIGINT end it: it answers the requests that it has received, then closes the
 /// pool. Addresses are HOST:PORT, PORT (on this machine only) or unix:PATH, and may be given
 /// several times.
+///
+/// The server keeps what clients store in a tree of its own, `everleaf.server`. Clients do not see
+/// the keys that `put` and `load` have stored, so a pool that has such keys is refused without
+/// --beside.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("protocols")
     .args(["memcached", "redis", "tls_memcached", "tls_redis"])
@@ -58,6 +62,13 @@ pub struct Args {
     /// The key of the certificate, in PEM format.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Serve a pool that has keys of others too: the server keeps its own beside them, and clients
+    /// see only these.
+    #[arg(long)]
+    beside: bool,
+    /// Let Redis clients ask for backups (BGSAVE, SAVE): dumps in this folder, each of one moment.
+    #[arg(long, value_name = "DIR")]
+    backups: Option<PathBuf>,
     /// Serve metrics for Prometheus and the health at this address, by HTTP: /metrics and /health.
     #[arg(long, value_name = "ADDR")]
     metrics: Vec<Address>,
@@ -194,6 +205,19 @@ fn is_open<'a>(mut addresses: impl Iterator<Item = &'a Address>, has_password: b
     !has_password && addresses.any(Address::is_exposed)
 }
 
+/// Refuses a pool with keys that clients would look for and not see.
+fn refuse_hidden_keys(store: &Store, pool: &Path) -> Outcome {
+    if store.key_type() == KeyType::U64 || store.first()?.is_none() {
+        return Ok(()); // The first have no named trees, and are refused for that.
+    }
+    let pool = pool.display();
+    Err(Failure::usage(format!(
+        "{pool} has keys, which clients would not see: a server keeps its rows in a tree of its \
+         own; serve a new pool and send it these keys by a client (`everleaf scan {pool}` prints \
+         them), or add --beside to leave them where they are"
+    )))
+}
+
 /// Serves until a signal comes.
 pub fn run(args: Args) -> Outcome {
     run_with(args, OpenOptions::new())
@@ -212,6 +236,7 @@ pub fn run_with(args: Args, mut open: OpenOptions) -> Outcome {
         tls_memcached: args.tls_memcached,
         tls_redis: args.tls_redis,
         tls: tls.map_err(Failure::failed)?,
+        backups: args.backups,
         metrics: args.metrics,
         redis_password: args.password_file.as_deref().map(password).transpose()?,
         memcached_users: users.map_err(Failure::failed)?,
@@ -240,7 +265,12 @@ pub fn run_with(args: Args, mut open: OpenOptions) -> Outcome {
         }
     }
     (open.durability, open.memory_bytes) = (args.durability, args.memory);
-    let data = Arc::new(Database::open(&args.pool, &open.control_socket(true))?);
+    let open = open.control_socket(true);
+    let store = open.open(&args.pool)?;
+    if !args.beside {
+        refuse_hidden_keys(&store, &args.pool)?;
+    }
+    let data = Arc::new(Database::over(store, open.clock)?);
     if let Some(why) = data.store().no_control_socket() {
         log.warn(&why);
     }

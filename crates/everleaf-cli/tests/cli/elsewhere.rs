@@ -169,7 +169,7 @@ fn what_the_owner_has_written_is_seen_and_so_is_a_server_through_a_link() {
     holder.does("put new value\nget new\n");
     assert_eq!((bench.ok(["get", "p", "new"]), bench.ok(["get", "link", "new"])).0, "value\n");
     assert_eq!(holder.end(), "");
-    let mut server = bench.command(["serve", "p", "--redis", "unix:redis"]);
+    let mut server = bench.command(["serve", "p", "--beside", "--redis", "unix:redis"]);
     let mut server = server.stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(server.stderr.take().unwrap());
     said.read_line(&mut String::new()).unwrap();

@@ -168,3 +168,138 @@ fn a_server_that_cannot_sync_answers_no_write_and_says_that_it_is_ill() {
     assert!(said.contains("writes do not become durable: "), "{said}");
     assert!(!ended.success(), "what cannot be written is no clean close");
 }
+
+/// Clients would look for these keys in vain.
+#[test]
+fn a_pool_with_keys_of_its_own_is_served_only_beside_them() {
+    let bench = Bench::with_pool();
+    bench.ok(["put", "p", "ages", "other tree", "--tree", "ages"]);
+    let ask = |options: &[&str], request: &[u8], reply: &str| {
+        let serve = [&["serve", "p", "--redis", "unix:socket"], options].concat();
+        let mut server = bench.command(serve).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::with_capacity(1, server.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("redis at"), "{line}");
+        let mut client = UnixStream::connect(bench.path("socket")).unwrap();
+        client.write_all(request).unwrap();
+        let mut said = vec![0; reply.len()];
+        client.read_exact(&mut said).unwrap();
+        assert_eq!(String::from_utf8_lossy(&said), reply);
+        assert!(send(server, SIGTERM).success());
+    };
+    let refused = || {
+        let said = bench.refused(["serve", "p", "--redis", "unix:socket"]);
+        assert!(said.contains("p has keys, which clients would not see"), "{said}");
+        assert!(said.contains("everleaf scan p") && said.contains("--beside"), "{said}");
+    };
+    bench.ok(["put", "p", "leaf", "a blade"]);
+    refused();
+    assert_eq!(bench.ok(["trees", "p"]), "ages\tbytes\t1\n", "what is refused is not changed");
+    ask(&["--beside"], b"SET leaf green\r\n", "+OK\r\n");
+    refused();
+    ask(&["--beside"], b"GET leaf\r\n", "$5\r\ngreen\r\n");
+    assert_eq!(bench.ok(["get", "p", "leaf"]), "a blade\n");
+    bench.ok(["del", "p", "leaf"]);
+    ask(&[], b"GET leaf\r\n", "$5\r\ngreen\r\n");
+}
+
+/// The way that docs/server.md shows.
+#[test]
+fn keys_of_a_pool_get_into_a_server_by_a_client() {
+    const DOCUMENT: &str = include_str!("../../../../docs/server.md");
+    let line = DOCUMENT.lines().find(|line| line.starts_with("everleaf scan words.pool |"));
+    let bench = Bench::with_pool();
+    if Command::new("redis-cli").arg("--version").output().is_err() {
+        return eprintln!("skipped: redis-cli is not installed");
+    }
+    let entries = ["a\t\"1\" \\\\ \\n\\t'\n", "b c\t\\x01\\xff\n", "ü\t$x `y` %s\n"].concat();
+    bench.write("entries", &entries);
+    bench.ok(["create", "words.pool"]);
+    bench.ok(["load", "words.pool", "entries", "--format", "tsv"]);
+    let serve = ["serve", "p", "--redis", "unix:socket"];
+    let mut server = bench.command(serve).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::with_capacity(1, server.stderr.take().unwrap());
+    said.read_line(&mut String::new()).unwrap();
+    let line = line.unwrap().replace("everleaf", crate::PROGRAM);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{line} -s socket")]).current_dir(bench.path(""));
+    let output = shell.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "OK\nOK\nOK\n", "{output:?}");
+    let mut client = UnixStream::connect(bench.path("socket")).unwrap();
+    let value = "\"1\" \\ \n\t'";
+    let first = format!("${}\r\n{value}\r\n", value.len());
+    let replies = [first.as_bytes(), b"$2\r\n\x01\xff\r\n"].concat();
+    client.write_all(b"GET a\r\nGET \"b c\"\r\n").unwrap();
+    let mut said = vec![0; replies.len()];
+    client.read_exact(&mut said).unwrap();
+    assert_eq!(said, replies, "{}", said.escape_ascii());
+    assert!(send(server, SIGTERM).success());
+}
+
+#[test]
+fn backups_need_a_folder_that_there_is() {
+    let bench = Bench::with_pool();
+    bench.write("file", "");
+    for folder in ["file", "none"] {
+        let serve = ["serve", "p", "--redis", "unix:socket", "--backups", folder];
+        let sentence = bench.fails(serve);
+        assert!(
+            sentence.contains(&format!("backups cannot be written to {folder}: ")),
+            "{sentence}"
+        );
+        assert!(sentence.contains("name a folder that can be written"), "{sentence}");
+    }
+}
+
+/// Whatever ends a server, nothing of a backup that is not complete is taken for one.
+#[test]
+fn what_is_left_of_a_backup_goes_at_the_next_start() {
+    let bench = Bench::with_pool();
+    std::fs::create_dir(bench.path("backups")).unwrap();
+    let names = || -> Vec<String> {
+        let entries = std::fs::read_dir(bench.path("backups")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let parts = || names().iter().filter(|name| !name.ends_with(".dump")).count();
+    let serve = || {
+        let serve = ["serve", "p", "--redis", "unix:socket", "--backups", "backups"];
+        let mut server = bench.command(serve).stderr(Stdio::piped()).spawn().unwrap();
+        BufReader::with_capacity(1, server.stderr.as_mut().unwrap())
+            .read_line(&mut String::new())
+            .unwrap();
+        (server, UnixStream::connect(bench.path("socket")).unwrap())
+    };
+    let ask = |client: &mut UnixStream, request: &[u8], reply: &str| {
+        client.write_all(request).unwrap();
+        let mut said = vec![0; reply.len()];
+        client.read_exact(&mut said).unwrap();
+        assert_eq!(String::from_utf8_lossy(&said), reply);
+    };
+    let (mut server, mut client) = serve();
+    for number in 10..26 {
+        let head = format!("*3\r\n$3\r\nSET\r\n$2\r\n{number}\r\n$524288\r\n");
+        ask(&mut client, &[head.as_bytes(), &[b'x'; 524_288], b"\r\n"].concat(), "+OK\r\n");
+    }
+    for _ in 0..100 {
+        ask(&mut client, b"BGSAVE\r\n", "+Background saving started\r\n");
+        server.kill().unwrap();
+        server.wait().unwrap();
+        let left = parts();
+        (server, client) = serve();
+        assert_eq!(parts(), 0, "{:?}", names());
+        if left > 0 {
+            break;
+        }
+    }
+    ask(&mut client, b"BGSAVE\r\n", "+Background saving started\r\n");
+    assert!(send(server, SIGTERM).success());
+    assert_eq!(parts(), 0, "{:?}", names());
+    let (server, mut client) = serve();
+    let before = names();
+    ask(&mut client, b"SAVE\r\n", "+OK\r\n");
+    assert!(send(server, SIGTERM).success());
+    let made = names().into_iter().find(|name| !before.contains(name)).unwrap();
+    bench.ok(["create", "restored"]);
+    bench.ok(["restore", "restored", &format!("backups/{made}")]);
+    assert_eq!(bench.ok(["trees", "restored"]), bench.ok(["trees", "p"]));
+}

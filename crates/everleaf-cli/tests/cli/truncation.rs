@@ -68,7 +68,7 @@ fn a_pool_that_is_truncated_under_a_load_is_one_sentence() {
 #[test]
 fn a_pool_that_is_truncated_under_a_server_is_one_sentence() {
     let bench = mapped_pool();
-    let mut server = started(&bench, &["serve", "p", "--redis", "unix:socket"]);
+    let mut server = started(&bench, &["serve", "p", "--beside", "--redis", "unix:socket"]);
     let mut stderr = BufReader::with_capacity(1, server.stderr.take().unwrap());
     let mut line = String::new();
     stderr.read_line(&mut line).unwrap();

@@ -90,6 +90,9 @@ fn server(text: &mut Text, shared: &Shared) {
     let blocked = shared.data.waiting_clients();
     let help = "Connections that wait for something to pop.";
     text.gauge("everleaf_connections_blocked", help, blocked);
+    if shared.options.backups.is_some() {
+        backups(text, shared);
+    }
     let c = &shared.counters;
     for (name, help, counter) in [
         ("connections_total", "Connections that were opened.", &c.connections),
@@ -119,6 +122,16 @@ fn server(text: &mut Text, shared: &Shared) {
     ] {
         text.counter(&format!("everleaf_{name}"), help, counter.get());
     }
+}
+
+fn backups(text: &mut Text, shared: &Shared) {
+    let last = shared.backups.last();
+    let help = "When the last backup was complete; before any: when the server began.";
+    text.gauge("everleaf_backup_timestamp_seconds", help, last.saved_ms as f64 / 1e3);
+    let help = "Whether the last backup was made: 1, or 0 if it failed.";
+    text.gauge("everleaf_backup_ok", help, u8::from(!last.failed));
+    let in_progress = u8::from(shared.backups.in_progress());
+    text.gauge("everleaf_backup_in_progress", "Whether a backup is being made.", in_progress);
 }
 
 fn requests(text: &mut Text, shared: &Shared) {

@@ -44,8 +44,8 @@ pub enum Then {
     Write,
     /// The next request takes long: it is to be served by a thread that others do not wait for.
     Long,
-    /// The next request needs what one that takes long has locked: it is to be served by a thread
-    /// that may wait.
+    /// The next request waits, for what one that takes long has locked or for a backup: it is to be
+    /// served by a thread that may wait.
     Locked,
     /// The connection ends.
     Close,

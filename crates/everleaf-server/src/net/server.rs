@@ -81,8 +81,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError::NoThreads`], [`ServeError::NoAddress`], [`ServeError::NoCertificate`],
-    /// [`ServeError::Bind`],
-    /// [`ServeError::Thread`].
+    /// [`ServeError::Backups`], [`ServeError::Bind`], [`ServeError::Thread`].
     pub fn start(data: Arc<Database>, options: ServeOptions) -> Result<Self, ServeError> {
         if options.threads == 0 {
             return Err(ServeError::NoThreads);
@@ -100,6 +99,7 @@ impl Server {
         }
         allow_files(options.limits.connections as u64);
         let shared = Shared::new(data, options);
+        shared.backups.prepare()?;
         let (stop, stopped) = watch::channel(false);
         let (syncer, syncs) = Syncer::start(Arc::clone(&shared))?;
         let (syncer, mut threads) = (Arc::new(syncer), Vec::new());
@@ -170,14 +170,16 @@ impl Server {
     }
 
     /// Stops: no client is accepted any more, requests that came are answered, and connections are
-    /// closed; those that take more than five seconds are cut.
+    /// closed; those that take more than five seconds are cut. A backup that is being made is
+    /// removed.
     pub fn stop(mut self) {
         self.stop_threads();
     }
 
     fn stop_threads(&mut self) {
         self.stop.send_replace(true);
-        for thread in self.threads.drain(..) {
+        let backup = self.shared.backups.stop();
+        for thread in self.threads.drain(..).chain(backup) {
             let _ = thread.join(); // A panic there has been reported on stderr.
         }
         self.sweeper = None;

@@ -6,8 +6,8 @@
 //! are) · `call` (one command at work) · `long` (replies in parts) · `strings` `bits` `keys`
 //! `scanning` `hashes` `sets` `sorted_sets` `ranges` `algebra` `lists` `blocking` `sorting`
 //! `random` (commands about keys) · `dump` (keys as bytes) · `pubsub` (messages) · `server`
-//! `settings` `slowlog` (commands about the server) · `timing` (under which name a request is
-//! counted) · `number` `long_double` `glob` (forms that arguments have).
+//! `backup` `settings` `slowlog` (commands about the server) · `timing` (under which name a request
+//! is counted) · `number` `long_double` `glob` (forms that arguments have).
 //!
 //! What differs from Redis:
 //! * scripts, streams, geographic and probabilistic types, clusters and replication are not there:
@@ -18,6 +18,7 @@
 
 mod ahead;
 mod algebra;
+mod backup;
 mod bits;
 mod blocking;
 mod call;

@@ -57,12 +57,6 @@ pub fn time(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-/// LASTSAVE: everything is saved at any time.
-pub fn lastsave(call: &mut Call<'_, '_, '_>) -> Outcome {
-    call.reply.integer((call.work.now_ms / 1000) as i64);
-    Ok(())
-}
-
 /// What a connection has written is durable when it is replied to, but where writes are durable
 /// late.
 fn sync(call: &Call<'_, '_, '_>) -> Outcome {
@@ -178,12 +172,17 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
             ("maxmemory_policy", eviction_policy(call).to_owned()),
         ],
     );
+    let (backups, last) = (&shared.backups, shared.backups.last());
+    let took = last.took.map(|took| took.as_secs());
     section(
         "Persistence",
         &[
             ("loading", "0".to_owned()),
             ("aof_enabled", "0".to_owned()),
-            ("rdb_bgsave_in_progress", "0".to_owned()),
+            ("rdb_bgsave_in_progress", u8::from(backups.in_progress()).to_string()),
+            ("rdb_last_save_time", (last.saved_ms / 1000).to_string()),
+            ("rdb_last_bgsave_status", if last.failed { "err" } else { "ok" }.to_owned()),
+            ("rdb_last_bgsave_time_sec", took.map_or(-1, |took| took as i64).to_string()),
             ("everleaf_durability", store.durability_mode.to_string()),
             ("everleaf_recovery_ms", format!("{:.3}", store.recovery_ms)),
         ],

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use tokio::sync::Notify;
 use tracing::{error, warn};
 
+use super::backup;
 use super::blocking::{Blocking, Timeout, Wait};
 use super::call::{Call, Failure, Outcome, TOO_LONG, is, wrong_number};
 use super::greeting;
@@ -235,6 +236,9 @@ impl Session {
                 Front::Request(_) if self.waits_for_counts(parser.argument(rest, 0)) => {
                     break Then::Write;
                 }
+                Front::Request(_) if self.leaves_long && self.saves(parser.argument(rest, 0)) => {
+                    break Then::Locked;
+                }
                 Front::Request(_) if self.leaves_long && self.takes_long(&parser, rest) => {
                     break Then::Long;
                 }
@@ -299,6 +303,11 @@ impl Session {
         }
     }
 
+    /// Whether the request at the front waits for a backup.
+    fn saves(&self, name: &[u8]) -> bool {
+        self.authenticated && self.queue.is_none() && backup::is_backup(name)
+    }
+
     /// Whether a command tells numbers of keys that are not counted yet: then some more are.
     fn waits_for_counts(&self, name: &[u8]) -> bool {
         if self.shared.data.has_counted() {
@@ -353,6 +362,7 @@ impl Session {
         let done = at_once.unwrap_or_else(|| {
             let asked = match asked(found, args) {
                 Ok(_) if refused => Err(only_for_subscribers(args)),
+                Ok(_) if is_queued && backup::is_backup(name) => Err(backup::NOT_QUEUED.into()),
                 Err(_) if refused && is_at_once(name) => Err(only_for_subscribers(args)),
                 asked => asked,
             };

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use super::call::{Call, Failure, Outcome, is, wrong_number};
 use super::number::integer;
 use super::{
-    algebra, bits, blocking, dump, hashes, keys, lists, pubsub, random, ranges, scanning, server,
-    sets, settings, slowlog, sorted_sets, sorting, strings,
+    algebra, backup, bits, blocking, dump, hashes, keys, lists, pubsub, random, ranges, scanning,
+    server, sets, settings, slowlog, sorted_sets, sorting, strings,
 };
 
 /// Which arguments are keys.
@@ -127,6 +127,7 @@ macro_rules! commands {
 
 commands! {
     "append" 3 First true strings::append;
+    "bgsave" -1 None false backup::bgsave;
     "bitcount" -2 First false bits::bitcount;
     "bitop" -4 Behind true bits::bitop;
     "bitpos" -3 First false bits::bitpos;
@@ -181,7 +182,7 @@ commands! {
     "incrbyfloat" 3 First true strings::incrbyfloat;
     "info" -1 None false server::info;
     "keys" 2 None false scanning::keys;
-    "lastsave" 1 None false server::lastsave;
+    "lastsave" 1 None false backup::lastsave;
     "lindex" 3 First false lists::lindex;
     "linsert" 5 First true lists::linsert;
     "llen" 2 First false lists::llen;
@@ -217,6 +218,7 @@ commands! {
     "rpush" -3 First true lists::rpush;
     "rpushx" -3 First true lists::rpushx;
     "sadd" -3 First true sets::sadd;
+    "save" 1 None false backup::save;
     "scan" -2 None false scanning::scan;
     "scard" 2 First false sets::scard;
     "sdiff" -2 All false sets::sdiff;

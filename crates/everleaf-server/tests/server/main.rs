@@ -1,6 +1,7 @@
 //! The server over real sockets.
 #![forbid(unsafe_code)]
 
+mod backup;
 mod blocking;
 mod cases;
 mod common;
