@@ -56,7 +56,7 @@ fn a_server_tells_its_health_at_the_address_of_metrics() {
 fn a_server_writes_its_events_as_objects_of_json() {
     let bench = Bench::with_pool();
     let mut server = bench
-        .command(["serve", "p", "--redis", "unix:socket", "--log-format", "json"])
+        .command(["serve", "p", "--prefault", "--redis", "unix:socket", "--log-format", "json"])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();

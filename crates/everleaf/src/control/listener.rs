@@ -75,20 +75,19 @@ impl Shared {
                 }
                 Err(_) => return,
             };
-            let Some((place, stream)) = admitted else { continue };
+            let Some(stream) = admitted else { continue };
             let answer = move || {
+                let stream = stream; // Whole: it has the place.
                 // Whatever ends it: the asker is told by the end of the connection.
-                let _ = converse(backend, &stream, &self.ending);
-                self.leave(place);
+                let _ = converse(backend, &stream.stream, &self.ending);
             };
-            if Builder::new().name("control".into()).spawn_scoped(scope, answer).is_err() {
-                self.leave(place);
-            }
+            // Without a thread it ends at once.
+            let _ = Builder::new().name("control".into()).spawn_scoped(scope, answer);
         }
     }
 
     /// Gives a connection a place, if there is one.
-    fn admit(&self, stream: UnixStream) -> Option<(usize, Arc<UnixStream>)> {
+    fn admit(&self, stream: UnixStream) -> Option<Admitted<'_>> {
         if !is_trusted(&stream) || stream.set_write_timeout(Some(WRITE_TIMEOUT)).is_err() {
             return None;
         }
@@ -102,11 +101,20 @@ impl Shared {
         };
         let stream = Arc::new(stream);
         streams[place] = Some(Arc::clone(&stream));
-        Some((place, stream))
+        Some(Admitted { shared: self, place, stream })
     }
+}
 
-    fn leave(&self, place: usize) {
-        self.streams.lock()[place] = None;
+/// A connection that has a place until this is dropped, however it ends.
+struct Admitted<'s> {
+    shared: &'s Shared,
+    place: usize,
+    stream: Arc<UnixStream>,
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        self.shared.streams.lock()[self.place] = None;
     }
 }
 
