@@ -38,6 +38,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use everleaf_pmem::{LINE, Media};
 
 use crate::LogError;
+use crate::base::put_stamp;
 use crate::control::{Control, Place, Stamp};
 use crate::core::{CAPTURE_BYTES, Core};
 use crate::disk::BLOCK;
@@ -226,19 +227,4 @@ impl Core {
     pub(crate) fn line_count(&self) -> u64 {
         self.memory.region().len() / LINE as u64
     }
-}
-
-/// Writes the stamp into the first page of the file, where the image has zeros.
-pub(crate) fn put_stamp(page: &mut [u8], offset: u64, stamp: Stamp) {
-    let places = page[offset as usize..].as_chunks_mut::<8>().0;
-    for (place, word) in places.iter_mut().zip(stamp.words()) {
-        *place = word.to_le_bytes();
-    }
-}
-
-/// The stamp in the first page.
-pub(crate) fn stamp_in(page: &[u8], offset: u64) -> Stamp {
-    let words = page[offset as usize..].as_chunks::<8>().0;
-    let word = |i: usize| words.get(i).map_or(0, |word| u64::from_le_bytes(*word));
-    Stamp::of_words([word(0), word(1), word(2)])
 }

@@ -23,8 +23,10 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::control::Control;
 use crate::disk::{BLOCK, DiskFile, is_full};
 use crate::group::{Capture, WORDS, merge};
+use crate::latch::Latch;
 use crate::lines::Lines;
-use crate::media::LogOptions;
+use crate::options::LogOptions;
+use crate::signals::Signals;
 use crate::weak::{Weak, Weakness};
 use crate::writer::Writer;
 
@@ -85,7 +87,7 @@ pub(crate) struct Core {
     /// There is no segment ahead of need, and it was not yet found that there can be none.
     pub(crate) lacks_spare: AtomicBool,
     /// What the thread behind the media is to do.
-    pub(crate) signals: crate::thread::Signals,
+    pub(crate) signals: Signals,
     pub(crate) syncs: AtomicU64,
     /// When it was made.
     began: Instant,
@@ -192,11 +194,7 @@ impl Core {
     /// The same, if nobody has it.
     #[inline]
     pub(crate) fn try_latch(&self, line: u64) -> Option<Latch<'_>> {
-        let stripe = &self.stripes[line as usize % STRIPES];
-        let count = stripe.load(Relaxed);
-        let free = count & 1 == 0
-            && stripe.compare_exchange_weak(count, count | 1, Acquire, Relaxed).is_ok();
-        free.then(|| Latch { stripe, count })
+        Latch::of(&self.stripes[line as usize % STRIPES])
     }
 
     // ---- captures
@@ -537,19 +535,6 @@ pub(crate) fn media_error(error: crate::LogError) -> MediaError {
             action: "writing a checkpoint",
             source: std::io::Error::other(error),
         },
-    }
-}
-
-/// A latch that is held.
-pub(crate) struct Latch<'c> {
-    stripe: &'c AtomicU64,
-    count: u64,
-}
-
-impl Drop for Latch<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.stripe.store(self.count + 2, Release);
     }
 }
 

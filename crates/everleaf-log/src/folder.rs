@@ -20,10 +20,10 @@ use everleaf_pmem::Process;
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::control;
 use crate::disk::{Disk, DiskFile, PIECE, Space};
 use crate::ownership::Ownership;
 use crate::segment::{self, segment_number};
-use crate::{control, served_pool};
 
 /// Times that the lock is tried, and the pause between two. A process that is being started has
 /// copies of this one's descriptors until it runs its program, so a folder that was closed here may
@@ -34,6 +34,11 @@ const LOCK_PAUSE: Duration = Duration::from_millis(2);
 /// A file in the folder of a log whose pool has no name yet. Where no process has such a folder
 /// locked, nobody was ever told that anything in it is durable.
 const UNFINISHED: &str = "unfinished";
+
+/// The note of the pool that a log serves: see `served_pool`.
+pub(crate) const NOTE: &str = "pool";
+/// The name that it has while it is written.
+pub(crate) const NEW_NOTE: &str = "pool.new";
 
 /// A folder, and the files in it. It is locked as long as it is open.
 #[derive(Debug)]
@@ -128,7 +133,7 @@ impl Folder {
 
 /// Whether a log makes files of this name.
 fn is_of_a_log(name: &str) -> bool {
-    [UNFINISHED, control::NAME, served_pool::NAME, served_pool::UNFINISHED].contains(&name)
+    [UNFINISHED, control::NAME, NOTE, NEW_NOTE].contains(&name)
         || segment_number(name).is_some()
         || name == segment::UNFINISHED
         || name.starts_with(segment::SPARE)

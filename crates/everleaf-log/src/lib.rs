@@ -31,12 +31,14 @@
 //! fails) · `error` · `group` (the header of a group) · `payload` (its lines) · `segment` (the
 //! files of groups) · `spares` (before they have a number) · `control` (where the log begins) ·
 //! `writer` (appending) · `reader` (one group after the other) · `lines` (what is new in each
-//! line) · `core` (captures, group commit) · `checkpoint` · `memory` (how much the image takes)
-//! · `recover` · `replay` · `salvage` (what a damaged log holds) · `media` (the media) ·
-//! `thread` (what happens meanwhile).
+//! line) · `latch` (who has it) · `options` (lengths and times) · `core` (captures, group commit) ·
+//! `base` (the file of the pool) · `checkpoint` · `memory` (how much the image takes) · `recover` ·
+//! `replay` · `salvage` (what a damaged log holds) · `media` (the media) · `thread` (what happens
+//! meanwhile) · `signals` (by which it is told).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod base;
 mod checkpoint;
 mod control;
 mod core;
@@ -44,9 +46,11 @@ mod disk;
 mod error;
 mod folder;
 mod group;
+mod latch;
 mod lines;
 mod media;
 mod memory;
+mod options;
 mod ownership;
 mod payload;
 mod reader;
@@ -55,6 +59,7 @@ mod replay;
 mod salvage;
 mod segment;
 mod served_pool;
+mod signals;
 mod simulated;
 mod spares;
 #[cfg(test)]
@@ -63,11 +68,12 @@ mod thread;
 mod weak;
 mod writer;
 
+pub use self::base::Base;
 pub use self::disk::{Disk, DiskFile, Space};
 pub use self::error::{Damage, LogError};
 pub use self::folder::{Folder, NewFolder};
-pub use self::media::{Log, LogOptions};
-pub use self::recover::Base;
+pub use self::media::Log;
+pub use self::options::LogOptions;
 pub use self::replay::read_only;
 pub use self::salvage::{read_damaged, read_unidentified};
 pub use self::served_pool::ServedPool;

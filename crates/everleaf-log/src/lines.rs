@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-use crate::core::Latch;
+use crate::latch::Latch;
 
 /// Lines of a part: 64 MiB of a pool.
 const PART_LINES: u64 = 1 << 20;

@@ -30,8 +30,9 @@ use std::time::Duration;
 use everleaf_pmem::{Media, MediaError};
 
 use crate::LogError;
-use crate::core::{Core, Latch, media_error};
+use crate::core::{Core, media_error};
 use crate::disk::BLOCK;
+use crate::latch::Latch;
 use crate::lines::PAGE_LINES;
 use crate::weak::Weak;
 

@@ -2,6 +2,7 @@
 
 use everleaf_pmem::{LINE, Mapped, Media, PCell, Region};
 
+use crate::base::{Base, image, image_of_damaged};
 use crate::control::{Control, Place, Stamp};
 use crate::core::Core;
 use crate::disk::{BLOCK, Disk};
@@ -9,7 +10,6 @@ use crate::group::{Capture, WORDS};
 use crate::lines::PAGE_LINES;
 use crate::payload::decode_payload;
 use crate::reader::Reader;
-use crate::recover::{Base, image, image_of_damaged};
 use crate::weak::{Weak, Weakness};
 use crate::{Damage, LogError};
 

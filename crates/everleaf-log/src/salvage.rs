@@ -8,11 +8,11 @@
 
 use everleaf_pmem::{Mapped, Region};
 
+use crate::base::{Base, image_of_damaged};
 use crate::control::Control;
 use crate::disk::Disk;
 use crate::payload::decode_payload;
 use crate::reader::Reader;
-use crate::recover::{Base, image_of_damaged};
 use crate::replay::{read_only_damaged, set};
 use crate::segment::segment_numbers;
 use crate::{Damage, LogError};

@@ -35,12 +35,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, is_full};
-use crate::folder::Folder;
+use crate::folder::{Folder, NEW_NOTE, NOTE};
 
-/// The name of the note in the folder of the log.
-pub(crate) const NAME: &str = "pool";
-/// The name that it has while it is written.
-pub(crate) const UNFINISHED: &str = "pool.new";
 /// No note is longer: a path has fewer bytes than half of this.
 const LIMIT: u64 = 16 << 10;
 
@@ -126,10 +122,10 @@ impl Folder {
             return Ok(());
         }
         let write = || -> io::Result<()> {
-            let file = self.create(UNFINISHED)?;
+            let file = self.create(NEW_NOTE)?;
             file.write(0, &note)?;
             file.sync()?; // W1
-            self.rename(UNFINISHED, NAME)?;
+            self.rename(NEW_NOTE, NOTE)?;
             Disk::sync(self) // W2
         };
         match write() {
@@ -140,7 +136,7 @@ impl Folder {
 
     /// The note; none if there is none, or it cannot be read.
     fn note(&self) -> Option<Vec<u8>> {
-        let file = self.open(NAME).ok()?;
+        let file = self.open(NOTE).ok()?;
         let bytes = file.length().ok().filter(|bytes| *bytes <= LIMIT)?;
         let mut note = vec![0; bytes as usize];
         file.read(0, &mut note).is_ok().then_some(note)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::control::{Place, Stamp};
 use crate::disk::{BLOCK, Disk, DiskFile, is_full, to_block};
 use crate::group::{Capture, HEADER, Header};
-use crate::media::LogOptions;
+use crate::options::LogOptions;
 use crate::payload::encode_payload;
 use crate::segment::{
     FIRST, LIMIT, SPARE, Segment, UNFINISHED, bytes_for, head, make, segment_name,

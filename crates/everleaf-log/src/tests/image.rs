@@ -3,7 +3,7 @@
 use everleaf_pmem::Media;
 
 use super::*;
-use crate::checkpoint::stamp_in;
+use crate::base::stamp_in;
 use crate::control::Stamp;
 use crate::disk::DiskFile;
 

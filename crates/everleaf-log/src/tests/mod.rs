@@ -27,10 +27,11 @@ use std::sync::Arc;
 use everleaf_pmem::{LINE, Line, Mapped, Media, PCell, site};
 
 use crate::LogError;
+use crate::base::Base;
 use crate::core::Core;
 use crate::disk::DiskFile;
-use crate::media::{Log, LogOptions};
-use crate::recover::Base;
+use crate::media::Log;
+use crate::options::LogOptions;
 use crate::simulated::SimulatedDisk;
 use crate::weak::{Weak, Weakness};
 use crate::writer::Writer;
