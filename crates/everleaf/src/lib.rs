@@ -88,7 +88,10 @@ mod control;
 mod control {
     /// Nothing answers other processes.
     #[derive(Default)]
-    pub(crate) struct Control;
+    pub(crate) enum Control {
+        #[default]
+        Off,
+    }
 }
 mod core;
 mod dump;

@@ -536,7 +536,7 @@ impl Store {
     pub fn close(self) -> Result<()> {
         self.backend().ready()?;
         *self.shared.sweeper.lock() = None;
-        *self.shared.control.lock() = Control::default();
+        *self.shared.control.lock() = Control::Off;
         self.backend().close()
     }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt};
 
-use crate::undecided::LineOutcomes;
+use crate::outcomes::{LineOutcomes, word_hash};
 
 /// A store that is visible, but not durable for certain.
 #[derive(Clone, Copy, Debug)]
@@ -371,23 +371,6 @@ impl Domain {
         let fullest = if self.fullest >= from { self.fullest } else { to.saturating_sub(1) };
         Range { from, to, fullest, possible: self.possible.saturating_sub(from as u64) }
     }
-}
-
-/// Hash of one word at its place; the hash of an image is the exclusive or over its words, so that
-/// a change costs two of these.
-pub(crate) fn word_hash(word: usize, value: u64) -> u128 {
-    let place = (word as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let (low, high) = (
-        mix(value ^ place),
-        mix(value.rotate_left(32).wrapping_add(place) ^ 0xd6e8_feb8_6659_fd93),
-    );
-    u128::from(high) << 64 | u128::from(low)
-}
-
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// The hasher of what is a hash already.

@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand::rngs::SmallRng;
 
 use crate::domain::Range;
-use crate::undecided::Product;
+use crate::outcomes::Product;
 
 /// Combinations that the ranges allow.
 pub(crate) fn possible(ranges: &[Range]) -> u64 {

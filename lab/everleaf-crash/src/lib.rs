@@ -25,10 +25,10 @@
 //! Map of the files: `subject` (what is explored) · `promise` (what it owes its caller) · `options`
 //! `report` `violation` (in and out) · `explore` (program, mutants, report) · `explorer` (the walk
 //! over crash points and images) · `trace` (recording) · `mutant` `swap` (mutated traces) ·
-//! `machine` `domain` (the persistence model) · `images` (choosing from it) · `undecided` (images
-//! that no recovery can tell apart) · `known` (images that passed) · `shrink` (fewer operations) ·
-//! `redundant` (idle barriers) · `threads` (interleavings) · `media` (recording, and what
-//! benchmarks count on and compare with).
+//! `machine` `domain` `outcomes` (the persistence model) · `images` (choosing from it) ·
+//! `undecided` (images that no recovery can tell apart) · `known` (images that passed) · `shrink`
+//! (fewer operations) · `redundant` (idle barriers) · `threads` (interleavings) · `media`
+//! (recording, and what benchmarks count on and compare with).
 //!
 //! # Examples
 //! A counter that forgets its flush:
@@ -83,6 +83,7 @@ mod machine;
 mod media;
 mod mutant;
 mod options;
+mod outcomes;
 mod promise;
 mod redundant;
 mod report;

@@ -7,8 +7,8 @@ use everleaf_pmem::{LINE, WORD};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use crate::domain::{Domain, PendingStore, Range, word_hash};
-use crate::undecided::LineOutcomes;
+use crate::domain::{Domain, PendingStore, Range};
+use crate::outcomes::{LineOutcomes, word_hash};
 use crate::{Assumptions, Event, images};
 
 /// The thread of operations that run one after another.

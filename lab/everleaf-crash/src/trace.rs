@@ -6,10 +6,11 @@ use std::rc::Rc;
 
 use everleaf_pmem::{MapError, Site, WORD};
 
-use crate::explorer::promise_of;
 use crate::known::Moment;
 use crate::machine::{Machine, ONLY_THREAD, is_crash_point};
-use crate::{Assumptions, Event, Interleaving, Options, Restart, Subject, Traced};
+use crate::{
+    Acknowledges, Assumptions, Event, Interleaving, Options, Promise, Restart, Subject, Traced,
+};
 
 /// Why an exploration could not be made. That a structure is wrong is no such reason: that is a
 /// [`Violation`](crate::Violation).
@@ -268,4 +269,16 @@ pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, St
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let owned = panic.downcast_ref::<String>().map(String::as_str);
     owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+}
+
+/// What `subject` has promised at a moment. A crash that is an operation leaves what it leaves.
+pub(crate) fn promise_of<S: Subject>(
+    subject: &S,
+    moment: Moment,
+    restarts: Rc<[Restart]>,
+) -> Promise {
+    Promise::at(moment, restarts, &|operation| match subject.is_crash(operation) {
+        true => Acknowledges::Everything,
+        false => subject.acknowledges(operation),
+    })
 }

@@ -12,118 +12,16 @@
 //! it finds something else. So when no rest is left, every image is accounted for, and never one
 //! twice.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::domain::{Range, word_hash};
+use crate::domain::Range;
 use crate::machine::Machine;
-
-/// Some outcomes of each line: all images that combine them. An outcome is the place that it has in
-/// the line's whole list.
-pub(crate) type Product = Vec<Rc<[usize]>>;
+use crate::outcomes::{LineOutcomes, Product};
 
 /// How many images a product has.
 fn size_of(product: &Product) -> u128 {
     product.iter().fold(1, |size: u128, outcomes| size.saturating_mul(outcomes.len() as u128))
-}
-
-/// What a line may hold: one of its outcomes (under eADR, all lines together). It is made once and
-/// shared by all crash points at which the line can be left in the same ways.
-#[derive(Debug)]
-pub(crate) struct LineOutcomes {
-    /// The words in which the outcomes differ.
-    words: Vec<usize>,
-    /// What these words hold: outcome after outcome.
-    values: Vec<u64>,
-    /// By outcome: the hash of these words.
-    hashes: Vec<u128>,
-    /// The same with another outcome as the first, by its place.
-    reordered: RefCell<Vec<(usize, Rc<LineOutcomes>)>>,
-}
-
-impl LineOutcomes {
-    /// Of outcomes that are given by what they change of `floor`.
-    pub fn of<'c>(
-        outcomes: impl Iterator<Item = &'c [(usize, u64)]> + Clone,
-        floor: &[u64],
-    ) -> Rc<Self> {
-        let mut words: Vec<usize> =
-            outcomes.clone().flat_map(|changes| changes.iter().map(|(word, _)| *word)).collect();
-        words.sort_unstable();
-        words.dedup();
-        let mut values = Vec::with_capacity(words.len() * outcomes.clone().count());
-        let mut count = 0;
-        for changes in outcomes {
-            let begin = values.len();
-            values.extend(words.iter().map(|word| floor[*word]));
-            for (word, value) in changes {
-                if let Ok(place) = words.binary_search(word) {
-                    values[begin + place] = *value;
-                }
-            }
-            count += 1;
-        }
-        Self::reduced(words, values, count)
-    }
-
-    /// Without the words in which there is no difference.
-    fn reduced(mut words: Vec<usize>, mut values: Vec<u64>, count: usize) -> Rc<Self> {
-        let width = words.len();
-        let differs = |place: usize| {
-            (1..count).any(|outcome| values[outcome * width + place] != values[place])
-        };
-        let places: Vec<usize> = (0..width).filter(|place| differs(*place)).collect();
-        if places.len() < width {
-            let kept = |outcome: usize| places.iter().map(move |place| outcome * width + place);
-            values = (0..count).flat_map(kept).map(|at| values[at]).collect();
-            words = places.iter().map(|place| words[*place]).collect();
-        }
-        let width = words.len();
-        let hash = |outcome: usize| {
-            let content = &values[outcome * width..][..width];
-            words.iter().zip(content).fold(0, |hash, (word, value)| hash ^ word_hash(*word, *value))
-        };
-        let hashes = (0..count).map(hash).collect();
-        Rc::new(Self { words, values, hashes, reordered: RefCell::default() })
-    }
-
-    /// What word `place` holds after an outcome.
-    fn value(&self, outcome: usize, place: usize) -> u64 {
-        self.values[outcome * self.words.len() + place]
-    }
-
-    fn count(&self) -> usize {
-        self.hashes.len()
-    }
-
-    /// Of these outcomes alone, in this order.
-    fn selected(&self, outcomes: &[usize]) -> Rc<Self> {
-        let width = self.words.len();
-        let content = |outcome: &usize| &self.values[outcome * width..][..width];
-        let values = outcomes.iter().flat_map(content).copied().collect();
-        Self::reduced(self.words.clone(), values, outcomes.len())
-    }
-
-    /// Of all outcomes, `first` before the others.
-    fn beginning_with(self: &Rc<Self>, first: usize) -> Rc<Self> {
-        if first == 0 {
-            return self.clone();
-        }
-        let mut reordered = self.reordered.borrow_mut();
-        if let Some((_, known)) = reordered.iter().find(|(place, _)| *place == first) {
-            return known.clone();
-        }
-        let others = (0..self.count()).filter(|outcome| *outcome != first);
-        let made = self.selected(&[first].into_iter().chain(others).collect::<Vec<_>>());
-        reordered.push((first, made.clone()));
-        made
-    }
-
-    /// A number for the outcomes, whatever their order.
-    fn hash(&self) -> u128 {
-        self.hashes.iter().fold(0, |sum, hash| sum.wrapping_add(*hash))
-    }
 }
 
 /// A line that was left undecided by a crash.

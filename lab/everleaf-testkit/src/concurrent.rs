@@ -39,43 +39,6 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// Runs an operation on an index.
-pub(crate) fn answer<K: StoreKey>(
-    index: &dyn Index<K>,
-    operation: &Operation,
-) -> Result<Answer, String> {
-    if operation.is_of_store() {
-        return Err(format!("{operation} is the store's; explore the store"));
-    }
-    match operation {
-        Operation::Get(key) => index.get(of_script::<K>(key)).map(Answer::Value),
-        Operation::Insert(key, value) => {
-            index.insert(of_script::<K>(key), *value).map(Answer::Changed)
-        }
-        Operation::Update(key, value) => {
-            index.update(of_script::<K>(key), *value).map(Answer::Value)
-        }
-        Operation::Upsert(key, value) => {
-            index.upsert(of_script::<K>(key), *value).map(Answer::Value)
-        }
-        Operation::Remove(key) => index.remove(of_script::<K>(key)).map(Answer::Value),
-        Operation::Scan => {
-            let mut entries = Vec::new();
-            let scanned = index.scan(Bound::Unbounded, Direction::Forward, &mut |key, words| {
-                entries.push((to_script::<K>(key), words[0]));
-                ControlFlow::Continue(())
-            });
-            scanned.map(|()| Answer::Entries(entries))
-        }
-        Operation::Thread { operation, .. } => return answer(index, operation),
-        Operation::Sync | Operation::Epoch | Operation::Crash => {
-            index.sync().map(|()| Answer::Done)
-        }
-        other => return Err(format!("{other} is not for an open index")),
-    }
-    .map_err(sentence)
-}
-
 /// What an operation does if nothing else runs. A store tells of a key that is replaced or removed
 /// only that it was there.
 pub(crate) fn specification(level: Level, content: &mut Content, operation: &Operation) -> Answer {

@@ -9,8 +9,9 @@ use super::{Explorer, Failure, Fresh, IMAGE_WORK, Walk};
 use crate::known::Moment;
 use crate::machine::{Machine, Scope};
 use crate::mutant::Mutant;
+use crate::outcomes::Product;
 use crate::trace::{Trace, barrier, caught};
-use crate::undecided::{ImageSet, Product, UndecidedLine};
+use crate::undecided::{ImageSet, UndecidedLine};
 use crate::violation::During;
 use crate::{Options, RECOVERY, Subject, Traced};
 

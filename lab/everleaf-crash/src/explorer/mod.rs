@@ -16,7 +16,7 @@ use everleaf_pmem::Site;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::{Acknowledges, Options, Path, Progress, Promise, RECOVERY, Restart, Subject, Traced};
+use crate::{Options, Path, Progress, Promise, RECOVERY, Restart, Subject, Traced};
 
 use self::left::{Left, Leftovers};
 use self::unread::Chain;
@@ -24,7 +24,9 @@ use crate::known::{Known, Moment};
 use crate::machine::{Effect, Machine, Scope, is_crash_point};
 use crate::media::ReadSet;
 use crate::mutant::{Mutant, OperationOf};
-use crate::trace::{RecordedOperation, Recording, Trace, barrier, new_machine, stored_word};
+use crate::trace::{
+    RecordedOperation, Recording, Trace, barrier, new_machine, promise_of, stored_word,
+};
 use crate::undecided::UndecidedLine;
 use crate::violation::{Crash, During};
 
@@ -593,18 +595,6 @@ fn begun(recording: &Recording, options: &Options) -> HashSet<(usize, u128)> {
         machine.feed(&step.trace);
     }
     begun
-}
-
-/// What `subject` has promised at a moment. A crash that is an operation leaves what it leaves.
-pub(crate) fn promise_of<S: Subject>(
-    subject: &S,
-    moment: Moment,
-    restarts: Rc<[Restart]>,
-) -> Promise {
-    Promise::at(moment, restarts, &|operation| match subject.is_crash(operation) {
-        true => Acknowledges::Everything,
-        false => subject.acknowledges(operation),
-    })
 }
 
 /// Whether an image that passed before is tried again.

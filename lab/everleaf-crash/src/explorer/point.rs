@@ -8,7 +8,8 @@ use super::{Explorer, Failure, Fresh, Tally, Walk};
 use crate::domain::Range;
 use crate::machine::{Machine, Scope};
 use crate::mutant::Mutant;
-use crate::undecided::{ImageSet, Product, Rests};
+use crate::outcomes::Product;
+use crate::undecided::{ImageSet, Rests};
 use crate::violation::Crash;
 use crate::{Subject, images};
 

@@ -48,7 +48,7 @@ pub fn explore_threads_with<S: ConcurrentSubject>(
 ) -> Result<Report, ExploreError> {
     let (mut report, failed) = run(subject, options, None, progress)?;
     if let (Some(step), Some(first)) = (failed, report.violations.first_mut())
-        && let Some(smaller) = fewer_operations(subject, options, step, first)
+        && let Some(smaller) = fewer_operations(subject, options, step, first, first_violation)
     {
         *first = smaller;
     }
@@ -56,10 +56,7 @@ pub fn explore_threads_with<S: ConcurrentSubject>(
 }
 
 /// The first violation, as it is found; none either if the program cannot be run.
-pub(crate) fn first_violation<S: ConcurrentSubject>(
-    subject: &S,
-    options: &Options,
-) -> Option<Violation> {
+fn first_violation<S: ConcurrentSubject>(subject: &S, options: &Options) -> Option<Violation> {
     run(subject, options, None, &mut |_| {}).ok()?.0.violations.into_iter().next()
 }
 

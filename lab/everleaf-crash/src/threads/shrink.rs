@@ -1,6 +1,5 @@
 //! Fewer operations and fewer threads that still break.
 
-use super::explore::first_violation;
 use super::subject::{ConcurrentSubject, Step, ThreadOperations};
 use crate::Options;
 use crate::violation::Violation;
@@ -11,20 +10,21 @@ const INTERLEAVINGS: u64 = 2000;
 
 /// Drops the operations of whole threads of the step that broke, then operations anywhere before
 /// its end, as long as the program still breaks in the same way: with a crash, or without one and
-/// with the same complaint. Returns the violation of what is left; `None` if nothing could be
-/// dropped.
+/// with the same complaint: `first_violation` tells how. Returns the violation of what is left;
+/// `None` if nothing could be dropped.
 pub(crate) fn fewer_operations<S: ConcurrentSubject>(
     subject: &S,
     options: &Options,
     step: usize,
     found: &Violation,
+    first_violation: fn(&S, &Options) -> Option<Violation>,
 ) -> Option<Violation> {
     let steps: Vec<Vec<ThreadOperations>> =
         subject.steps().iter().take(step + 1).map(Step::threads).collect();
     let mut kept: Vec<usize> =
         steps.iter().flatten().flat_map(|thread| thread.operations.iter().copied()).collect();
     kept.sort_unstable();
-    let shrinker = Shrinker { subject, options: lenient(options, found), found };
+    let shrinker = Shrinker { subject, options: lenient(options, found), found, first_violation };
     let mut best = None;
     for thread in steps.last()? {
         let rest: Vec<usize> = kept
@@ -78,6 +78,7 @@ struct Shrinker<'a, S> {
     subject: &'a S,
     options: Options,
     found: &'a Violation,
+    first_violation: fn(&S, &Options) -> Option<Violation>,
 }
 
 impl<S: ConcurrentSubject> Shrinker<'_, S> {
@@ -90,7 +91,7 @@ impl<S: ConcurrentSubject> Shrinker<'_, S> {
     ) -> bool {
         let dropped = !rest.is_empty() && rest.len() < kept.len();
         let breaks = || {
-            first_violation(&self.subject.subset(&rest)?, &self.options)
+            (self.first_violation)(&self.subject.subset(&rest)?, &self.options)
                 .filter(|violation| self.is_alike(violation))
         };
         let Some(violation) = dropped.then(breaks).flatten() else { return false };

@@ -6,8 +6,9 @@ use std::fmt;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::state::{NODE_BYTES, ROOT_BYTES};
-
+/// Bytes of a node, and of a named root.
+pub(super) const NODE_BYTES: u64 = 256;
+pub(super) const ROOT_BYTES: u64 = NODE_BYTES;
 /// Places of each kind.
 pub(super) const SLOTS: usize = 8;
 

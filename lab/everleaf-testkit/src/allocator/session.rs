@@ -6,11 +6,13 @@ use everleaf_crash::Traced;
 use everleaf_pmem::{Cpu, LINE, Mapped, Media, WORD, site};
 use everleaf_pool::{Format, KeyType, Pool};
 
-use super::state::sentence;
-
 /// The words of the header that say who has the pool open, by their places in the pool: the state,
 /// and the boot of the machine.
 const SESSION: std::ops::Range<usize> = 24..28;
+
+pub(super) fn sentence(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
 
 /// What these words are in a pool on a file that is open under this boot.
 fn open_on_a_file() -> Result<Vec<u64>, String> {

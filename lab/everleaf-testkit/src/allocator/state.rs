@@ -9,8 +9,8 @@ use everleaf_pool::{
     Shutdown, Worker,
 };
 
-use super::operation::{Content, Kind, SLOTS};
-use super::session;
+use super::operation::{Content, Kind, NODE_BYTES, ROOT_BYTES, SLOTS};
+use super::session::{self, sentence};
 use super::{Action, AllocatorOperation};
 
 persistent! {
@@ -33,8 +33,7 @@ impl everleaf_pool::Node for Node {
     const KIND: NodeKind = NodeKind::new(1);
 }
 
-pub(super) const NODE_BYTES: u64 = size_of::<Node>() as u64;
-pub(super) const ROOT_BYTES: u64 = size_of::<Node>() as u64;
+const _: () = assert!(size_of::<Node>() as u64 == NODE_BYTES && NODE_BYTES == ROOT_BYTES);
 /// Roots that are made.
 const ROOTS: [RootName; 2] = [RootName::new("first"), RootName::new("second")];
 const MARK: RootName = RootName::new("mark");
@@ -56,10 +55,6 @@ pub struct AllocatorState {
 struct Open {
     pool: Arc<Pool<Traced>>,
     workers: [Worker<Traced>; 2],
-}
-
-pub(super) fn sentence(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }
 
 /// The bytes of a record: they tell its length.

@@ -9,7 +9,6 @@ use everleaf_index::{Direction, Index, IndexStatistics, KeyKind};
 use everleaf_pool::{Audit, Pool};
 
 use super::sentence;
-use crate::concurrent::answer;
 use crate::model::Content;
 use crate::{Answer, Key, Operation};
 
@@ -167,4 +166,38 @@ pub(super) fn administrative(operation: &Operation) -> Result<(), String> {
         Operation::Crash => Ok(()),
         other => Err(format!("{other} is not for an open index")),
     }
+}
+
+/// Runs an operation on an index.
+fn answer<K: StoreKey>(index: &dyn Index<K>, operation: &Operation) -> Result<Answer, String> {
+    if operation.is_of_store() {
+        return Err(format!("{operation} is the store's; explore the store"));
+    }
+    match operation {
+        Operation::Get(key) => index.get(of_script::<K>(key)).map(Answer::Value),
+        Operation::Insert(key, value) => {
+            index.insert(of_script::<K>(key), *value).map(Answer::Changed)
+        }
+        Operation::Update(key, value) => {
+            index.update(of_script::<K>(key), *value).map(Answer::Value)
+        }
+        Operation::Upsert(key, value) => {
+            index.upsert(of_script::<K>(key), *value).map(Answer::Value)
+        }
+        Operation::Remove(key) => index.remove(of_script::<K>(key)).map(Answer::Value),
+        Operation::Scan => {
+            let mut entries = Vec::new();
+            let scanned = index.scan(Bound::Unbounded, Direction::Forward, &mut |key, words| {
+                entries.push((to_script::<K>(key), words[0]));
+                ControlFlow::Continue(())
+            });
+            scanned.map(|()| Answer::Entries(entries))
+        }
+        Operation::Thread { operation, .. } => return answer(index, operation),
+        Operation::Sync | Operation::Epoch | Operation::Crash => {
+            index.sync().map(|()| Answer::Done)
+        }
+        other => return Err(format!("{other} is not for an open index")),
+    }
+    .map_err(sentence)
 }
