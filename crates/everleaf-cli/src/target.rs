@@ -241,8 +241,8 @@ pub fn life(text: &str) -> Result<Duration, String> {
         Err(_) if text.contains('M') => None, // Months, where minutes may be meant.
         Err(_) => humantime::parse_duration(text).ok(),
     };
-    if life.is_some_and(|life| life.is_zero()) {
-        return Err("a value that lives for no time is not stored; give more than 0".to_owned());
+    if life.is_some_and(|life| life.as_millis() == 0) {
+        return Err("a value lives for a millisecond at least; give more than 0".to_owned());
     }
     life.ok_or_else(|| {
         format!(

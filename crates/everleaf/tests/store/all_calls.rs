@@ -39,6 +39,13 @@ enum Step {
         right: bool,
         new: Option<u64>,
     },
+    Change {
+        new: Option<u64>,
+    },
+    /// None: for ever.
+    Touch {
+        life: Option<u64>,
+    },
     Delete,
     Take,
     Get,
@@ -79,6 +86,8 @@ fn steps() -> impl Strategy<Value = Vec<(Step, usize, u64)>> {
         5 => (seed, bytes).prop_map(|(seed, bytes)| Step::Update { seed, bytes }),
         5 => (any::<bool>(), proptest::option::of(seed))
             .prop_map(|(right, new)| Step::CompareAndSwap { right, new }),
+        3 => proptest::option::of(seed).prop_map(|new| Step::Change { new }),
+        4 => proptest::option::of(1..50u64).prop_map(|life| Step::Touch { life }),
         4 => Just(Step::Delete),
         3 => Just(Step::Take),
         6 => Just(Step::Get),
@@ -168,6 +177,16 @@ impl Subject {
         found
             .filter(|(_, expires)| expires.is_none_or(|expires| expires > self.clock.now_ms()))
             .map(|(value, _)| value.clone())
+    }
+
+    /// What is there, if it has not expired, keeps its expiry.
+    fn change(&mut self, tree: usize, key: &OwnedKey, value: Option<Vec<u8>>) {
+        let is_there = self.get(tree, key).is_some();
+        let expires = self.model.get(&(tree, key.clone())).and_then(|(_, expires)| *expires);
+        self.set(tree, key, value);
+        if let Some(entry) = self.model.get_mut(&(tree, key.clone())).filter(|_| is_there) {
+            entry.1 = expires;
+        }
     }
 
     fn set(&mut self, tree: usize, key: &OwnedKey, value: Option<Vec<u8>>) {
@@ -290,7 +309,27 @@ impl Subject {
                     on.compare_and_swap(key, expected.as_deref(), new.as_deref()).unwrap();
                 assert_eq!(swapped, *right);
                 if swapped {
-                    self.set(tree, key, new);
+                    self.change(tree, key, new);
+                }
+            }
+            Step::Change { new } => {
+                let new = new.map(|seed| value(seed, 30));
+                on.update(key, |found| {
+                    assert_eq!(found, old.as_deref());
+                    new.clone()
+                })
+                .unwrap();
+                self.change(tree, key, new);
+            }
+            Step::Touch { life } => {
+                let touched = match life {
+                    None => on.persist(key).unwrap(),
+                    Some(life) => on.touch(key, Duration::from_millis(*life)).unwrap(),
+                };
+                assert_eq!(touched, old.is_some());
+                if let Some(old) = old {
+                    let expires = life.map(|life| self.clock.now_ms() + life);
+                    self.model.insert((tree, key.clone()), (old, expires));
                 }
             }
             Step::Delete => {
@@ -316,6 +355,11 @@ impl Subject {
                 assert_eq!(on.get(&key).unwrap(), self.get(tree, &key));
                 assert_eq!(on.contains_key(&key).unwrap(), self.get(tree, &key).is_some());
                 assert_eq!(on.expiry(&key).unwrap().is_some(), self.get(tree, &key).is_some());
+                let expires =
+                    self.model.get(&(tree, key.clone())).and_then(|(_, expires)| *expires);
+                let left = expires.map(|at| at.saturating_sub(self.clock.now_ms()));
+                let there = self.get(tree, &key).map(|_| left.map(Duration::from_millis));
+                assert_eq!(on.ttl(&key).unwrap(), there);
             }
             Step::GetMany(numbers) => {
                 let keys: Vec<OwnedKey> = numbers.iter().map(|n| self.key(tree, *n)).collect();
