@@ -5,6 +5,7 @@ likewise. What is returned is bytes or int.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, TypeVar, Union, final, overload
@@ -17,16 +18,27 @@ __all__ = [
     "Entries",
     "Error",
     "FullError",
+    "LockedError",
+    "Snapshot",
     "Store",
     "Transaction",
     "Tree",
+    "View",
     "__version__",
+    "restore",
 ]
 __version__: str
 
 _Key = Union[bytes, bytearray, memoryview, str, int]
 _Data = Union[bytes, bytearray, memoryview, str]
+_Ttl = Union[float, timedelta]
 _T = TypeVar("_T")
+
+def restore(path: str | PathLike[str], dump: str | PathLike[str]) -> int:
+    """Fills the empty pool at `path` from what `Store.dump` wrote; returns the number of entries.
+
+    The pool is there, with the kind of keys of the dump, and nobody has it open.
+    """
 
 class Error(Exception):
     """What a store refuses; the sentence says why, and what to do."""
@@ -43,6 +55,9 @@ class ConflictError(Error):
 class ClosedError(Error):
     """The store is closed."""
 
+class LockedError(Error):
+    """The pool is open elsewhere; close it there first."""
+
 @final
 class Entries(Iterator[_T]):
     """An iterator. It shows each key that is there all the time; it is not a snapshot."""
@@ -50,16 +65,14 @@ class Entries(Iterator[_T]):
     def __iter__(self) -> Entries[_T]: ...
     def __next__(self) -> _T: ...
 
-class Tree:
-    """A map: `store.tree(name)`, or the store itself. A collections.abc.MutableMapping."""
+class View:
+    """A map that is read: a Tree, or one of a Snapshot. A collections.abc.Mapping."""
 
     @overload
     def __getitem__(self, key: _Key, /) -> bytes: ...
     @overload
     def __getitem__(self, key: slice, /) -> Entries[tuple[Any, bytes]]:
         """`tree[a:b]`: as `range(a, b)`."""
-    def __setitem__(self, key: _Key, value: _Data, /) -> None: ...
-    def __delitem__(self, key: _Key, /) -> None: ...
     def __contains__(self, key: _Key, /) -> bool: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Entries[Any]: ...
@@ -80,15 +93,46 @@ class Tree:
     def get(self, key: _Key) -> bytes | None: ...
     @overload
     def get(self, key: _Key, default: _T) -> bytes | _T: ...
+    def ttl(self, key: _Key) -> float | None:
+        """How many seconds the value lives on; None if it stays. KeyError if the key is absent."""
+
+@final
+class Snapshot(View):
+    """A store as it was at one moment; it ends with a `with` block. A reader that is slow while
+    much changes loses it: then it raises Error, and another one can be taken."""
+
+    def tree(self, name: str) -> View:
+        """The map of a name, as it was then. KeyError if there is none."""
+    def close(self) -> None: ...
+    def __enter__(self) -> Snapshot: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+class Tree(View):
+    """A map: `store.tree(name)`, or the store itself. A collections.abc.MutableMapping."""
+
+    def __setitem__(self, key: _Key, value: _Data, /) -> None: ...
+    def __delitem__(self, key: _Key, /) -> None: ...
     @overload
     def pop(self, key: _Key) -> bytes: ...
     @overload
     def pop(self, key: _Key, default: _T) -> bytes | _T: ...
     def popitem(self) -> tuple[Any, bytes]:
-        """Removes and returns the entry with the least key."""
+        """Removes and returns the entry with the greatest key, the last in order."""
     def setdefault(self, key: _Key, default: _Data) -> bytes: ...
     def update(self, entries: Mapping[Any, _Data] | Iterable[tuple[_Key, _Data]]) -> None:
         """Stores all of the entries, or none."""
+    def put(self, key: _Key, value: _Data, ttl: _Ttl | None = None) -> None:
+        """Stores a value; with a `ttl`, in seconds or a timedelta, it expires once that passed."""
+    def touch(self, key: _Key, ttl: _Ttl) -> bool:
+        """Lets the value live for `ttl` from now on, and tells whether the key is there."""
+    def persist(self, key: _Key) -> bool:
+        """Lets the value stay for ever, and tells whether the key is there."""
     def clear(self) -> None: ...
     def compare_and_swap(self, key: _Key, expected: _Data | None, new: _Data | None) -> bool:
         """Stores `new` if the value is `expected`, and tells whether it did. None is no entry."""
@@ -128,6 +172,22 @@ class Store(Tree):
 
         `work` reads and writes through the transaction only, and does not commit it.
         """
+    def snapshot(self) -> Snapshot:
+        """The store as it is now, to be read while it changes."""
+    def copy(self, path: str | PathLike[str]) -> int:
+        """Writes the store, as it is now, to a new pool; returns the number of entries."""
+    def dump(self, path: str | PathLike[str]) -> int:
+        """Writes the entries, as they are now, to a new file for `restore`; returns how many."""
+    def check(self) -> dict[str, Any]:
+        """Tests the whole pool; others wait meanwhile. `ok`, `keys` (how many were read),
+        `violations` (what is wrong, a sentence each), `leaked_blocks`."""
+    def statistics(self) -> dict[str, Any]:
+        """`engine`, `durability` (the strongest failure that writes survive), `durability_mode`,
+        `log` (whether there is one), and sizes: `entries` (of all maps, and their names),
+        `height`, `leaves`, `inner_nodes`, `fill` (0 to 1, or None), and `dram_bytes`,
+        `used_bytes`, `free_bytes`, `total_bytes`, `max_bytes`."""
+    def remove_expired(self) -> int:
+        """Removes the values that have expired, and returns how many."""
     def sync(self) -> None:
         """Returns when everything done before is durable."""
     def close(self) -> None: ...
@@ -144,7 +204,9 @@ class Store(Tree):
 class Batch:
     """Writes that are gathered, and done at the end of a `with` block, all or none."""
 
-    def put(self, key: _Key, value: _Data, *, tree: Tree | None = None) -> None: ...
+    def put(
+        self, key: _Key, value: _Data, ttl: _Ttl | None = None, *, tree: Tree | None = None
+    ) -> None: ...
     def delete(self, key: _Key, *, tree: Tree | None = None) -> None: ...
     def __setitem__(self, key: _Key, value: _Data, /) -> None: ...
     def __delitem__(self, key: _Key, /) -> None: ...
@@ -163,8 +225,13 @@ class Transaction:
     """Reads and writes that happen at one moment. The end of a `with` block commits them, and
     raises ConflictError if others wrote what was read."""
 
+    @overload
     def get(self, key: _Key, *, tree: Tree | None = None) -> bytes | None: ...
-    def put(self, key: _Key, value: _Data, *, tree: Tree | None = None) -> None: ...
+    @overload
+    def get(self, key: _Key, default: _T, *, tree: Tree | None = None) -> bytes | _T: ...
+    def put(
+        self, key: _Key, value: _Data, ttl: _Ttl | None = None, *, tree: Tree | None = None
+    ) -> None: ...
     def delete(self, key: _Key, *, tree: Tree | None = None) -> bool: ...
     def range(
         self,

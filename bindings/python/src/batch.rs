@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 
-use crate::convert::{key_of, value_of};
+use crate::convert::{key_of, life_of, value_of};
 use crate::error::{Error, raised};
 use crate::tree::Tree;
 
@@ -43,16 +43,21 @@ fn over() -> PyErr {
 
 #[pymethods]
 impl Batch {
-    /// Will store a value, in a map of the store's.
-    #[pyo3(signature = (key, value, *, tree=None))]
+    /// Will store a value, in a map of the store's; with `ttl`, one that expires after so many
+    /// seconds, or a timedelta.
+    #[pyo3(signature = (key, value, ttl=None, *, tree=None))]
     fn put(
         &self,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
+        ttl: Option<&Bound<'_, PyAny>>,
         tree: Option<&Tree>,
     ) -> PyResult<()> {
-        let (key, value) = (key_of(key)?, value_of(value)?);
-        self.on(tree, |on| on.put(&key, &value).map(drop))
+        let (key, value, ttl) = (key_of(key)?, value_of(value)?, ttl.map(life_of).transpose()?);
+        self.on(tree, |on| match ttl {
+            Some(ttl) => on.put_for(&key, &value, ttl).map(drop),
+            None => on.put(&key, &value).map(drop),
+        })
     }
 
     /// Will remove a key of a map of the store's, if it is there then.
@@ -63,7 +68,7 @@ impl Batch {
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.put(key, value, None)
+        self.put(key, value, None, None)
     }
 
     fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {

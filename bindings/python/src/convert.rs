@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Bound as End;
+use std::time::Duration;
 
 use everleaf::{OwnedKey, Scan};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -71,4 +72,21 @@ pub(crate) fn scan_of_slice(slice: &Bound<'_, PySlice>) -> PyResult<Scan> {
 pub(crate) fn scan_of_prefix(prefix: &Bound<'_, PyAny>, reverse: bool) -> PyResult<Scan> {
     let scan = Scan::all().with_prefix(bytes_of(prefix, "a prefix is bytes or str")?);
     Ok(if reverse { scan.backward() } else { scan })
+}
+
+/// How long a value lives: a number of seconds, or a timedelta; more than no time.
+pub(crate) fn life_of(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let seconds = match given.hasattr("total_seconds")? {
+        true => given.call_method0("total_seconds")?.extract::<f64>(),
+        false => given.extract::<f64>(),
+    };
+    let seconds = seconds.map_err(|_| {
+        PyTypeError::new_err("a time to live is a number of seconds, or a timedelta")
+    })?;
+    let life = Duration::try_from_secs_f64(seconds).ok().filter(|life| !life.is_zero());
+    life.ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "a value cannot live for {seconds} seconds; give more than 0"
+        ))
+    })
 }

@@ -30,11 +30,11 @@ pub(crate) struct Entries {
 impl Entries {
     pub(crate) fn new(
         store: &everleaf::Store,
-        tree: &everleaf::Tree,
+        view: &everleaf::View,
         scan: Scan,
         part: Part,
     ) -> Self {
-        let range = Mutex::new(tree.scan(scan).into_owned());
+        let range = Mutex::new(view.scan(scan).into_owned());
         Self { range, part, _store: store.clone() }
     }
 }

@@ -12,6 +12,7 @@ create_exception!(everleaf, FullError, Error, "No room is left.");
 create_exception!(everleaf, CorruptError, Error, "The pool is damaged.");
 create_exception!(everleaf, ConflictError, Error, "Others wrote what a transaction had read.");
 create_exception!(everleaf, ClosedError, Error, "The store is closed.");
+create_exception!(everleaf, LockedError, Error, "The pool is open elsewhere.");
 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
@@ -19,7 +20,8 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FullError", py.get_type::<FullError>())?;
     module.add("CorruptError", py.get_type::<CorruptError>())?;
     module.add("ConflictError", py.get_type::<ConflictError>())?;
-    module.add("ClosedError", py.get_type::<ClosedError>())
+    module.add("ClosedError", py.get_type::<ClosedError>())?;
+    module.add("LockedError", py.get_type::<LockedError>())
 }
 
 /// The exception for an error.
@@ -30,6 +32,7 @@ pub(crate) fn raised(error: StoreError) -> PyErr {
         error if error.is_corruption() => CorruptError::new_err(sentence),
         StoreError::Conflict => ConflictError::new_err(sentence),
         StoreError::Closed | StoreError::Forked => ClosedError::new_err(sentence),
+        StoreError::Pool(PoolError::Locked { .. }) => LockedError::new_err(sentence),
         StoreError::Pool(PoolError::Missing { .. }) => PyFileNotFoundError::new_err(sentence),
         StoreError::Pool(PoolError::Exists { .. }) => PyFileExistsError::new_err(sentence),
         StoreError::WrongKeyType { .. } => PyTypeError::new_err(sentence),

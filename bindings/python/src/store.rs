@@ -8,10 +8,11 @@ use std::str::FromStr;
 use everleaf::{CreateOptions, DurabilityMode, Engine, Error, KeyType, OpenOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt, PyType};
+use pyo3::types::{PyBytes, PyDict, PyInt, PyType};
 
 use crate::batch::Batch;
 use crate::error::raised;
+use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 use crate::tree::Tree;
 
@@ -93,7 +94,7 @@ impl Store {
         });
         let store = opened.map_err(raised)?;
         let tree = store.default_tree().clone();
-        Ok(PyClassInitializer::from(Tree { store, tree }).add_subclass(Self))
+        Ok(Tree::of(store, tree).add_subclass(Self))
     }
 
     /// The map of a name, which is made if there is none. Its keys are `bytes` or `int`.
@@ -103,10 +104,10 @@ impl Store {
         py: Python<'_>,
         name: &str,
         keys: Option<&Bound<'_, PyType>>,
-    ) -> PyResult<Tree> {
+    ) -> PyResult<Py<Tree>> {
         let (store, kind) = (this.as_super().store.clone(), key_type(keys)?);
         let tree = py.detach(|| store.tree_with(name, kind)).map_err(raised)?;
-        Ok(Tree { store, tree })
+        Py::new(py, Tree::of(store, tree))
     }
 
     /// The names of the maps.
@@ -139,6 +140,70 @@ impl Store {
     fn transact(this: PyRef<'_, Self>, py: Python<'_>, work: Py<PyAny>) -> PyResult<Py<PyAny>> {
         let store = &this.as_super().store;
         py.detach(|| store.try_transaction(|tx| attempt(store, tx, &work)).map_err(Failed::raised))
+    }
+
+    /// The store as it is now, to be read while it changes.
+    fn snapshot(this: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Py<Snapshot>> {
+        let store = this.as_super().store.clone();
+        let snapshot = py.detach(|| store.snapshot()).map_err(raised)?;
+        Py::new(py, Snapshot::of(store, snapshot))
+    }
+
+    /// Copies everything to a new pool, as it is now, while others write; how many entries.
+    fn copy(this: PyRef<'_, Self>, py: Python<'_>, path: PathBuf) -> PyResult<u64> {
+        let store = &this.as_super().store;
+        py.detach(|| store.copy(path)).map(|done| done.entries).map_err(raised)
+    }
+
+    /// Writes everything to a new file, as it is now, while others write; how many entries.
+    /// `everleaf.restore` reads it.
+    fn dump(this: PyRef<'_, Self>, py: Python<'_>, path: PathBuf) -> PyResult<u64> {
+        let store = &this.as_super().store;
+        py.detach(|| store.dump_file(path)).map(|done| done.entries).map_err(raised)
+    }
+
+    /// Reads and checks everything; writers wait meanwhile.
+    fn check<'py>(this: PyRef<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let store = &this.as_super().store;
+        let found = py.detach(|| store.check()).map_err(raised)?;
+        let report = PyDict::new(py);
+        report.set_item("ok", found.ok)?;
+        report.set_item("keys", found.keys)?;
+        report.set_item("violations", found.violations)?;
+        report.set_item("leaked_blocks", found.leaked_blocks)?;
+        Ok(report)
+    }
+
+    /// How large the store is, and what it keeps of a write.
+    fn statistics<'py>(this: PyRef<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let store = &this.as_super().store;
+        let found = py.detach(|| store.statistics()).map_err(raised)?;
+        let told = PyDict::new(py);
+        told.set_item("engine", found.engine.to_string())?;
+        told.set_item("durability", found.durability.to_string())?;
+        told.set_item("durability_mode", found.durability_mode.to_string())?;
+        told.set_item("log", found.log)?;
+        told.set_item("fill", found.fill)?;
+        for (name, number) in [
+            ("entries", found.entries),
+            ("height", found.height.into()),
+            ("leaves", found.leaves),
+            ("inner_nodes", found.inner_nodes),
+            ("used_bytes", found.used_bytes),
+            ("free_bytes", found.free_bytes),
+            ("total_bytes", found.total_bytes),
+            ("max_bytes", found.max_bytes),
+            ("dram_bytes", found.dram_bytes),
+        ] {
+            told.set_item(name, number)?;
+        }
+        Ok(told)
+    }
+
+    /// Removes the values that have expired; how many.
+    fn remove_expired(this: PyRef<'_, Self>, py: Python<'_>) -> PyResult<u64> {
+        let store = &this.as_super().store;
+        py.detach(|| store.remove_expired()).map(|swept| swept.removed).map_err(raised)
     }
 
     /// Returns when everything done before is durable.
@@ -211,4 +276,12 @@ fn attempt(
             false => Failed::Python(error),
         })
     })
+}
+
+/// Fills an empty pool from a dump; how many entries.
+#[pyfunction]
+pub(crate) fn restore(py: Python<'_>, path: PathBuf, dump: PathBuf) -> PyResult<u64> {
+    let dump = std::fs::File::open(dump)?;
+    let dump = std::io::BufReader::new(dump);
+    py.detach(|| everleaf::restore(path, dump)).map(|done| done.entries).map_err(raised)
 }

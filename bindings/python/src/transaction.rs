@@ -6,9 +6,10 @@ use everleaf::Scan;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::convert::{key_of, key_to, scan_of, scan_of_prefix, value_of};
+use crate::convert::{key_of, key_to, life_of, scan_of, scan_of_prefix, value_of};
 use crate::error::{Error, raised};
-use crate::tree::{Tree, absent};
+use crate::tree::Tree;
+use crate::view::absent;
 
 /// Is committed at the end of a `with` block; not if that ends by an exception.
 #[pyclass(frozen, module = "everleaf")]
@@ -65,30 +66,35 @@ fn over() -> PyErr {
 
 #[pymethods]
 impl Transaction {
-    /// The value of a key, or None, of a map of the store's.
-    #[pyo3(signature = (key, *, tree=None))]
+    /// The value of a key, or `default`, of a map of the store's.
+    #[pyo3(signature = (key, default=None, *, tree=None))]
     fn get<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
         tree: Option<&Tree>,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let key = key_of(key)?;
         let value = self.with(py, tree, |on| on.get(&key))?;
-        Ok(value.map(|value| PyBytes::new(py, &value)))
+        Ok(value.map(|value| PyBytes::new(py, &value).into_any()).or(default))
     }
 
-    /// Will store a value.
-    #[pyo3(signature = (key, value, *, tree=None))]
+    /// Will store a value; with `ttl`, one that expires after so many seconds, or a timedelta.
+    #[pyo3(signature = (key, value, ttl=None, *, tree=None))]
     fn put(
         &self,
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
+        ttl: Option<&Bound<'_, PyAny>>,
         tree: Option<&Tree>,
     ) -> PyResult<()> {
-        let (key, value) = (key_of(key)?, value_of(value)?);
-        self.with(py, tree, |on| on.put(&key, &value).map(drop))
+        let (key, value, ttl) = (key_of(key)?, value_of(value)?, ttl.map(life_of).transpose()?);
+        self.with(py, tree, |on| match ttl {
+            Some(ttl) => on.put_for(&key, &value, ttl).map(drop),
+            None => on.put(&key, &value).map(drop),
+        })
     }
 
     /// Will remove a key, and tells whether it is there.
@@ -132,8 +138,8 @@ impl Transaction {
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        self.get(py, key, None)?.ok_or_else(|| absent(key))
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.get(py, key, None, None)?.ok_or_else(|| absent(key))
     }
 
     fn __setitem__(
@@ -142,7 +148,7 @@ impl Transaction {
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        self.put(py, key, value, None)
+        self.put(py, key, value, None, None)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -150,7 +156,7 @@ impl Transaction {
     }
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        Ok(self.get(py, key, None)?.is_some())
+        Ok(self.get(py, key, None, None)?.is_some())
     }
 
     /// Writes all of it, or raises ConflictError if others wrote what it had read.

@@ -1,25 +1,27 @@
 //! A map of keys to values, with a dictionary's manners.
 
-use everleaf::{OwnedKey, Scan};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PySlice};
+use pyo3::types::PyBytes;
 
-use crate::convert::{key_of, key_to, scan_of, scan_of_prefix, scan_of_slice, value_of};
-use crate::entries::{Entries, Part};
+use crate::convert::{key_of, key_to, life_of, value_of};
 use crate::error::raised;
+use crate::view::{Value, View, absent};
 
 /// A map in a store: `store.tree(name)`, or the store itself.
-#[pyclass(frozen, subclass, module = "everleaf")]
+#[pyclass(frozen, subclass, extends = View, module = "everleaf")]
 pub(crate) struct Tree {
     /// A tree keeps its store open.
     pub(crate) store: everleaf::Store,
     pub(crate) tree: everleaf::Tree,
 }
 
-type Value<'py> = Option<Bound<'py, PyBytes>>;
-
 impl Tree {
+    /// A map of a store's that is open.
+    pub(crate) fn of(store: everleaf::Store, tree: everleaf::Tree) -> PyClassInitializer<Self> {
+        PyClassInitializer::from(View::new(&store, &tree)).add_subclass(Self { store, tree })
+    }
+
     /// Does what may wait, without Python's lock.
     fn with<R: Send>(
         &self,
@@ -28,37 +30,10 @@ impl Tree {
     ) -> PyResult<R> {
         py.detach(|| work(&self.tree)).map_err(raised)
     }
-
-    fn find<'py>(&self, py: Python<'py>, key: &OwnedKey) -> PyResult<Value<'py>> {
-        let value = self.with(py, |tree| tree.get(key))?;
-        Ok(value.map(|value| PyBytes::new(py, &value)))
-    }
-
-    fn entries(&self, scan: Scan, part: Part) -> Entries {
-        Entries::new(&self.store, &self.tree, scan, part)
-    }
-}
-
-/// The key is absent.
-pub(crate) fn absent(key: &Bound<'_, PyAny>) -> PyErr {
-    PyKeyError::new_err(key.clone().unbind())
 }
 
 #[pymethods]
 impl Tree {
-    fn __getitem__<'py>(
-        &self,
-        py: Python<'py>,
-        key: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        if let Ok(slice) = key.cast::<PySlice>() {
-            let entries = self.entries(scan_of_slice(slice)?, Part::Both);
-            return Ok(Bound::new(py, entries)?.into_any());
-        }
-        let found = self.find(py, &key_of(key)?)?.ok_or_else(|| absent(key))?;
-        Ok(found.into_any())
-    }
-
     fn __setitem__(
         &self,
         py: Python<'_>,
@@ -73,66 +48,6 @@ impl Tree {
         let owned = key_of(key)?;
         let removed = self.with(py, |tree| tree.delete(&owned))?;
         if removed { Ok(()) } else { Err(absent(key)) }
-    }
-
-    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let key = key_of(key)?;
-        self.with(py, |tree| tree.contains_key(&key))
-    }
-
-    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.with(py, |tree| tree.len())? as usize)
-    }
-
-    fn __iter__(&self) -> Entries {
-        self.keys()
-    }
-
-    fn __reversed__(&self) -> Entries {
-        self.entries(Scan::all().backward(), Part::Key)
-    }
-
-    /// The keys in order.
-    fn keys(&self) -> Entries {
-        self.entries(Scan::all(), Part::Key)
-    }
-
-    /// The values in the order of their keys.
-    fn values(&self) -> Entries {
-        self.entries(Scan::all(), Part::Value)
-    }
-
-    /// Keys and values in the order of the keys.
-    fn items(&self) -> Entries {
-        self.entries(Scan::all(), Part::Both)
-    }
-
-    /// Keys and values from `start` on and before `stop`; None is no bound.
-    #[pyo3(signature = (start=None, stop=None, *, reverse=false))]
-    fn range(
-        &self,
-        start: Option<&Bound<'_, PyAny>>,
-        stop: Option<&Bound<'_, PyAny>>,
-        reverse: bool,
-    ) -> PyResult<Entries> {
-        Ok(self.entries(scan_of(start, stop, reverse)?, Part::Both))
-    }
-
-    /// Keys and values of the keys that begin with `prefix`.
-    #[pyo3(signature = (prefix, *, reverse=false))]
-    fn prefix(&self, prefix: &Bound<'_, PyAny>, reverse: bool) -> PyResult<Entries> {
-        Ok(self.entries(scan_of_prefix(prefix, reverse)?, Part::Both))
-    }
-
-    /// The value of a key, or `default`.
-    #[pyo3(signature = (key, default=None))]
-    fn get<'py>(
-        &self,
-        py: Python<'py>,
-        key: &Bound<'py, PyAny>,
-        default: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.find(py, &key_of(key)?)?.map(Bound::into_any).or(default))
     }
 
     /// Removes a key and returns its value, or `default` if one is given.
@@ -150,23 +65,23 @@ impl Tree {
         }
     }
 
-    /// Removes and returns the entry with the least key.
+    /// Removes and returns the last entry, the one with the greatest key.
     fn popitem<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyBytes>)> {
-        let popped = self.with(py, |tree| tree.pop_first())?;
+        let popped = self.with(py, |tree| tree.pop_last())?;
         let (key, value) = popped.ok_or_else(|| PyKeyError::new_err("the map is empty"))?;
         Ok((key_to(py, &key)?, PyBytes::new(py, &value)))
     }
 
     /// The value of a key; stores `default` first if there is none.
     fn setdefault<'py>(
-        &self,
+        this: PyRef<'py, Self>,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         default: &Bound<'py, PyAny>,
     ) -> PyResult<Value<'py>> {
         let (owned, value) = (key_of(key)?, value_of(default)?);
-        let stored = self.with(py, |tree| tree.put_if_absent(&owned, &value))?;
-        if stored { Ok(Some(PyBytes::new(py, &value))) } else { self.find(py, &owned) }
+        let stored = this.with(py, |tree| tree.put_if_absent(&owned, &value))?;
+        if stored { Ok(Some(PyBytes::new(py, &value))) } else { this.as_super().find(py, &owned) }
     }
 
     /// Stores the entries of a mapping, or pairs, all or none.
@@ -181,6 +96,41 @@ impl Tree {
             batch.put(key_of(&key)?, value_of(&value)?).map_err(raised)?;
         }
         py.detach(|| batch.commit()).map(drop).map_err(raised)
+    }
+
+    /// Stores a value; with `ttl`, one that expires after so many seconds, or a timedelta.
+    #[pyo3(signature = (key, value, ttl=None))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        ttl: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let (key, value, ttl) = (key_of(key)?, value_of(value)?, ttl.map(life_of).transpose()?);
+        let put = |tree: &everleaf::Tree| match ttl {
+            Some(ttl) => tree.put_for(&key, &value, ttl),
+            None => tree.put(&key, &value),
+        };
+        self.with(py, put).map(drop)
+    }
+
+    /// Lets a value expire after so many seconds, or a timedelta, from now on; False if the key is
+    /// absent.
+    fn touch(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        ttl: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let (key, ttl) = (key_of(key)?, life_of(ttl)?);
+        self.with(py, |tree| tree.touch(&key, ttl))
+    }
+
+    /// Lets a value stay for ever; False if the key is absent.
+    fn persist(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let key = key_of(key)?;
+        self.with(py, |tree| tree.persist(&key))
     }
 
     /// Removes everything.

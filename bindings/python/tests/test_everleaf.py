@@ -2,7 +2,8 @@
 
 import threading
 import unittest
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,6 +22,78 @@ class Case(unittest.TestCase):
 
     def open(self, name="a.pool", **options):
         return everleaf.Store(self.folder / name, size=4 * MIB, **options)
+
+
+class Expiry(Case):
+    def test_values_expire(self):
+        db = self.db
+        db.put("later", "1", ttl=timedelta(hours=1))
+        self.assertTrue(0 < db.ttl("later") <= 3600)
+        self.assertEqual((db.touch("later", 7200.5), db.touch("none", 1)), (True, False))
+        self.assertTrue(0 < db.ttl("later") <= 7200.5)
+        self.assertEqual((db.persist("later"), db.persist("none")), (True, False))
+        self.assertIsNone(db.ttl("later"))
+        self.assertRaises(KeyError, db.ttl, "none")
+        for wrong, kind in ((-1, ValueError), (0, ValueError), (float("nan"), ValueError), ("1", TypeError)):
+            self.assertRaises(kind, db.put, "key", "value", wrong)
+
+    def test_together(self):
+        with self.db.batch() as batch:
+            batch.put("a", "1", 3600)
+        with self.db.transaction() as tx:
+            tx.put("b", "2", ttl=3600)
+            self.assertEqual((tx.get("c"), tx.get("c", 7), tx.get("a", 7)), (None, 7, b"1"))
+        self.assertTrue(self.db.ttl("a") and self.db.ttl("b"))
+
+
+class Snapshots(Case):
+    def test_one_moment(self):
+        db, words = self.db, self.db.tree("words")
+        db["a"], words["oak"] = "1", "Quercus"
+        with db.snapshot() as then:
+            db["a"], db["b"] = "2", "3"
+            del words["oak"]
+            self.assertEqual((then["a"], "b" in then, len(then)), (b"1", False, 1))
+            self.assertEqual((list(then), list(then.items())), ([b"a"], [(b"a", b"1")]))
+            self.assertEqual((list(then["a":]), list(reversed(then))), ([(b"a", b"1")], [b"a"]))
+            self.assertEqual(then.get("b", 0), 0)
+            words_then = then.tree("words")
+            self.assertEqual(dict(words_then.items()), {b"oak": b"Quercus"})
+            self.assertRaises(KeyError, then.tree, "none")
+            self.assertIsInstance(then, Mapping)
+            self.assertNotIsInstance(then, MutableMapping)
+            self.assertFalse(hasattr(then, "__setitem__"))
+            entries = iter(then)
+        self.assertRaises(everleaf.ClosedError, lambda: then["a"])
+        self.assertRaises(everleaf.ClosedError, then.tree, "words")
+        self.assertRaises(everleaf.Error, lambda: words_then["oak"])
+        self.assertRaises(everleaf.Error, list, entries)
+        then.close()
+        self.assertEqual((db["a"], len(words)), (b"2", 0))
+
+
+class Backup(Case):
+    def test_copy_dump_restore_check(self):
+        self.db["oak"] = "Quercus robur"
+        checked = self.db.check()
+        self.assertEqual((checked["ok"], checked["violations"]), (True, []))
+        self.assertEqual(checked["leaked_blocks"], 0)
+        statistics = self.db.statistics()
+        self.assertEqual(statistics["entries"], 1)
+        self.assertTrue(0 < statistics["used_bytes"] <= statistics["total_bytes"])
+        self.assertEqual(self.db.copy(self.folder / "copy.pool"), 1)
+        self.assertEqual(self.db.dump(self.folder / "dump"), 1)
+        self.open("restored.pool").close()
+        restored = self.folder / "restored.pool"
+        self.assertEqual(everleaf.restore(restored, self.folder / "dump"), 1)
+        for name in ("copy.pool", "restored.pool"):
+            with self.open(name) as store:
+                self.assertEqual(store["oak"], b"Quercus robur")
+        with self.assertRaises(FileNotFoundError):
+            everleaf.restore(restored, self.folder / "nothing")
+
+    def test_a_pool_that_is_open_is_locked(self):
+        self.assertRaises(everleaf.LockedError, self.open)
 
 
 class Dictionary(Case):
@@ -43,6 +116,10 @@ class Dictionary(Case):
         self.assertEqual(db.popitem(), (b"elm", b"Ulmus"))
         self.assertRaises(KeyError, db.popitem)
         self.assertIsInstance(db, MutableMapping)
+
+    def test_popitem_removes_the_last(self):
+        self.db.update({"ash": "1", "oak": "2"})
+        self.assertEqual(self.db.popitem(), (b"oak", b"2"))
 
     def test_order(self):
         db = self.db
