@@ -1,17 +1,14 @@
 //! Engines as subjects of the crash explorer with several threads.
 
 use std::fmt;
-use std::ops::{Bound, ControlFlow};
 
 use everleaf::Transactions;
-use everleaf::internal::StoreKey;
 use everleaf_crash::{Acknowledges, ConcurrentSubject, Step, Subject, Traced};
-use everleaf_index::{Direction, Index};
 use everleaf_pmem::Site;
 use parking_lot::RwLock;
 
 use crate::model::{Content, is_unclaimed, model, outermost, show, unnamed};
-use crate::subject::{of_script, part_of, sentence, to_script};
+use crate::subject::part_of;
 use crate::{EngineSubject, Key, Level, Operation, PathTaken, Target};
 
 /// What an operation told its caller.

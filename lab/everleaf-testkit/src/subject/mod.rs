@@ -31,7 +31,6 @@ use store::NOW_MS;
 pub(crate) use store::{expand, owned, value_of};
 use target::PooledIndex;
 pub use target::Target;
-pub(crate) use target::{of_script, to_script};
 
 /// Whether there is a pool at all. Creation writes the magic word last: without it there is nothing
 /// to recover.

@@ -46,7 +46,7 @@ pub trait Target: Send + Sync {
 }
 
 /// A key of a script, as an index of such keys takes it.
-pub(crate) fn of_script<K: StoreKey>(key: &Key) -> K::Ref<'_> {
+fn of_script<K: StoreKey>(key: &Key) -> K::Ref<'_> {
     let key = match key {
         Key::U64(key) => everleaf::Key::U64(*key),
         Key::Bytes(key) | Key::InTree(_, key) => everleaf::Key::Bytes(key),
@@ -55,7 +55,7 @@ pub(crate) fn of_script<K: StoreKey>(key: &Key) -> K::Ref<'_> {
 }
 
 /// A key of an index, as scripts have it.
-pub(crate) fn to_script<K: StoreKey>(key: K::Ref<'_>) -> Key {
+fn to_script<K: StoreKey>(key: K::Ref<'_>) -> Key {
     match K::widen(key) {
         everleaf::Key::U64(key) => Key::U64(key),
         everleaf::Key::Bytes(key) => Key::Bytes(key.to_vec()),
