@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn lives_are_seconds_or_have_units() {
         for (text, seconds) in [
-            ("0", 0.0),
+            ("0.001", 0.001),
             ("3600", 3600.0),
             ("0.5", 0.5),
             ("1e3", 1000.0),
@@ -303,6 +303,9 @@ mod tests {
             "99999999999999999999d",
         ] {
             assert!(life(text).unwrap_err().contains("seconds"), "{text}");
+        }
+        for text in ["0", "0.0009", "0s", "999us"] {
+            assert!(life(text).unwrap_err().contains("more than 0"), "{text}");
         }
     }
 
