@@ -74,7 +74,7 @@ pub(crate) fn scan_of_prefix(prefix: &Bound<'_, PyAny>, reverse: bool) -> PyResu
     Ok(if reverse { scan.backward() } else { scan })
 }
 
-/// How long a value lives: a number of seconds, or a timedelta; more than no time.
+/// How long a value lives: a number of seconds, or a timedelta; a millisecond at least.
 pub(crate) fn life_of(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let seconds = match given.hasattr("total_seconds")? {
         true => given.call_method0("total_seconds")?.extract::<f64>(),
@@ -83,7 +83,7 @@ pub(crate) fn life_of(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let seconds = seconds.map_err(|_| {
         PyTypeError::new_err("a time to live is a number of seconds, or a timedelta")
     })?;
-    let life = Duration::try_from_secs_f64(seconds).ok().filter(|life| !life.is_zero());
+    let life = Duration::try_from_secs_f64(seconds).ok().filter(|life| life.as_millis() > 0);
     life.ok_or_else(|| {
         PyValueError::new_err(format!(
             "a value cannot live for {seconds} seconds; give more than 0"

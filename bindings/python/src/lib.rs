@@ -2,9 +2,9 @@
 //!
 //! What may wait (for a lock, a disk, a sync) is done without Python's global lock.
 //!
-//! Map of the files: `error` · `convert` (keys and values) · `view` (a dictionary that
-//! is read) · `tree` (one that is written) · `store` · `snapshot` · `entries` (iterators) ·
-//! `batch` · `transaction`.
+//! Map of the files: `error` · `convert` (keys and values) · `view` (a dictionary that is
+//! read) · `tree` (one that is written) · `store` · `snapshot` · `entries` (iterators) · `batch` ·
+//! `transaction`.
 
 mod batch;
 mod convert;

@@ -17,7 +17,7 @@ impl<'c> Latch<'c> {
         let count = stripe.load(Relaxed);
         let free = count & 1 == 0
             && stripe.compare_exchange_weak(count, count | 1, Acquire, Relaxed).is_ok();
-        free.then(|| Self { stripe, count }) // One that is made is let go.
+        free.then(|| Self { stripe, count }) // None is made in vain: dropping it stores.
     }
 }
 

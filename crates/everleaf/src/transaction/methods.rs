@@ -233,8 +233,8 @@ macro_rules! transaction_methods {
             Ok(same)
         }
 
-        /// Lets the value of `key` live for this long from now on, whatever expiry it had; false
-        /// if the key is absent.
+        /// Lets the value of `key` live for this long from the begin of the transaction on,
+        /// whatever expiry it had; false if the key is absent.
         ///
         /// # Errors
         /// As [`get`](Self::get) and [`put`](Self::put).
