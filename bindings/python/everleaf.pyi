@@ -50,7 +50,7 @@ class CorruptError(Error):
     """The pool is damaged."""
 
 class ConflictError(Error):
-    """Others wrote what a transaction had read; run it again."""
+    """Others wrote what a transaction had read, or it expired; run it again."""
 
 class ClosedError(Error):
     """The store is closed."""
@@ -129,6 +129,11 @@ class Tree(View):
         """Stores all of the entries, or none."""
     def put(self, key: _Key, value: _Data, ttl: _Ttl | None = None) -> None:
         """Stores a value; with a `ttl`, in seconds or a timedelta, it expires once that passed."""
+    def with_ttl(self, ttl: _Ttl | Literal["keep"] | None) -> Tree:
+        """The same map, whose writes let values expire so: all of its own, and what a batch or a
+        transaction is given it for as `tree`. None: never; "keep": when the value before would
+        have. Without it a `compare_and_swap` keeps the expiry, and what stores a value clears it.
+        """
     def touch(self, key: _Key, ttl: _Ttl) -> bool:
         """Lets the value live for `ttl` from now on, and tells whether the key is there."""
     def persist(self, key: _Key) -> bool:
@@ -168,7 +173,7 @@ class Store(Tree):
     def transaction(self) -> Transaction:
         """Reads and writes that happen at one moment or not at all, at the end of a `with` block."""
     def transact(self, work: Callable[[Transaction], _T]) -> _T:
-        """Calls `work` with a transaction, again if others wrote what it had read.
+        """Calls `work` with a transaction, again if others wrote what it had read, or it expired.
 
         `work` reads and writes through the transaction only, and does not commit it.
         """
