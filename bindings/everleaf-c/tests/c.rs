@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use everleaf_c::Status;
+
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
 #[test]
@@ -11,7 +13,17 @@ fn the_header_is_up_to_date() {
     let source = |name: &str| Path::new(HERE).join("src").join(name).with_extension("rs");
     let config = cbindgen::Config::from_root_or_default(HERE);
     let mut builder = cbindgen::Builder::new().with_config(config);
-    let modules = ["boundary", "store", "iterator", "batch"]; // in the order of the header
+    let modules = [
+        "boundary",
+        "store",
+        "tree",
+        "keys",
+        "iterator",
+        "batch",
+        "transaction",
+        "snapshot",
+        "maintenance",
+    ]; // in the order of the header
     for module in modules {
         builder = builder.with_src(source(module));
     }
@@ -32,20 +44,64 @@ fn the_header_is_up_to_date() {
     );
 }
 
+/// Each program has a theme; together they call every function, with what is right and wrong.
 #[test]
-fn a_c_program_uses_every_function() {
+fn c_programs_use_every_function() {
     if Command::new("cc").arg("--version").output().is_err() {
         eprintln!("skipped: there is no C compiler `cc`");
         return;
     }
+    for theme in ["store", "keys", "trees", "transactions", "maintenance"] {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        compile(&format!("tests/{theme}.c"), &program);
+        let pool = folder.path().join("c.pool");
+        // On a stack as small as the header says.
+        let small = ["-c", "ulimit -s 512 && exec \"$0\" \"$1\""];
+        let ran = run(Command::new("sh").args(small).arg(&program).arg(&pool));
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "all is well\n", "{theme}");
+    }
+}
+
+#[test]
+fn no_function_is_forgotten() {
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let here = Path::new(HERE);
+    let files = here.join("tests").read_dir().unwrap().map(|file| file.unwrap().path());
+    let tests: String = files.map(|path| read(&path)).collect();
+    let header = read(&here.join("include/everleaf.h"));
+    let code = header.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let words = code.flat_map(|line| line.split([' ', '*']));
+    let functions: Vec<&str> = words
+        .filter_map(|word| Some(word.split_once('(')?.0))
+        .filter(|name| name.starts_with("everleaf_"))
+        .collect();
+    assert!(functions.len() > 50, "{functions:?}");
+    for function in functions {
+        assert!(tests.contains(&format!("{function}(")), "no test calls {function}");
+    }
+}
+
+/// Trees whose keys are numbers can be made in Rust.
+#[test]
+fn keys_that_are_numbers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("program");
-    compile("tests/store.c", &program);
-    let pool = folder.path().join("c.pool");
-    // On a stack as small as the header says.
-    let small = ["-c", "ulimit -s 512 && exec \"$0\" \"$1\""];
-    let ran = run(Command::new("sh").args(small).arg(&program).arg(&pool));
-    assert_eq!(String::from_utf8_lossy(&ran.stdout), "all is well\n");
+    let path = folder.path().join("numbers.pool");
+    let store = everleaf::Store::create(&path).unwrap();
+    store.tree_with("squares", everleaf::KeyType::U64).unwrap();
+    store.close().unwrap();
+    let path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    let (mut store, mut tree) = (std::ptr::null_mut(), std::ptr::null_mut());
+    for open in [everleaf_c::everleaf_tree_open, everleaf_c::everleaf_tree_open_or_create] {
+        // SAFETY: strings of ours, and what was handed out.
+        let tried = unsafe {
+            assert_eq!(everleaf_c::everleaf_open(path.as_ptr(), &mut store), Status::EverleafOk);
+            let tried = open(store, c"squares".as_ptr(), &mut tree);
+            everleaf_c::everleaf_close(store);
+            tried
+        };
+        assert_eq!(tried, Status::EverleafInvalidArgument);
+    }
 }
 
 /// A forked process can neither write to the pool of its parent nor mark it as closed: the parent,
