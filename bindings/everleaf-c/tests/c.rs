@@ -82,6 +82,31 @@ fn no_function_is_forgotten() {
     }
 }
 
+#[test]
+fn the_examples_of_the_document_run() {
+    if Command::new("cc").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no C compiler `cc`");
+        return;
+    }
+    let document = Path::new(HERE).join("../../docs/languages.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let examples = document.split("```c\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let (functions, statements): (Vec<&str>, Vec<&str>) =
+        examples.partition(|example| example.contains("\n}\n") && example.starts_with("//"));
+    assert_eq!((functions.len(), statements.len()), (1, 2));
+    let main = format!("int main(void) {{ {{ {} }} return 0; }}", statements.join("} {"));
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("examples.c"), folder.path().join("program"));
+    std::fs::write(&source, format!("#include \"check.h\"\n{}{main}", functions.concat())).unwrap();
+    compile(source.to_str().unwrap(), &program);
+    let ran = run(Command::new(&program).current_dir(&folder));
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "a blade of a plant\n");
+    let store = everleaf::Store::open(folder.path().join("words.pool")).unwrap();
+    let sold = store.tree("sold").unwrap();
+    assert_eq!(store.get("apple").unwrap().as_deref(), Some(&b"2"[..]));
+    assert_eq!(sold.get("apple").unwrap().as_deref(), Some(&b"to ann"[..]));
+}
+
 /// Trees whose keys are numbers can be made in Rust.
 #[test]
 fn keys_that_are_numbers_are_refused() {
@@ -129,7 +154,7 @@ fn compile(source: &str, program: &Path) {
     let libraries = test.parent().unwrap();
     run(Command::new("cc")
         .current_dir(HERE)
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-Iinclude", source, "-o"])
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-Itests", source, "-o"])
         .arg(program)
         .arg(libraries.join("libeverleaf_c.so"))
         .arg(format!("-Wl,-rpath,{}", libraries.display())));
