@@ -147,8 +147,10 @@ class Store(Tree):
     """A pool file that is open.
 
     `flag`, as in `dbm`: "c" opens the pool or makes it, "w" opens it, "x" makes it, "r" opens it to
-    read. The rest is for a pool that is made: `keys` is bytes or int, `size` (1 MiB) and
-    `max_size` are in bytes, `durability` is "immediate", "buffered", "buffered=MS" or "process".
+    read. With `control_socket` other processes of this user, and of root, can read the pool while
+    it is open here to write, by a socket beside it. The rest is for a pool that is made: `keys` is
+    bytes or int, `size` (1 MiB) and `max_size` are in bytes, `durability` is "immediate",
+    "buffered", "buffered=MS" or "process".
     """
 
     def __new__(
@@ -161,6 +163,7 @@ class Store(Tree):
         durability: str | None = None,
         size: int | None = None,
         max_size: int | None = None,
+        control_socket: bool = False,
     ) -> Store: ...
     def tree(self, name: str, *, keys: type[bytes] | type[int] | None = None) -> Tree:
         """The map of a name, which is made if there is none."""
@@ -193,6 +196,8 @@ class Store(Tree):
         `used_bytes`, `free_bytes`, `total_bytes`, `max_bytes`."""
     def remove_expired(self) -> int:
         """Removes the values that have expired, and returns how many."""
+    def no_control_socket(self) -> str | None:
+        """Why there is no control socket although one was asked for; everything else works."""
     def sync(self) -> None:
         """Returns when everything done before is durable."""
     def close(self) -> None: ...

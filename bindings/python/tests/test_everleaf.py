@@ -245,6 +245,21 @@ class Opening(Case):
             with self.assertRaisesRegex(everleaf.Error, "opened read-only"):
                 db["a"] = "2"
 
+    def test_control_socket(self):
+        socket = self.folder / "control.pool.sock"
+        for flag in "xcw":  # made or opened
+            self.open("control.pool", flag=flag).close()
+            self.assertFalse(socket.exists())
+            with self.open("control.pool", flag=flag.replace("x", "c"), control_socket=True) as db:
+                self.assertTrue(socket.is_socket())
+                self.assertIsNone(db.no_control_socket())
+            self.assertFalse(socket.exists())
+        with self.open("made.pool", flag="x", control_socket=True):
+            self.assertTrue((self.folder / "made.pool.sock").is_socket())
+        socket.write_text("in the way")
+        with self.open("control.pool", control_socket=True) as db:
+            self.assertIn("is no socket", db.no_control_socket())
+
     def test_a_full_pool(self):
         with self.open("full.pool", max_size=4 * MIB) as db:
             self.assertRaises(everleaf.FullError, db.__setitem__, "large", bytes(8 * MIB))

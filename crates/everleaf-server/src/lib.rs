@@ -74,28 +74,46 @@
 //! does them as one batch (`data/work.rs`), so that it has happened wholly or not at all, at any
 //! crash.
 //!
-//! Map of the folders: `data` (all calls of the store) · `memcached` · `redis` (the protocols) ·
-//! `net` (sockets and threads) · `metrics` (for who operates it); and the files `shared` (counters)
-//! · `backup` (dumps while it serves) · `options` · `error`. Warnings are events of `tracing`.
+//! Map of the folders, each above those that it calls: `net` (sockets and threads) · `memcached` ·
+//! `redis` (the protocols) · `shared` (what all connections share) · `resp` (forms of Redis'
+//! protocol) · `metrics` (for who operates it) · `data` (all calls of the store); and the files
+//! `start` (what a server begins with) · `protocol` (what the two are to a connection) · `backup`
+//! (dumps while it serves) · `counters` · `memory` (limits that connections share) ·
+//! `authentication` · `tls` · `options` · `error`. Warnings are events of `tracing`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod authentication;
 mod backup;
+mod counters;
 mod data;
 mod error;
 pub mod memcached;
+mod memory;
 mod metrics;
 mod net;
+mod open_files;
 mod options;
+mod protocol;
 mod random;
 pub mod redis;
+mod resp;
 mod setting_file;
 mod shared;
+mod start;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "without_tls.rs"]
+mod tls;
 
+pub use authentication::Users;
+pub use counters::{Counter, Counters};
 pub use data::Database;
 pub use error::ServeError;
-pub use memcached::Users;
-pub use net::{Served, Server, Then, Tls, wait_for_signal};
+pub use net::{Server, wait_for_signal};
 pub use options::{Address, Limits, ServeOptions};
+pub use protocol::{Served, Then};
 pub use setting_file::read_setting_file;
-pub use shared::{Counter, Counters, Settings, Shared};
+pub use shared::{Settings, Shared};
+pub use tls::Tls;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::memcached::Users;
-use crate::net::Tls;
+use crate::authentication::Users;
+use crate::tls::Tls;
 
 /// Where a protocol is spoken.
 #[derive(Clone, Debug, PartialEq, Eq)]

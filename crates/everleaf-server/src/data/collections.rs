@@ -1,11 +1,13 @@
 //! Collections: a header under the key, and parts under the collection's id.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
 use everleaf::{Direction, Error, Key, Scan};
 
+use super::ranks::{FEW, Numbers, Spot, prefix_of};
 use super::record::{Collection, Header, Kind};
-use super::rows::{Part, part_prefix, part_rest, part_row};
+use super::rows::{Part, behind_prefix, part_prefix, part_rest, part_row};
 use super::work::Work;
 
 impl Work<'_> {
@@ -110,6 +112,81 @@ impl Work<'_> {
     pub fn part(&self, id: u64, part: Part, rest: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.get(&part_row(id, part, rest))
     }
+
+    // ---- ranks
+    // ---------------------------------------------------------------------------------------------
+
+    /// The numbers of a part, if it has so many rows that they are worth it.
+    fn stretches(&self, prefix: &[u8], rows: u64, waits: bool) -> Result<Stretched, Error> {
+        let Some(prefix) = prefix_of(prefix) else { return Ok(Stretched::Few) };
+        // What is to be written is not in the numbers.
+        let mut of_part = self.pending.range(prefix.to_vec()..behind_prefix(&prefix));
+        if rows <= FEW || of_part.next().is_some() {
+            return Ok(Stretched::Few);
+        }
+        let counted = self.data.ranks.counted(&self.data.tree, prefix, waits)?;
+        Ok(counted.map_or(Stretched::Later, Stretched::Known))
+    }
+
+    /// How many rows of a part lie before `row`; the part has `rows`. None: some more rows were
+    /// counted, ask again; with `waits` all are.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn rank(
+        &self,
+        prefix: &[u8],
+        rows: u64,
+        row: &[u8],
+        waits: bool,
+    ) -> Result<Option<u64>, Error> {
+        match self.stretches(prefix, rows, waits)? {
+            Stretched::Later => Ok(None),
+            Stretched::Known(part) => part.rank(&self.data.tree, row).map(Some),
+            Stretched::Few => {
+                let mut before = 0;
+                let ends = (Bound::Included(prefix.to_vec()), Bound::Excluded(row.to_vec()));
+                self.scan(ends, Direction::Forward, |_, _| {
+                    before += 1;
+                    ControlFlow::Continue(())
+                })?;
+                Ok(Some(before))
+            }
+        }
+    }
+
+    /// About where the row of a part lies that has `number` others before it, of `rows`; else as
+    /// [`rank`](Work::rank).
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn spot(
+        &self,
+        prefix: &[u8],
+        rows: u64,
+        number: u64,
+        waits: bool,
+    ) -> Result<Option<Spot>, Error> {
+        Ok(match self.stretches(prefix, rows, waits)? {
+            Stretched::Later => None,
+            Stretched::Known(part) => Some(part.spot(prefix, number)),
+            Stretched::Few => Some(Spot {
+                from: prefix.to_vec(),
+                skip: number,
+                to: behind_prefix(prefix),
+                skip_back: rows.saturating_sub(number + 1),
+            }),
+        })
+    }
+}
+
+/// How the number of rows before another one is found.
+enum Stretched {
+    /// Reading is as good.
+    Few,
+    /// They are being counted.
+    Later,
+    Known(Arc<Numbers>),
 }
 
 /// The least row behind all parts of this kind of a collection.

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use everleaf::{Error, Key, OwnedKey, Scan, Tree};
 use parking_lot::RwLock;
 
-use super::database::Database;
+use super::flush_words::Flushes;
 use super::record::Header;
 use super::rows::{DATABASES, key_of, keys_prefix, word_row};
 
@@ -123,56 +123,28 @@ impl Counts {
             let _ = emptied.compare_exchange(times, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
-}
 
-impl Database {
     /// Keys of a database; none as long as they are being counted.
     pub fn keys_of(&self, database: u8) -> Option<u64> {
-        let keys = self.counts.keys.get(usize::from(database))?;
-        self.counts.is_whole().then(|| keys.load(Ordering::Relaxed).try_into().unwrap_or(0))
+        let keys = self.keys.get(usize::from(database))?;
+        self.is_whole().then(|| keys.load(Ordering::Relaxed).try_into().unwrap_or(0))
     }
 
-    /// Whether all keys were counted.
-    pub fn has_counted(&self) -> bool {
-        self.counts.is_whole()
-    }
-
-    /// Counts all keys, if they are not known. The caller has [locked](Database::lock_all)
-    /// everything.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn count_all(&self) -> Result<(), Error> {
-        while !self.count_stretch()? {}
-        Ok(())
-    }
-
-    /// Counts some keys, if not all were counted; true: now they are.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn count_some(&self) -> Result<bool, Error> {
-        if self.counts.is_whole() {
-            return Ok(true);
-        }
-        let _all = self.lock_all();
-        self.count_stretch()
-    }
-
-    fn count_stretch(&self) -> Result<bool, Error> {
-        if self.counts.is_whole() {
+    /// Counts some keys, if not all were counted; true: now they are. Nobody may write.
+    pub fn count_stretch(&self, tree: &Tree, flushes: &Flushes) -> Result<bool, Error> {
+        if self.is_whole() {
             return Ok(true);
         }
         let mut scan = Scan::all().with_prefix(keys_prefix(None));
-        scan.from = Bound::Excluded(OwnedKey::from(self.counts.counted.read().clone()));
+        scan.from = Bound::Excluded(OwnedKey::from(self.counted.read().clone()));
         let (mut looked_at, mut last) = (0, None);
-        self.tree.scan_with(scan, |row, value| {
+        tree.scan_with(scan, |row, value| {
             let Key::Bytes(row) = row else { return ControlFlow::Break(()) };
             if let (Some((database, _)), Some(header)) = (key_of(row), Header::read(value)) {
                 let at = usize::from(database) % usize::from(DATABASES);
-                match header.sequence >= self.flushes.since(database) {
-                    true => self.counts.keys[at].fetch_add(1, Ordering::Relaxed),
-                    false => self.counts.emptied[at].fetch_max(1, Ordering::Relaxed) as i64,
+                match header.sequence >= flushes.since(database) {
+                    true => self.keys[at].fetch_add(1, Ordering::Relaxed),
+                    false => self.emptied[at].fetch_max(1, Ordering::Relaxed) as i64,
                 };
             }
             looked_at += 1;
@@ -183,9 +155,9 @@ impl Database {
             ControlFlow::Break(())
         })?;
         match last {
-            Some(last) => *self.counts.counted.write() = last,
-            None => self.counts.is_whole.store(true, Ordering::Release),
+            Some(last) => *self.counted.write() = last,
+            None => self.is_whole.store(true, Ordering::Release),
         }
-        Ok(self.counts.is_whole())
+        Ok(self.is_whole())
     }
 }

@@ -15,17 +15,16 @@ use everleaf::{Clock, Error, OpenOptions, Statistics, Store, Tree};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::counts::Counts;
-use super::evict::Eviction;
-use super::flush::Flushes;
+use super::flush_words::Flushes;
+use super::last_use::Eviction;
+use super::owners::Owners;
 use super::picture::LastPicture;
 use super::ranks::Ranks;
 use super::record::Header;
-use super::room::Room;
-use super::rows::{PARTS_PREFIX, key_of};
+use super::rows::{PARTS_PREFIX, hash, key_of};
 use super::sequence::Sequence;
 use super::waiting::Waiting;
-use super::work::Work;
-use crate::shared::Counter;
+use crate::counters::Counter;
 
 /// The named tree of the pool that holds everything: a pool may have other trees beside it.
 const TREE: &str = "everleaf.server";
@@ -50,7 +49,11 @@ pub struct Database {
     pub(super) picture: LastPicture,
     pub(super) ranks: Ranks,
     pub(super) eviction: Eviction,
-    pub(super) room: Room,
+    pub(super) owners: Owners,
+    /// Shared by who commits, held alone by who makes room.
+    pub(super) making_room: ShardedLock<()>,
+    /// Where the search for keys that were emptied goes on, for who makes room.
+    pub(super) emptied_from: Mutex<Vec<u8>>,
     statistics: Mutex<Option<(Instant, Statistics)>>,
     whole: ShardedLock<()>,
     stripes: Box<[Mutex<()>]>,
@@ -59,7 +62,8 @@ pub struct Database {
     has_collections: AtomicBool,
     /// As many as watch keys, and one more.
     watchers: Arc<()>,
-    pub(super) waiting: Waiting,
+    /// Clients that wait for keys.
+    pub waiting: Arc<Waiting>,
     /// Keys that were removed because they had expired.
     pub expired_keys: Counter,
 }
@@ -100,13 +104,6 @@ fn unless_held<T>(lock: Result<T, TryLockError<T>>) -> Option<T> {
     }
 }
 
-pub(super) fn hash(row: &[u8]) -> usize {
-    use std::hash::Hasher;
-    let mut hasher = rustc_hash::FxHasher::default();
-    hasher.write(row);
-    hasher.finish() as usize
-}
-
 /// The lock of a row. A key has the same one in all databases, as a request may name several.
 pub(super) fn stripe(row: &[u8]) -> usize {
     stripe_of_key(key_of(row).map_or(row, |(_, key)| key))
@@ -139,14 +136,16 @@ impl Database {
             picture: LastPicture::default(),
             ranks: Ranks::default(),
             eviction: Eviction::default(),
-            room: Room::default(),
+            owners: Owners::default(),
+            making_room: ShardedLock::new(()),
+            emptied_from: Mutex::default(),
             statistics: Mutex::default(),
             whole: ShardedLock::new(()),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             watchers: Arc::default(),
             has_collections: tree.prefix(PARTS_PREFIX).next().transpose()?.is_some().into(),
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
-            waiting: Waiting::default(),
+            waiting: Arc::default(),
             expired_keys: Counter::default(),
             store,
             tree,
@@ -192,7 +191,7 @@ impl Database {
         self.store.close()
     }
 
-    // ---- time, numbers, flushes
+    // ---- time, numbers
     // ---------------------------------------------------------------------------------------------
 
     /// Milliseconds since 1970.
@@ -206,43 +205,6 @@ impl Database {
     /// As a write.
     pub fn next_number(&self) -> Result<u64, Error> {
         self.sequence.next(&self.store, &self.tree)
-    }
-
-    /// The time at which a request is answered. What was to be emptied by then is.
-    ///
-    /// # Errors
-    /// As a write.
-    pub fn begin_request(&self) -> Result<u64, Error> {
-        let now_ms = self.now_ms();
-        if self.flushes.is_due(now_ms) {
-            let _all = self.lock_all();
-            if self.flushes.is_due(now_ms) {
-                self.empty_first(now_ms)?;
-            }
-        }
-        Ok(now_ms)
-    }
-
-    /// memcached's `flush_all`: at once, or at a moment.
-    ///
-    /// # Errors
-    /// As a write: nothing is emptied, and what was to be emptied later still is.
-    pub fn flush_all(&self, due_ms: Option<u64>) -> Result<(), Error> {
-        let _all = self.lock_all();
-        match due_ms {
-            Some(due_ms) => self.flushes.flush_at(&self.tree, due_ms),
-            None => self.empty_first(self.now_ms()),
-        }
-    }
-
-    /// Empties the first database, and no moment counts any more. The caller holds all locks.
-    fn empty_first(&self, now_ms: u64) -> Result<(), Error> {
-        let mut work = Work::new(self, now_ms);
-        work.flush(0..1)?;
-        self.flushes.forget_due(&mut work);
-        work.commit()?;
-        self.flushes.forgotten();
-        Ok(())
     }
 
     /// What of a database is there at a time.
@@ -415,9 +377,39 @@ impl Database {
         self.tree.get_many(rows)
     }
 
-    /// Removes what expired or was deleted, in the background, until the sweeper is dropped.
-    pub fn sweep(self: &Arc<Self>, pause: Duration) -> super::Sweeper {
-        super::Sweeper::start(self, pause)
+    // ---- numbers of keys
+    // ---------------------------------------------------------------------------------------------
+
+    /// Keys of a database; none as long as they are being counted.
+    pub fn keys_of(&self, database: u8) -> Option<u64> {
+        self.counts.keys_of(database)
+    }
+
+    /// Whether all keys were counted.
+    pub fn has_counted(&self) -> bool {
+        self.counts.is_whole()
+    }
+
+    /// Counts all keys, if they are not known. The caller has [locked](Database::lock_all)
+    /// everything.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn count_all(&self) -> Result<(), Error> {
+        while !self.counts.count_stretch(&self.tree, &self.flushes)? {}
+        Ok(())
+    }
+
+    /// Counts some keys, if not all were counted; true: now they are.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn count_some(&self) -> Result<bool, Error> {
+        if self.counts.is_whole() {
+            return Ok(true);
+        }
+        let _all = self.lock_all();
+        self.counts.count_stretch(&self.tree, &self.flushes)
     }
 }
 

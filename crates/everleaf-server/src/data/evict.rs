@@ -1,8 +1,7 @@
 //! Room by eviction, where it is asked for: the keys that were used least recently go first, about.
 //!
-//! When a key was used stands in DRAM alone, in one of some million words that keys share by their
-//! hash: reading writes nothing to the pool, and after a start all keys count as old. Some
-//! stretches of keys are looked at, and the oldest of these keys go, as one batch.
+//! Some stretches of keys are looked at, and those of these keys that were not used for longest
+//! (`last_use.rs`) go, as one batch.
 //!
 //! * The thread of the sweep evicts what the pool has beyond the limit, and no more as long as
 //!   parts of collections are to be removed: their room comes late.
@@ -12,20 +11,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
-use std::time::Instant;
 
 use everleaf::{DurabilityMode, Error, Key, OwnedKey, Scan};
 
-use super::database::{Database, hash};
-use super::room::{Removed, Spared};
-use super::rows::keys_prefix;
-use super::work::Pending;
-use crate::random::Random;
+use super::database::Database;
+use super::removal::{Removed, Spared};
+use super::rows::{Pending, keys_prefix};
 
-/// Words of the times of use: 8 MiB.
-const WORDS: usize = 1 << 22;
 /// Stretches of keys that are looked at for one batch.
 const STRETCHES: u64 = 4;
 /// Keys of each.
@@ -37,95 +29,26 @@ const BATCHES: usize = 256;
 /// The part of the greatest size that is kept free: one in so many bytes.
 const FREE: u64 = 50;
 
-/// What is evicted, and why.
-#[derive(Default)]
-pub(super) struct Eviction {
-    /// Set where there is any.
-    used: OnceLock<Used>,
-    /// Bytes of the pool beyond which keys go.
-    limit: AtomicU64,
-    evicted: AtomicU64,
-    random: Random,
-}
-
-/// When keys were used last.
-struct Used {
-    began: Instant,
-    /// Seconds since then and one more; 0: not since then.
-    seconds: Box<[AtomicU16]>,
-}
-
 /// A key that may go.
 struct Candidate {
     row: Vec<u8>,
     age: u16,
 }
 
-impl Used {
-    fn now(&self) -> u16 {
-        // Around it goes after 18 hours, when what was not used since looks new: it is about right.
-        (self.began.elapsed().as_secs() % u64::from(u16::MAX)) as u16 + 1
-    }
-
-    fn word(&self, row: &[u8]) -> &AtomicU16 {
-        &self.seconds[hash(row) % WORDS]
-    }
-
-    fn age(&self, row: &[u8]) -> u16 {
-        match self.word(row).load(Ordering::Relaxed) {
-            0 => u16::MAX,
-            then => self.now().wrapping_sub(then),
-        }
-    }
-}
-
-impl Eviction {
-    /// A key is used.
-    pub fn touch(&self, row: &[u8]) {
-        if let Some(used) = self.used.get() {
-            let (word, now) = (used.word(row), used.now());
-            if word.load(Ordering::Relaxed) != now {
-                word.store(now, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Keys were evicted.
-    pub fn count(&self, keys: u64) {
-        self.evicted.fetch_add(keys, Ordering::Relaxed);
-    }
-
-    /// A number below a limit.
-    pub fn below(&self, limit: u64) -> u64 {
-        self.random.below(limit)
-    }
-
-    /// How many seconds ago rows were used, on average.
-    pub fn mean_age(&self, rows: &[OwnedKey]) -> u64 {
-        let age = |row: &OwnedKey| match (row, self.used.get()) {
-            (OwnedKey::Bytes(row), Some(used)) => u64::from(used.age(row)),
-            _ => 0,
-        };
-        rows.iter().map(age).sum::<u64>() / rows.len().max(1) as u64
-    }
-}
-
 impl Database {
     /// From now on keys are evicted where the pool has more than `bytes`, or is full.
     pub fn evict_beyond(&self, bytes: u64) {
-        let words = || (0..WORDS).map(|_| AtomicU16::new(0)).collect();
-        self.eviction.used.get_or_init(|| Used { began: Instant::now(), seconds: words() });
-        self.eviction.limit.store(bytes, Ordering::Relaxed);
+        self.eviction.begin(bytes);
     }
 
     /// Bytes of the pool beyond which keys are evicted, if they are.
     pub fn evicts_beyond(&self) -> Option<u64> {
-        self.eviction.used.get().map(|_| self.eviction.limit.load(Ordering::Relaxed))
+        self.eviction.limit()
     }
 
     /// Keys that were evicted.
     pub fn evicted(&self) -> u64 {
-        self.eviction.evicted.load(Ordering::Relaxed)
+        self.eviction.evicted()
     }
 
     /// What an epoch has retired is in use until it ends: so it ends, where there are epochs.
@@ -183,10 +106,12 @@ impl Database {
     /// # Errors
     /// As a write.
     pub(super) fn evict_some(&self, spared: &Spared<'_>) -> Result<Removed, Error> {
-        let Some(used) = self.eviction.used.get() else { return Ok(Removed::default()) };
+        if self.evicts_beyond().is_none() {
+            return Ok(Removed::default());
+        }
         let mut candidates = Vec::new();
         for _ in 0..STRETCHES {
-            self.look_at_some(used, &mut candidates)?;
+            self.look_at_some(&mut candidates)?;
         }
         candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.age));
         candidates.truncate(GO);
@@ -200,8 +125,8 @@ impl Database {
     }
 
     /// Some keys that lie together, at a place that is drawn.
-    fn look_at_some(&self, used: &Used, candidates: &mut Vec<Candidate>) -> Result<(), Error> {
-        let mut below = |limit| self.eviction.random.below(limit);
+    fn look_at_some(&self, candidates: &mut Vec<Candidate>) -> Result<(), Error> {
+        let mut below = |limit| self.eviction.below(limit);
         let mut scan = Scan::all().with_prefix(keys_prefix(None));
         let mut skip = 0;
         if let Some((row, apart)) = self.picture.any_place(&mut below) {
@@ -215,7 +140,7 @@ impl Database {
                 skip -= 1;
                 return ControlFlow::Continue(());
             }
-            candidates.push(Candidate { row: row.to_vec(), age: used.age(row) });
+            candidates.push(Candidate { row: row.to_vec(), age: self.eviction.age(row) });
             looked_at += 1;
             if looked_at < LOOKED_AT { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })

@@ -1,114 +1,87 @@
 //! Emptying a database in constant time, now or at a moment to come.
 //!
-//! Of each database a number is kept, and one of all together: what was stored by a write with a
-//! lesser number is not there. To empty a database is to raise its number to the next one of the
-//! sequence, and to empty all is to raise the common one; the sweep gives the room back.
-//! memcached's `flush_all` with a delay keeps a moment beside it, and the first request at or
+//! Of each database a number is kept, and one of all together (`flush_words.rs`): what was stored
+//! by a write with a lesser number is not there. To empty a database is to raise its number to the
+//! next one of the sequence, and to empty all is to raise the common one; the sweep gives the room
+//! back. memcached's `flush_all` with a delay keeps a moment beside it, and the first request at or
 //! behind that moment raises the number before it does anything else. Both are words of the store,
 //! so both hold after a crash. All of these words are made when a pool is served first: a full pool
 //! takes a word that replaces another one, and no new one.
 //!
 //! The numbers that a request raises, and the end of the moment that has come or no longer counts,
-//! are one batch of the store (`Work::flush`):
+//! are one batch of the store:
 //! F1: the batch. A crash before it: nothing is emptied, and the moment still counts. An error of
 //! it: the same, and the request says so. A crash after it: all of them are emptied.
 //! F2: the numbers in memory, under the lock of everything, so no request sees some of them only;
 //! and when F1 is durable, since what they hide may have been for long.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Range;
 
-use everleaf::{Error, Tree};
+use everleaf::Error;
 
-use super::rows::{DATABASES, word_row};
+use super::database::Database;
+use super::flush_words::{since_row, since_row_of_all};
+use super::rows::DATABASES;
 use super::work::Work;
 
-const NEVER: u64 = u64::MAX;
-
-/// From which write on each database counts.
-pub struct Flushes {
-    since: [AtomicU64; DATABASES as usize],
-    /// When the first database will be emptied, in milliseconds since 1970.
-    due_ms: AtomicU64,
-}
-
-fn read(tree: &Tree, row: &[u8]) -> Result<Option<u64>, Error> {
-    Ok(tree.get(row)?.and_then(|word| word.try_into().ok()).map(u64::from_le_bytes))
-}
-
-/// The word of a row, which is made if it is not there and there is room.
-fn read_or_make(tree: &Tree, row: &[u8], word: u64) -> Result<u64, Error> {
-    if let Some(word) = read(tree, row)? {
-        return Ok(word);
-    }
-    match tree.put(row, word.to_le_bytes()) {
-        Err(error) if !error.is_full() => Err(error),
-        _ => Ok(word),
-    }
-}
-
-fn due_row() -> Vec<u8> {
-    word_row("flush due")
-}
-
-impl Flushes {
-    /// As the store says.
-    pub fn open(tree: &Tree) -> Result<Self, Error> {
-        let flushes =
-            Self { since: [const { AtomicU64::new(0) }; DATABASES as usize], due_ms: NEVER.into() };
-        let of_all = read_or_make(tree, &since_row_of_all(), 0)?;
-        for (database, since) in (0..).zip(&flushes.since) {
-            let own = read_or_make(tree, &since_row(database), 0)?;
-            since.store(own.max(of_all), Ordering::Relaxed);
+impl Work<'_> {
+    /// Will empty databases, in constant time: what is written behind this is not concerned. The
+    /// caller holds all locks.
+    ///
+    /// # Errors
+    /// As a write.
+    pub fn flush(&mut self, databases: Range<u8>) -> Result<(), Error> {
+        let now = self.data.next_number()?;
+        let word = now.to_le_bytes().to_vec();
+        let all = databases == (0..DATABASES);
+        if all {
+            self.put(since_row_of_all(), word.clone());
         }
-        flushes.due_ms.store(read_or_make(tree, &due_row(), NEVER)?, Ordering::Relaxed);
-        Ok(flushes)
-    }
-
-    /// The least number of a write that counts.
-    pub fn since(&self, database: u8) -> u64 {
-        self.since.get(usize::from(database)).map_or(NEVER, |since| since.load(Ordering::Acquire))
-    }
-
-    /// Databases that were emptied: their new numbers, which the store has. The caller holds all
-    /// locks.
-    pub fn raise(&self, since: &[u64; DATABASES as usize]) {
-        for (since, now) in self.since.iter().zip(since) {
-            since.fetch_max(*now, Ordering::Release);
+        for database in databases.filter(|database| *database < DATABASES) {
+            if !all {
+                self.put(since_row(database), word.clone());
+            }
+            self.since[usize::from(database)] = now;
         }
-    }
-
-    /// The first database will be emptied at a moment; one that was named before no longer counts.
-    /// The caller holds all locks.
-    pub fn flush_at(&self, tree: &Tree, due_ms: u64) -> Result<(), Error> {
-        tree.put(due_row(), due_ms.to_le_bytes())?;
-        self.due_ms.store(due_ms, Ordering::Release);
         Ok(())
     }
+}
 
-    /// No moment will count any more when `work` is done.
-    pub fn forget_due(&self, work: &mut Work<'_>) {
-        if self.due_ms.load(Ordering::Relaxed) != NEVER {
-            work.put(due_row(), NEVER.to_le_bytes().to_vec());
+impl Database {
+    /// The time at which a request is answered. What was to be emptied by then is.
+    ///
+    /// # Errors
+    /// As a write.
+    pub fn begin_request(&self) -> Result<u64, Error> {
+        let now_ms = self.now_ms();
+        if self.flushes.is_due(now_ms) {
+            let _all = self.lock_all();
+            if self.flushes.is_due(now_ms) {
+                self.empty_first(now_ms)?;
+            }
+        }
+        Ok(now_ms)
+    }
+
+    /// memcached's `flush_all`: at once, or at a moment.
+    ///
+    /// # Errors
+    /// As a write: nothing is emptied, and what was to be emptied later still is.
+    pub fn flush_all(&self, due_ms: Option<u64>) -> Result<(), Error> {
+        let _all = self.lock_all();
+        match due_ms {
+            Some(due_ms) => self.flushes.flush_at(&self.tree, due_ms),
+            None => self.empty_first(self.now_ms()),
         }
     }
 
-    /// It is done.
-    pub fn forgotten(&self) {
-        self.due_ms.store(NEVER, Ordering::Release);
+    /// Empties the first database, and no moment counts any more. The caller holds all locks.
+    fn empty_first(&self, now_ms: u64) -> Result<(), Error> {
+        let mut work = Work::new(self, now_ms);
+        work.flush(0..1)?;
+        self.flushes.forget_due(&mut work.pending);
+        work.commit()?;
+        self.flushes.forgotten();
+        Ok(())
     }
-
-    /// Whether the moment has come.
-    pub fn is_due(&self, now_ms: u64) -> bool {
-        now_ms >= self.due_ms.load(Ordering::Acquire)
-    }
-}
-
-/// The word of a database.
-pub fn since_row(database: u8) -> Vec<u8> {
-    word_row(&format!("since {database}"))
-}
-
-/// The word of all databases together.
-pub fn since_row_of_all() -> Vec<u8> {
-    word_row("since all")
 }

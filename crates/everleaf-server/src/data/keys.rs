@@ -4,9 +4,8 @@ use std::ops::{Bound, ControlFlow};
 
 use everleaf::{Direction, Error};
 
-use super::moment::Ends;
 use super::record::Header;
-use super::rows::{key_of, key_row, keys_prefix};
+use super::rows::{Ends, key_of, key_row, keys_prefix};
 use super::work::Work;
 
 /// So many keys are read in less than a millisecond.

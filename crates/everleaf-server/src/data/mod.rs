@@ -1,24 +1,31 @@
 //! What both protocols keep in the store, and the only part of the server that calls it.
 //!
-//! Map of the files: `database` (opening, locks, reading) · `collections` (members of a key) ·
-//! `work` (the writes of one request, committed together) · `keys` (all keys of a database) ·
-//! `counts` (how many there are) · `picture` (about where) · `ranks` (of members) · `moment`
-//! (what replies are read from that are sent in parts) · `rows` (keys of the store) · `record`
-//! (values of the store) · `sequence` (numbers that are never given twice) · `flush` (emptying a
-//! database in constant time) · `sweep` (room of what expired or was deleted) · `evict` (room of
-//! what was not used for long) · `room` (for a write that finds none) · `waiting` (clients that
-//! wait for a key).
+//! Map of the files, each above those that it imports: `sweep` (room of what expired or was
+//! deleted) · `flush` (emptying a database in constant time) · `commit` (the end of a request's
+//! writes) · `room` (for a write that finds none) · `evict` (room of what was not used for long) ·
+//! `removal` (of keys with their parts) · `moment` (what replies are read from that are sent in
+//! parts) · `keys` (all keys of a database) · `collections` (members of a key) · `work` (the writes
+//! of one request) · `database` (opening, locks, reading), and what it has: `counts` (how many keys
+//! there are) · `picture` (about where) · `ranks` (of members) · `flush_words` (what was emptied) ·
+//! `last_use` (of keys) · `owners` (keys of collections) · `waiting` (clients that wait for a key)
+//! · `sequence` (numbers that are never given twice) · `record` (values of the store) · `rows`
+//! (keys of the store).
 
 mod collections;
+mod commit;
 mod counts;
 mod database;
 mod evict;
 mod flush;
+mod flush_words;
 mod keys;
+mod last_use;
 mod moment;
+mod owners;
 mod picture;
 mod ranks;
 mod record;
+mod removal;
 mod room;
 mod rows;
 mod sequence;
@@ -29,10 +36,12 @@ mod work;
 pub use collections::behind;
 pub use database::{Database, Held, Live};
 pub use keys::key_ends;
-pub use moment::{Ends, Moment, Source};
+pub use moment::{Moment, Source};
 pub use ranks::Spot;
 pub use record::{Collection, HEADER_BYTES, Header, Kind};
-pub use rows::{DATABASES, MAX_KEY_BYTES, Part, key_of, key_row, part_prefix, part_rest, part_row};
+pub use rows::{
+    DATABASES, Ends, MAX_KEY_BYTES, Part, key_of, key_row, part_prefix, part_rest, part_row,
+};
 pub use sweep::Sweeper;
 pub use waiting::Place;
 pub use work::Work;

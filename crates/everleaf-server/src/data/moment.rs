@@ -5,26 +5,24 @@
 //! the next one may have half of what is left, so that many readers who are slow take little from
 //! one who comes later. A moment whose part is used up is lost, and its reply ends with an error.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use everleaf::{Direction, Error, Key, Scan, Snapshot, View};
 
 use super::database::Database;
+use super::rows::Ends;
 use super::work::Work;
-use crate::shared::{Part, Room};
+use crate::memory::{MemoryBudget, Reservation};
 
 /// The least memory that a moment may have, whatever the others have.
 const MIN_BYTES: u64 = 1 << 20;
-
-/// A range of rows.
-pub type Ends = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The store as it was at one moment.
 pub struct Moment {
     view: View,
     _snapshot: Snapshot,
-    _room: Part,
+    _reserved: Reservation,
 }
 
 impl Database {
@@ -32,13 +30,13 @@ impl Database {
     ///
     /// # Errors
     /// As a write: it waits until what was written is durable.
-    pub fn moment(&self, room: &Arc<Room>) -> Result<Moment, Error> {
-        let bytes = (room.left() / 2).max(MIN_BYTES);
-        let mut part = room.part();
+    pub fn moment(&self, budget: &Arc<MemoryBudget>) -> Result<Moment, Error> {
+        let bytes = (budget.left() / 2).max(MIN_BYTES);
+        let mut reserved = budget.reserve();
         // The least part is given in any case.
-        let _ = part.set(bytes);
+        let _ = reserved.set(bytes);
         let snapshot = self.store.snapshot_with_limit(bytes)?;
-        Ok(Moment { view: snapshot.of(&self.tree)?, _snapshot: snapshot, _room: part })
+        Ok(Moment { view: snapshot.of(&self.tree)?, _snapshot: snapshot, _reserved: reserved })
     }
 }
 

@@ -11,24 +11,22 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use everleaf::{Direction, Error, Key, Scan, Tree};
+use everleaf::{Error, Key, Scan, Tree};
 use parking_lot::Mutex;
 
-use super::moment::Ends;
-use super::rows::{PREFIX_BYTES, behind_prefix, part_id};
-use super::work::{Pending, Work};
+use super::rows::{Ends, PREFIX_BYTES, Pending, behind_prefix, part_id};
 
 /// Rows of a stretch, mostly: reading so many takes less than a tenth of a millisecond.
 const STRETCH: u64 = 512;
 /// Rows that are counted at a time.
 const TOGETHER: u64 = 8 * STRETCH;
 /// A collection with fewer members is read from its beginning.
-const FEW: u64 = 2 * STRETCH;
+pub const FEW: u64 = 2 * STRETCH;
 /// Parts of collections whose numbers are kept.
 const PARTS: usize = 64;
 
 /// What the rows of a part begin with.
-type Prefix = [u8; PREFIX_BYTES];
+pub type Prefix = [u8; PREFIX_BYTES];
 
 /// The numbers of all collections that were asked for.
 #[derive(Default)]
@@ -62,13 +60,14 @@ struct Stretches {
 }
 
 /// The numbers of a part.
-struct Numbers {
+pub struct Numbers {
     /// When it was asked for last, as a number of questions.
     asked: AtomicU64,
     stretches: Mutex<Stretches>,
 }
 
-fn prefix_of(row: &[u8]) -> Option<Prefix> {
+/// What the row of a part begins with, or its prefix.
+pub fn prefix_of(row: &[u8]) -> Option<Prefix> {
     part_id(row)?;
     row.first_chunk().copied()
 }
@@ -200,7 +199,38 @@ impl Stretches {
     }
 }
 
+impl Numbers {
+    /// How many rows lie before this one.
+    pub fn rank(&self, tree: &Tree, row: &[u8]) -> Result<u64, Error> {
+        self.stretches.lock().rank(tree, row)
+    }
+
+    /// The spot of the row with this number; that of the last one where there are fewer.
+    pub fn spot(&self, prefix: &[u8], number: u64) -> Spot {
+        self.stretches.lock().spot(prefix, number)
+    }
+}
+
 impl Ranks {
+    /// The numbers of a part whose rows are all counted. None: some more were counted, ask again;
+    /// with `waits` all are.
+    pub fn counted(
+        &self,
+        tree: &Tree,
+        prefix: Prefix,
+        waits: bool,
+    ) -> Result<Option<Arc<Numbers>>, Error> {
+        let part = self.of(prefix);
+        loop {
+            if part.stretches.lock().count(tree, &prefix)? {
+                return Ok(Some(part));
+            }
+            if !waits {
+                return Ok(None);
+            }
+        }
+    }
+
     /// The numbers of a part; none of it is counted where they are new.
     fn of(&self, prefix: Prefix) -> Arc<Numbers> {
         let now = self.asked.fetch_add(1, Ordering::Relaxed);
@@ -267,84 +297,4 @@ impl Ranks {
             self.some.store(!parts.is_empty(), Ordering::Release);
         }
     }
-}
-
-impl Work<'_> {
-    /// The numbers of a part, if it has so many rows that they are worth it.
-    fn stretches(&self, prefix: &[u8], rows: u64, waits: bool) -> Result<Stretched, Error> {
-        let Some(prefix) = prefix_of(prefix) else { return Ok(Stretched::Few) };
-        // What is to be written is not in the numbers.
-        let mut of_part = self.pending.range(prefix.to_vec()..behind_prefix(&prefix));
-        if rows <= FEW || of_part.next().is_some() {
-            return Ok(Stretched::Few);
-        }
-        let part = self.data.ranks.of(prefix);
-        loop {
-            if part.stretches.lock().count(&self.data.tree, &prefix)? {
-                return Ok(Stretched::Known(part));
-            }
-            if !waits {
-                return Ok(Stretched::Later);
-            }
-        }
-    }
-
-    /// How many rows of a part lie before `row`; the part has `rows`. None: some more rows were
-    /// counted, ask again; with `waits` all are.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn rank(
-        &self,
-        prefix: &[u8],
-        rows: u64,
-        row: &[u8],
-        waits: bool,
-    ) -> Result<Option<u64>, Error> {
-        match self.stretches(prefix, rows, waits)? {
-            Stretched::Later => Ok(None),
-            Stretched::Known(part) => part.stretches.lock().rank(&self.data.tree, row).map(Some),
-            Stretched::Few => {
-                let mut before = 0;
-                let ends = (Bound::Included(prefix.to_vec()), Bound::Excluded(row.to_vec()));
-                self.scan(ends, Direction::Forward, |_, _| {
-                    before += 1;
-                    ControlFlow::Continue(())
-                })?;
-                Ok(Some(before))
-            }
-        }
-    }
-
-    /// About where the row of a part lies that has `number` others before it, of `rows`; else as
-    /// [`rank`](Work::rank).
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn spot(
-        &self,
-        prefix: &[u8],
-        rows: u64,
-        number: u64,
-        waits: bool,
-    ) -> Result<Option<Spot>, Error> {
-        Ok(match self.stretches(prefix, rows, waits)? {
-            Stretched::Later => None,
-            Stretched::Known(part) => Some(part.stretches.lock().spot(prefix, number)),
-            Stretched::Few => Some(Spot {
-                from: prefix.to_vec(),
-                skip: number,
-                to: behind_prefix(prefix),
-                skip_back: rows.saturating_sub(number + 1),
-            }),
-        })
-    }
-}
-
-enum Stretched {
-    /// Reading is as good.
-    Few,
-    /// They are being counted.
-    Later,
-    Known(Arc<Numbers>),
 }

@@ -12,27 +12,22 @@
 //!   nothing comes to lie there. After some rounds twice as many places are made free each time.
 //! * M4. A quarter of all keys, if there is no such place: then what cannot go lies everywhere.
 //!
-//! A key goes wholly, under its lock: with its parts as one batch or, if they are too many, first
-//! its header says that it has expired, and then parts go, in any order; the sweep removes the
-//! rest. No lock is waited for here, since the writer has locks, and what shares a lock with its
-//! keys goes as well. The records of a key that others have locked, or that is to be written, are
-//! written once more and come to lie elsewhere, if there is room for that.
+//! A key goes wholly (`removal.rs`). No lock is waited for here, since the writer has locks, and
+//! what shares a lock with its keys goes as well. The records of a key that others have locked, or
+//! that is to be written, are written once more and come to lie elsewhere, if there is room for
+//! that.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard};
 use everleaf::internal::{ClaimedPlace, claim_place, has_place};
 use everleaf::{Error, Key, OwnedKey, PoolError, Scan};
-use parking_lot::{Mutex, MutexGuard};
 
-use super::database::{Database, stripe};
-use super::record::{Collection, Header, collection_of};
-use super::rows::{DATABASES, deleted_of, key_of, keys_prefix, part_id};
-use super::sweep::BATCH;
-use super::work::{Pending, Work};
+use super::database::Database;
+use super::record::Header;
+use super::removal::{BATCH, Spared};
+use super::rows::{DATABASES, Pending, key_of, keys_prefix, part_id};
 
 /// How often room is made for one write.
 const ROUNDS: u32 = 64;
@@ -48,97 +43,8 @@ const ROUNDS_OF_PLACES: u32 = 12;
 const CHOICES: [usize; 2] = [4, 2];
 /// Bytes of a chunk of the pool: what is refused and no longer needs no chunks in a row.
 const CHUNK: u64 = 4096;
-/// Batches of parts of one collection that a round removes.
-const BATCHES: usize = 16;
 /// The part of all keys that goes in a round of M4: one in so many.
 const QUARTER: u64 = 4;
-
-/// Locks that were taken to remove keys.
-type Locks<'d> = Vec<(usize, MutexGuard<'d, ()>)>;
-
-/// Who makes room, and what it needs to know.
-#[derive(Default)]
-pub(super) struct Room {
-    /// Shared by who commits, held alone by who makes room.
-    turn: ShardedLock<()>,
-    /// Where the search for keys that were emptied goes on.
-    emptied_from: Mutex<Vec<u8>>,
-    /// The keys of collections by their ids, once they were asked for.
-    owners: Mutex<HashMap<u64, Vec<u8>>>,
-    knows_owners: AtomicBool,
-}
-
-/// What was removed.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Removed {
-    pub keys: u64,
-    /// About.
-    pub bytes: u64,
-}
-
-impl Removed {
-    fn add(&mut self, key: &Doomed<'_>) {
-        self.keys += 1;
-        self.bytes += key.bytes;
-    }
-}
-
-/// A key that goes.
-struct Doomed<'r> {
-    row: &'r [u8],
-    bytes: u64,
-    collection: Option<(Header, Collection)>,
-    parts: Vec<Vec<u8>>,
-}
-
-/// What is to be written, and so does not go.
-pub(super) struct Spared<'p> {
-    pending: &'p Pending,
-    ids: HashSet<u64>,
-    /// The locks of the keys that are to be written, which the writer has.
-    held: Vec<usize>,
-}
-
-impl<'p> Spared<'p> {
-    pub fn of(pending: &'p Pending) -> Self {
-        let ids = pending.keys().filter_map(|row| part_id(row).or_else(|| deleted_of(row)));
-        let held = pending.keys().filter(|row| key_of(row).is_some()).map(|row| stripe(row));
-        Self { pending, ids: ids.collect(), held: held.collect() }
-    }
-
-    fn has(&self, row: &[u8], collection: Option<&Collection>) -> bool {
-        self.pending.contains_key(row)
-            || collection.is_some_and(|collection| self.ids.contains(&collection.id))
-    }
-}
-
-impl Room {
-    /// Nobody makes room meanwhile. Whoever takes locks of keys has them already.
-    pub fn beside(&self) -> ShardedLockReadGuard<'_, ()> {
-        self.turn.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keys were written.
-    pub fn note_owners(&self, pending: &Pending) {
-        if !self.knows_owners.load(Ordering::Acquire) {
-            return;
-        }
-        let mut owners = self.owners.lock();
-        for (row, value) in pending {
-            if let Some(id) = deleted_of(row) {
-                owners.remove(&id);
-            } else if key_of(row).is_some()
-                && let Some((_, collection)) = value.as_deref().and_then(collection_of)
-            {
-                owners.insert(collection.id, row.clone());
-            }
-        }
-    }
-
-    fn forget_owner(&self, id: u64) {
-        self.owners.lock().remove(&id);
-    }
-}
 
 /// The longest thing in a row that was refused.
 fn refused_bytes(error: &Error) -> u64 {
@@ -158,13 +64,13 @@ impl Database {
         pending: &Pending,
         mut write: impl FnMut() -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let beside = self.room.beside();
+        let beside = self.beside();
         let mut refused = match write() {
             Err(error) if error.is_full() => error,
             done => return done,
         };
         drop(beside);
-        let _alone = self.room.turn.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.making_room.write().unwrap_or_else(PoisonError::into_inner);
         let mut made = false;
         for round in 0..ROUNDS {
             match write() {
@@ -238,7 +144,7 @@ impl Database {
         if emptied.iter().all(|times| *times == 0) {
             return Ok(false);
         }
-        let mut from = self.room.emptied_from.lock();
+        let mut from = self.emptied_from.lock();
         for begins in [Bound::Included(from.clone()), Bound::Unbounded] {
             let whole = begins == Bound::Unbounded;
             let mut rows = Vec::new();
@@ -301,7 +207,7 @@ impl Database {
             if key_of(row).is_some() {
                 keys.insert(row.clone());
             } else if let Some(id) = part_id(row) {
-                keys.extend(self.owner(id)?);
+                keys.extend(self.owners.of(id, &self.tree)?);
                 parts.entry(id).or_default().push(row.clone());
             }
         }
@@ -327,22 +233,6 @@ impl Database {
         }
     }
 
-    /// The key whose collection this is. All keys are looked through the first time: then nobody
-    /// else writes.
-    fn owner(&self, id: u64) -> Result<Option<Vec<u8>>, Error> {
-        if !self.room.knows_owners.load(Ordering::Acquire) {
-            let mut owners = self.room.owners.lock();
-            self.tree.scan_with(Scan::all().with_prefix(keys_prefix(None)), |row, value| {
-                if let (Key::Bytes(row), Some((_, collection))) = (row, collection_of(value)) {
-                    owners.insert(collection.id, row.to_vec());
-                }
-                ControlFlow::Continue(())
-            })?;
-            self.room.knows_owners.store(true, Ordering::Release);
-        }
-        Ok(self.room.owners.lock().get(&id).cloned())
-    }
-
     // ---- M4
     // ---------------------------------------------------------------------------------------------
 
@@ -354,115 +244,6 @@ impl Database {
         let removed = self.remove_keys(&rows, &BTreeMap::new(), spared, &mut locks)?;
         self.eviction.count(removed.keys);
         Ok(removed.keys > 0)
-    }
-
-    // ---- removing keys wholly
-    // ---------------------------------------------------------------------------------------------
-
-    /// Removes those of the keys that are not spared and whose locks are free. Of collections of
-    /// many parts those `parts` go which are given by their ids, or some others.
-    pub(super) fn remove_keys<'d>(
-        &'d self,
-        rows: &[Vec<u8>],
-        parts: &BTreeMap<u64, Vec<Vec<u8>>>,
-        spared: &Spared<'_>,
-        locks: &mut Locks<'d>,
-    ) -> Result<Removed, Error> {
-        let (mut removed, mut doomed, mut together) = (Removed::default(), Vec::new(), 0);
-        for row in rows {
-            // One lock may be that of several.
-            if !spared.held.contains(&stripe(row)) && !self.try_lock(row, locks) {
-                continue;
-            }
-            let shown = |value: &[u8]| (value.len(), collection_of(value));
-            let Some((bytes, collection)) = self.tree.get_with(row, shown)? else { continue };
-            let bytes = (row.len() + bytes) as u64;
-            let mut key = Doomed { row, bytes, collection, parts: Vec::new() };
-            if spared.has(row, key.collection.as_ref().map(|(_, collection)| collection)) {
-                continue;
-            }
-            if let Some((header, collection)) = &key.collection {
-                let (few, bytes) = self.parts(collection.id)?;
-                (key.bytes, key.parts) = (key.bytes + bytes, few);
-                if key.parts.len() == BATCH {
-                    let parts = parts.get(&collection.id).map(Vec::as_slice);
-                    self.remove_large(row, header, collection, parts)?;
-                    removed.add(&key);
-                    continue;
-                }
-            }
-            together += 1 + key.parts.len();
-            doomed.push(key);
-            if together >= BATCH {
-                self.remove_together(&doomed, &mut removed)?;
-                (doomed, together) = (Vec::new(), 0);
-            }
-        }
-        self.remove_together(&doomed, &mut removed)?;
-        Ok(removed)
-    }
-
-    /// Removes keys and all of their parts as one batch; where that has no room, one by one.
-    fn remove_together(&self, doomed: &[Doomed<'_>], removed: &mut Removed) -> Result<(), Error> {
-        let mut work = Work::new(self, self.now_ms());
-        for key in doomed {
-            key.parts.iter().for_each(|part| work.delete(part.clone()));
-            work.delete(key.row.to_vec());
-        }
-        let alone = match work.commit_sweep() {
-            Err(error) if error.is_full() => true,
-            done => done.map(|()| false)?,
-        };
-        for key in doomed {
-            if alone {
-                match self.remove_alone(key) {
-                    Err(error) if error.is_full() => continue,
-                    done => done?,
-                }
-            }
-            removed.add(key);
-            if let Some((_, collection)) = &key.collection {
-                self.ranks.forget(collection.id);
-                self.room.forget_owner(collection.id);
-            }
-        }
-        Ok(())
-    }
-
-    fn remove_alone(&self, key: &Doomed<'_>) -> Result<(), Error> {
-        if let Some((header, collection)) = &key.collection {
-            self.remove_large(key.row, header, collection, Some(&key.parts))?;
-        }
-        let mut work = Work::new(self, self.now_ms());
-        work.delete(key.row.to_vec());
-        work.commit_sweep()
-    }
-
-    /// Removes some parts of a collection that has many. The key is not there any more before.
-    fn remove_large(
-        &self,
-        row: &[u8],
-        header: &Header,
-        collection: &Collection,
-        parts: Option<&[Vec<u8>]>,
-    ) -> Result<(), Error> {
-        if header.expires_ms != header.expired().expires_ms {
-            let mut work = Work::new(self, self.now_ms());
-            work.put(row.to_vec(), header.expired().with(&collection.bytes()));
-            work.commit_sweep()?;
-        }
-        self.ranks.forget(collection.id);
-        if let Some(parts) = parts {
-            return parts.chunks(BATCH).try_for_each(|parts| self.remove_rows(parts));
-        }
-        for _ in 0..BATCHES {
-            let (some, _) = self.parts(collection.id)?;
-            self.remove_rows(&some)?;
-            if some.len() < BATCH {
-                break;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -12,6 +12,16 @@
 //! another key's, and the parts of a deleted collection are never seen again, however late they are
 //! removed. Parts follow each other in the order that their collection has.
 
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+use std::ops::Bound;
+
+/// A range of rows.
+pub type Ends = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Rows and what they will hold; none: nothing.
+pub type Pending = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
 /// Databases that Redis clients may select; memcached's keys are in the first one.
 pub const DATABASES: u8 = 16;
 /// The longest key, field or member, in bytes: what the store takes, without the bytes in front.
@@ -120,6 +130,13 @@ pub const DELETED_PREFIX: [u8; 1] = [DELETED];
 /// The collection that such a row speaks of.
 pub fn deleted_of(row: &[u8]) -> Option<u64> {
     row.strip_prefix(&DELETED_PREFIX)?.try_into().ok().map(u64::from_be_bytes)
+}
+
+/// A hash by which rows share words in memory.
+pub fn hash(row: &[u8]) -> usize {
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(row);
+    hasher.finish() as usize
 }
 
 #[cfg(test)]

@@ -12,16 +12,12 @@ use everleaf::{Error, Key, OwnedKey, Scan};
 use super::database::Database;
 use super::picture::Picture;
 use super::record::{Header, collection_of};
-use super::rows::{
-    DATABASES, DELETED_PREFIX, Part, deleted_of, deleted_row, key_of, keys_prefix, part_prefix,
-};
+use super::removal::BATCH;
+use super::rows::{DATABASES, key_of, keys_prefix};
 use super::work::Work;
 
 /// Keys that are looked at in one step.
 const LOOKED_AT: usize = 2048;
-/// Rows that are removed as one batch, so that no request waits for more, and that its log fits
-/// into one chunk.
-pub(super) const BATCH: usize = 160;
 /// Batches of one step.
 const BATCHES: usize = 64;
 /// A round that finds more than one gone key in so many is followed by one without long pauses.
@@ -59,10 +55,25 @@ impl Round {
     }
 }
 
-impl Sweeper {
-    pub(super) fn start(data: &Arc<Database>, pause: Duration) -> Self {
+fn has_expired(value: &[u8], now_ms: u64) -> bool {
+    let expires_ms = Header::read(value).and_then(|header| header.expires_ms);
+    expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms)
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // A panic there has been reported on stderr.
+        }
+    }
+}
+
+impl Database {
+    /// Removes what expired or was deleted, in the background, until the sweeper is dropped.
+    pub fn sweep(self: &Arc<Self>, pause: Duration) -> Sweeper {
         let (stop, stopped) = channel();
-        let data = Arc::downgrade(data);
+        let data = Arc::downgrade(self);
         let thread = std::thread::spawn(move || {
             let (mut round, mut next) = (Round::default(), Duration::ZERO);
             let (mut is_urgent, mut looked) = (true, Instant::now());
@@ -93,32 +104,16 @@ impl Sweeper {
                 };
             }
         });
-        Self { stop: Some(stop), thread: Some(thread) }
+        Sweeper { stop: Some(stop), thread: Some(thread) }
     }
-}
 
-fn has_expired(value: &[u8], now_ms: u64) -> bool {
-    let expires_ms = Header::read(value).and_then(|header| header.expires_ms);
-    expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms)
-}
-
-impl Drop for Sweeper {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // A panic there has been reported on stderr.
-        }
-    }
-}
-
-impl Database {
     /// One step of a round: some keys, and some parts of what was deleted. True: it was the last.
     ///
     /// # Errors
     /// As a write.
     pub(crate) fn sweep_step(&self, round: &mut Round) -> Result<bool, Error> {
         let ended = self.sweep_keys(round)?;
-        let _beside = self.room.beside();
+        let _beside = self.beside();
         self.sweep_parts(BATCHES)?;
         Ok(ended)
     }
@@ -179,7 +174,7 @@ impl Database {
                 expired_keys += u64::from(expired);
             }
         }
-        let _beside = self.room.beside();
+        let _beside = self.beside();
         work.commit_sweep()?;
         self.expired_keys.add(expired_keys);
         Ok(())
@@ -210,7 +205,7 @@ impl Database {
             if parts.is_empty() {
                 break;
             }
-            let _beside = self.room.beside();
+            let _beside = self.beside();
             self.remove_rows(&parts)?; // W2.
         }
         let _held = self.lock_many([row]);
@@ -223,42 +218,8 @@ impl Database {
     fn remove_row(&self, row: &[u8], now_ms: u64) -> Result<(), Error> {
         let mut work = Work::new(self, now_ms);
         work.delete(row.to_vec());
-        let _beside = self.room.beside();
+        let _beside = self.beside();
         work.commit_sweep()
-    }
-
-    /// Some parts of a collection, and about how many bytes they have: all, if they are fewer than
-    /// a batch.
-    pub(super) fn parts(&self, id: u64) -> Result<(Vec<Vec<u8>>, u64), Error> {
-        let (mut rows, mut bytes) = (Vec::new(), 0);
-        for part in Part::ALL {
-            if rows.len() < BATCH {
-                let prefix = part_prefix(id, part);
-                self.tree.scan_with(Scan::all().with_prefix(prefix), |row, value| {
-                    if let Key::Bytes(row) = row {
-                        bytes += (row.len() + value.len()) as u64;
-                        rows.push(row.to_vec());
-                    }
-                    match rows.len() < BATCH {
-                        true => ControlFlow::Continue(()),
-                        false => ControlFlow::Break(()),
-                    }
-                })?;
-            }
-        }
-        Ok((rows, bytes))
-    }
-
-    /// Removes rows, as one batch or, where its log has no room, one by one.
-    pub(super) fn remove_rows(&self, rows: &[Vec<u8>]) -> Result<(), Error> {
-        let mut batch = self.tree.batch();
-        rows.iter().try_for_each(|row| batch.delete(row).map(drop))?;
-        match batch.commit() {
-            Err(error) if error.is_full() => {
-                rows.iter().try_for_each(|row| self.tree.delete(row).map(drop))
-            }
-            done => done.map(drop),
-        }
     }
 
     /// What cannot be read is left for `check`.
@@ -267,39 +228,5 @@ impl Database {
             (Some((database, _)), Some(header)) => self.live(database, now_ms).shows(&header),
             _ => true,
         }
-    }
-
-    /// Whether parts of collections are to be removed.
-    pub(super) fn has_deleted_parts(&self) -> Result<bool, Error> {
-        Ok(!self.first_rows(&DELETED_PREFIX, 1)?.is_empty())
-    }
-
-    /// Removes some batches of parts of what was deleted; whether there were any.
-    pub(super) fn sweep_parts(&self, batches: usize) -> Result<bool, Error> {
-        for batch in 0..batches {
-            let deleted = self.first_rows(&DELETED_PREFIX, 1)?;
-            let Some(id) = deleted.first().and_then(|row| deleted_of(row)) else {
-                return Ok(batch > 0);
-            };
-            let (mut rows, _) = self.parts(id)?;
-            if rows.len() < BATCH {
-                rows.push(deleted_row(id)); // Nothing is left of it. The last row is removed last.
-            }
-            self.remove_rows(&rows)?;
-        }
-        Ok(true)
-    }
-
-    pub(super) fn first_rows(&self, prefix: &[u8], limit: usize) -> Result<Vec<Vec<u8>>, Error> {
-        let mut rows = Vec::new();
-        if limit > 0 {
-            self.tree.scan_with(Scan::all().with_prefix(prefix), |row, _| {
-                if let Key::Bytes(row) = row {
-                    rows.push(row.to_vec());
-                }
-                if rows.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            })?;
-        }
-        Ok(rows)
     }
 }

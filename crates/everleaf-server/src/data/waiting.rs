@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::database::Database;
 use super::record::Kind;
 
 /// One who waits.
@@ -43,7 +42,7 @@ pub struct Waiting {
 
 /// A place in lines; it is given up when this is dropped.
 pub struct Place {
-    data: Arc<Database>,
+    all: Arc<Waiting>,
     waiter: Arc<Waiter>,
     lines: Vec<Vec<u8>>,
 }
@@ -52,7 +51,7 @@ fn line_of(row: &[u8], kind: Kind) -> Vec<u8> {
     [&[kind as u8], row].concat()
 }
 
-impl Database {
+impl Waiting {
     /// Waits for one of some keys to hold something of a kind; `notify` tells when. The caller
     /// holds their locks.
     pub fn wait(self: &Arc<Self>, rows: &[Vec<u8>], kind: Kind, notify: &Arc<Notify>) -> Place {
@@ -64,26 +63,26 @@ impl Database {
         notify.notify_one();
         let waiter = Arc::new(waiter);
         // The lock of a key is what orders this before the next writer's look.
-        self.waiting.clients.fetch_add(1, Ordering::Relaxed);
-        let mut all = self.waiting.lines.lock();
+        self.clients.fetch_add(1, Ordering::Relaxed);
+        let mut all = self.lines.lock();
         for line in &lines {
             all.entry(line.clone()).or_default().push_back(Arc::clone(&waiter));
         }
         drop(all);
-        Place { data: Arc::clone(self), waiter, lines }
+        Place { all: Arc::clone(self), waiter, lines }
     }
 
     /// How many clients wait.
-    pub fn waiting_clients(&self) -> u64 {
-        self.waiting.clients.load(Ordering::Relaxed)
+    pub fn clients(&self) -> u64 {
+        self.clients.load(Ordering::Relaxed)
     }
 
     /// Whether who has this place, or none yet, is the first in line for a key.
     pub fn is_turn(&self, row: &[u8], kind: Kind, place: Option<&Place>) -> bool {
-        if self.waiting_clients() == 0 {
+        if self.clients() == 0 {
             return true;
         }
-        let lines = self.waiting.lines.lock();
+        let lines = self.lines.lock();
         match lines.get(&line_of(row, kind)).and_then(VecDeque::front) {
             None => true,
             Some(first) => place.is_some_and(|place| Arc::ptr_eq(first, &place.waiter)),
@@ -91,8 +90,8 @@ impl Database {
     }
 
     /// Says that a key holds something of a kind. The caller holds its lock.
-    pub(super) fn filled(&self, row: &[u8], kind: Kind) {
-        let lines = self.waiting.lines.lock();
+    pub fn filled(&self, row: &[u8], kind: Kind) {
+        let lines = self.lines.lock();
         if let Some(first) = lines.get(&line_of(row, kind)).and_then(VecDeque::front) {
             first.wake();
         }
@@ -113,7 +112,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut all = self.data.waiting.lines.lock();
+        let mut all = self.all.lines.lock();
         for name in &self.lines {
             let Some(line) = all.get_mut(name) else { continue };
             line.retain(|other| !Arc::ptr_eq(other, &self.waiter));
@@ -123,6 +122,6 @@ impl Drop for Place {
             }
         }
         drop(all);
-        self.data.waiting.clients.fetch_sub(1, Ordering::Relaxed);
+        self.all.clients.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -2,19 +2,13 @@
 //! all. Who gathers reads what it has written.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::ops::Range;
 
 use everleaf::Error;
 
 use super::counts::Growth;
 use super::database::{Database, Live};
-use super::flush::{since_row, since_row_of_all};
 use super::record::{Collection, Header, Kind, collection_of};
-use super::rows::{DATABASES, deleted_of, deleted_row, key_of};
-
-/// Rows and what they will hold; none: nothing.
-pub(super) type Pending = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+use super::rows::{DATABASES, Pending, deleted_of, deleted_row, key_of};
 
 /// A row, and what was pending of it.
 type Before = (Vec<u8>, Option<Option<Vec<u8>>>);
@@ -29,7 +23,7 @@ pub struct Work<'d> {
     /// Keys whose parts have changed and whose header has not.
     pub(super) touched: Vec<Vec<u8>>,
     /// From which write on each database counts, where this empties it.
-    since: [u64; DATABASES as usize],
+    pub(super) since: [u64; DATABASES as usize],
     /// What rows were before they were written, since the moment that was saved.
     undo: Option<Vec<Before>>,
     /// Keys that were looked for: how many were there, and how many not.
@@ -43,7 +37,7 @@ impl<'d> Work<'d> {
         Self {
             data,
             now_ms,
-            pending: BTreeMap::new(),
+            pending: Pending::new(),
             touched: Vec::new(),
             since,
             undo: None,
@@ -162,27 +156,6 @@ impl<'d> Work<'d> {
         Ok(before.saturating_add_signed(growth))
     }
 
-    /// Will empty databases, in constant time: what is written behind this is not concerned. The
-    /// caller holds all locks.
-    ///
-    /// # Errors
-    /// As a write.
-    pub fn flush(&mut self, databases: Range<u8>) -> Result<(), Error> {
-        let now = self.data.next_number()?;
-        let word = now.to_le_bytes().to_vec();
-        let all = databases == (0..DATABASES);
-        if all {
-            self.put(since_row_of_all(), word.clone());
-        }
-        for database in databases.filter(|database| *database < DATABASES) {
-            if !all {
-                self.put(since_row(database), word.clone());
-            }
-            self.since[usize::from(database)] = now;
-        }
-        Ok(())
-    }
-
     /// Removes a key, whatever it holds: the parts of a collection become unreachable at once and
     /// are removed later. Whether it was there.
     ///
@@ -236,35 +209,16 @@ impl<'d> Work<'d> {
         }
     }
 
-    /// Does all writes, or none.
+    /// Does all writes, or none, for the sweep and for eviction, which have their own ways where
+    /// there is no room; for others see [`commit`](Self::commit).
     ///
     /// # Errors
     /// [`Error::is_full`], damage: nothing was written.
-    pub fn commit(&mut self) -> Result<(), Error> {
-        self.commit_with(|work, pending| {
-            work.data.write_with_room(pending, || work.write_or_mark(pending))
-        })
-    }
-
-    fn write_or_mark(&self, pending: &Pending) -> Result<Growth, Error> {
-        match self.write(pending) {
-            Err(error) if error.is_full() => match self.without_marks(pending)? {
-                Some(instead) => self.write(&instead),
-                None => Err(error),
-            },
-            done => done,
-        }
-    }
-
-    /// The same for the sweep and for eviction, which have their own ways where there is no room.
-    ///
-    /// # Errors
-    /// Those of [`commit`](Self::commit).
     pub(super) fn commit_sweep(&mut self) -> Result<(), Error> {
         self.commit_with(Self::write)
     }
 
-    fn commit_with(
+    pub(super) fn commit_with(
         &mut self,
         write: impl FnOnce(&Self, &Pending) -> Result<Growth, Error>,
     ) -> Result<(), Error> {
@@ -281,38 +235,20 @@ impl<'d> Work<'d> {
             self.data.counts.empty(&self.since);
         }
         self.data.counts.add(&growth);
-        self.data.room.note_owners(&pending);
+        self.data.owners.note(&pending);
         let written = pending.keys().filter(|row| key_of(row).is_some());
         touched.iter().chain(written).for_each(|row| self.data.changed(row));
-        if self.data.waiting_clients() > 0 {
+        if self.data.waiting.clients() > 0 {
             for (row, value) in pending.iter().filter(|(row, _)| key_of(row).is_some()) {
                 let header = value.as_deref().and_then(Header::read);
-                header.into_iter().for_each(|header| self.data.filled(row, header.kind));
+                header.into_iter().for_each(|header| self.data.waiting.filled(row, header.kind));
             }
         }
         Ok(())
     }
 
-    /// The same writes without the rows that mark collections as deleted, for a full pool, which
-    /// takes no new row. Instead the header of the key says that it has expired: the sweep removes
-    /// the parts and then the key. None if there are no such rows.
-    fn without_marks(&self, pending: &Pending) -> Result<Option<Pending>, Error> {
-        let mut instead = pending.clone();
-        let removed =
-            pending.iter().filter(|(row, value)| value.is_none() && key_of(row).is_some());
-        for (row, _) in removed {
-            let found = self.data.show(row, collection_of)?.flatten();
-            if let Some((header, collection)) = found
-                && instead.remove(&deleted_row(collection.id)).is_some()
-            {
-                instead.insert(row.clone(), Some(header.expired().with(&collection.bytes())));
-            }
-        }
-        Ok((instead.len() < pending.len()).then_some(instead))
-    }
-
     /// By how many keys each database grows.
-    fn write(&self, pending: &Pending) -> Result<Growth, Error> {
+    pub(super) fn write(&self, pending: &Pending) -> Result<Growth, Error> {
         let (data, tree) = (self.data, &self.data.tree);
         if pending.len() > 1 {
             let growth = self.growth(pending)?;

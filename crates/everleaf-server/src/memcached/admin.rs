@@ -4,11 +4,11 @@ use std::io::Write;
 
 use tracing::warn;
 
-use super::VERSION;
 use super::parse::{expiry, seconds, unsigned};
 use super::session::{Request, Session, Taken, failed};
+use super::{VERSION, stats};
 use crate::data::{Header, Work};
-use crate::net::is_http;
+use crate::protocol::is_http;
 
 const OK: &[u8] = b"OK\r\n";
 const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
@@ -29,7 +29,7 @@ pub fn serve<'i>(
         }
         b"verbosity" => verbosity(request, out),
         b"flush_all" => flush_all(session, request, out),
-        b"stats" => stats(session, request, out),
+        b"stats" => tell_stats(session, request, out),
         b"cache_memlimit" => memory_limit(session, request, out),
         b"lru_crawler" => crawler(session, request, out),
         b"lru" => request.reply(b"ERROR there are no LRU queues\r\n", out),
@@ -161,11 +161,11 @@ fn dump_line(key: &[u8], header: &Header, bytes: u64, out: &mut Vec<u8>) {
 // ---- stats
 // -------------------------------------------------------------------------------------------------
 
-fn stats<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
+fn tell_stats<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
     let shared = &session.shared;
     let lines: Vec<(&str, String)> = match request.words.next() {
         None if !shared.data.count_some().unwrap_or(true) => return Taken::Unfinished,
-        None => match shared.memcached_stats() {
+        None => match stats::lines(shared) {
             Ok(lines) => lines,
             Err(error) => {
                 failed(&error, out);
@@ -176,7 +176,7 @@ fn stats<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec<u8>)
             shared.counters.reset();
             return request.reply(b"RESET\r\n", out);
         }
-        Some(b"settings") => shared.memcached_settings(),
+        Some(b"settings") => stats::settings(shared),
         // There are no slab classes, and sizes are not counted.
         Some(b"items" | b"slabs" | b"sizes") => Vec::new(),
         Some(b"conns") => Vec::new(),

@@ -1,9 +1,10 @@
 //! memcached's text protocol, the meta commands included.
 //!
 //! Map of the files: `parse` (lines and numbers) · `items` (what commands do to a key) · `session`
-//! (a connection: which bytes are a request) · `ahead` (keys of a pipeline) · `classic` (get, set,
-//! incr and their like) · `meta` (mg, ms, md, ma, mn, me) · `flags` (what follows a meta command's
-//! key) · `admin` (everything that is about the server) · `authentication`.
+//! (a connection) · `dispatch` (the way of its requests to the commands) · `ahead` (keys of a
+//! pipeline) · `classic` (get, set, incr and their like) · `meta` (mg, ms, md, ma, mn, me) ·
+//! `flags` (what follows a meta command's key) · `admin` `stats` (everything that is about the
+//! server).
 //!
 //! What differs from memcached:
 //! * the binary protocol is not offered: a connection that begins with byte 80 is closed;
@@ -16,15 +17,15 @@
 
 mod admin;
 mod ahead;
-mod authentication;
 mod classic;
+mod dispatch;
 mod flags;
 pub mod items;
 mod meta;
 pub mod parse;
 mod session;
+mod stats;
 
-pub use authentication::{Users, same_bytes};
 pub use session::Session;
 
 /// Names under which the time of requests is counted, the more frequent first; what has none of its

@@ -1,19 +1,14 @@
-//! A connection of a memcached client: which bytes are a request, and what follows a mistake.
+//! A connection of a memcached client, and the request at its front.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use everleaf::Error;
-use tracing::{error, warn};
+use tracing::error;
 
+use super::COMMANDS;
 use super::items::{self, Storing};
-use super::parse::{Front, Search, Words};
-use super::{COMMANDS, admin, classic, meta};
-use crate::net::{Served, Then, is_http};
+use super::parse::{Search, Words};
 use crate::shared::Shared;
-
-/// The first byte of a request of the binary protocol.
-const BINARY: u8 = 0x80;
 
 /// What became of the bytes at the front.
 pub(super) enum Taken {
@@ -30,19 +25,19 @@ pub(super) enum Taken {
 /// A connection.
 pub struct Session {
     pub(super) shared: Arc<Shared>,
-    search: Search,
+    pub(super) search: Search,
     /// Bytes that the request at the front takes with its value: before they have come, nothing of
     /// it needs to be looked at.
-    wanted: usize,
+    pub(super) wanted: usize,
     /// Bytes of a refused value that are still to come.
     pub(super) skip: u64,
     /// Where a retrieval of many keys goes on in its line.
     pub(super) resume: usize,
     /// The last key of a dump that was sent.
     pub(super) dumped: Vec<u8>,
-    authenticated: bool,
+    pub(super) authenticated: bool,
     /// The command at the front: its place in [`COMMANDS`].
-    command: usize,
+    pub(super) command: usize,
 }
 
 /// A reply of the server's own mistakes, or of a full pool.
@@ -67,150 +62,6 @@ impl Session {
     /// Bytes of memory that it holds for requests that have not come to their end.
     pub fn held_bytes(&self) -> usize {
         0
-    }
-
-    /// Answers the requests at the front of `input`.
-    pub fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
-        let (mut consumed, mut looked_at) = (0, 0);
-        let mut begun = Instant::now();
-        while out.len() < self.shared.options.limits.reply_bytes {
-            let rest = &input[consumed..];
-            if self.skip > 0 {
-                let skipped = self.skip.min(rest.len() as u64);
-                self.skip -= skipped;
-                consumed += skipped as usize;
-                if self.skip > 0 {
-                    return Served { consumed, then: Then::Read };
-                }
-                continue;
-            }
-            if rest.len() < self.wanted {
-                return Served { consumed, then: Then::Read };
-            }
-            if consumed >= looked_at && self.authenticated && self.search.is_new() {
-                looked_at = consumed + self.look_ahead(rest);
-                begun = Instant::now();
-            }
-            match self.take(rest, out) {
-                Taken::Request(bytes) => {
-                    consumed += bytes;
-                    self.wanted = 0;
-                    self.search.next_line();
-                    // The next one begins where this one ends.
-                    let took = begun.elapsed();
-                    begun += took;
-                    self.shared.metrics.memcached.add(self.command, took);
-                }
-                Taken::Incomplete => return Served { consumed, then: Then::Read },
-                Taken::Unfinished => return Served { consumed, then: Then::Write },
-                Taken::Close => return Served { consumed: input.len(), then: Then::Close },
-            }
-        }
-        Served { consumed, then: Then::Write }
-    }
-
-    fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> Taken {
-        if input.first() == Some(&BINARY) {
-            warn!("closed a connection: the binary protocol is not offered");
-            return Taken::Close;
-        }
-        let (line, bytes) = match self.search.front(input) {
-            Front::Line(line, bytes) => (line, bytes),
-            Front::Incomplete => return Taken::Incomplete,
-            Front::TooLong => {
-                out.extend_from_slice(b"CLIENT_ERROR line too long\r\n");
-                return Taken::Close;
-            }
-        };
-        if !self.authenticated {
-            return self.authenticate(line, &input[bytes..], bytes, out);
-        }
-        let now_ms = match self.shared.data.begin_request() {
-            Ok(now_ms) => now_ms,
-            Err(error) => {
-                failed(&error, out);
-                return Taken::Close;
-            }
-        };
-        let mut words = Words::of(line);
-        let command = words.next().unwrap_or_default();
-        let named = COMMANDS.iter().position(|name| name.as_bytes() == command);
-        self.command = named.unwrap_or(COMMANDS.len() - 1);
-        let quiet = wants_no_reply(command, words);
-        let request = Request { words, now_ms, line_bytes: bytes, behind: &input[bytes..], quiet };
-        let start = out.len();
-        let taken = self.answer(command, request, out);
-        if quiet {
-            // Of mistakes neither: the client would take them for the reply to its next request.
-            out.truncate(start);
-        }
-        taken
-    }
-
-    fn answer(&mut self, command: &[u8], request: Request<'_>, out: &mut Vec<u8>) -> Taken {
-        match command {
-            b"get" | b"gets" | b"gat" | b"gats" => classic::retrieve(self, command, request, out),
-            b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => {
-                classic::store(self, command, request, out)
-            }
-            b"incr" | b"decr" => classic::count(self, command == b"incr", request, out),
-            b"delete" => classic::delete(self, request, out),
-            b"touch" => classic::touch(self, request, out),
-            b"mg" | b"ms" | b"md" | b"ma" | b"mn" | b"me" => {
-                meta::serve(self, command, request, out)
-            }
-            b"quit" => Taken::Close,
-            _ => admin::serve(self, command, request, out),
-        }
-    }
-
-    /// The first request must be a `set` of any key, whose value is a name and a password. The
-    /// connection stays until they are right.
-    fn authenticate(
-        &mut self,
-        line: &[u8],
-        behind: &[u8],
-        line_bytes: usize,
-        out: &mut Vec<u8>,
-    ) -> Taken {
-        /// The longest name and password together.
-        const LIMIT: u64 = 1024;
-        let mut words = Words::of(line);
-        let (command, length) = (words.next(), words.nth(3).and_then(super::parse::unsigned));
-        let Some(length) = length.filter(|_| command == Some(b"set")) else {
-            let last = Words::of(line).last().unwrap_or_default();
-            if is_http(command.unwrap_or_default(), last) {
-                warn!("closed a connection: a request of HTTP");
-                return Taken::Close;
-            }
-            out.extend_from_slice(b"CLIENT_ERROR unauthenticated\r\n");
-            return Taken::Request(line_bytes);
-        };
-        if length > LIMIT {
-            out.extend_from_slice(b"CLIENT_ERROR unauthenticated\r\n");
-            return Taken::Close; // What follows is no request.
-        }
-        let length = length as usize;
-        let Some(block) = behind.get(..length + 2) else {
-            self.wanted = line_bytes + length + 2;
-            return Taken::Incomplete;
-        };
-        self.shared.counters.authentications.add(1);
-        let users = self.shared.options.memcached_users.as_ref();
-        let (given, end) = block.split_at(length);
-        let said: &[u8] = if end != b"\r\n" {
-            b"CLIENT_ERROR bad command line termination\r\n"
-        } else if users.is_some_and(|users| users.know(given)) {
-            self.authenticated = true;
-            b"STORED\r\n"
-        } else if Words::of(given).count() < 2 {
-            b"CLIENT_ERROR bad authentication token format\r\n"
-        } else {
-            b"CLIENT_ERROR authentication failure\r\n"
-        };
-        self.shared.counters.refused_authentications.add(u64::from(!self.authenticated));
-        out.extend_from_slice(said);
-        Taken::Request(line_bytes + length + 2)
     }
 
     /// The bytes of a value behind a line.
@@ -261,18 +112,6 @@ impl Session {
         }
         Ok(stored)
     }
-}
-
-/// Whether a line ends in `noreply`, and its command is one of those that take it. Where a key
-/// follows the command, `noreply` is no key.
-fn wants_no_reply(command: &[u8], words: Words<'_>) -> bool {
-    let skipped = match command {
-        b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" | b"incr" | b"decr"
-        | b"delete" | b"touch" => 1,
-        b"flush_all" | b"verbosity" | b"cache_memlimit" | b"slabs" | b"lru" | b"watch" => 0,
-        _ => return false,
-    };
-    words.skip(skipped).last() == Some(b"noreply")
 }
 
 /// A request whose first word is known.

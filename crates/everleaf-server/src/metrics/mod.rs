@@ -1,15 +1,13 @@
 //! What an operator wants to know of a server while it runs.
 //!
-//! Map of the files: `histogram` (numbers by their size) · `text` (Prometheus' text format).
+//! Map of the files: `histogram` (numbers by their size).
 
 mod histogram;
-mod text;
 
 use std::cell::Cell;
 use std::time::Duration;
 
 pub use histogram::{GROUPS, Histogram, Seen, TIMES_NS};
-pub use text::{CONTENT_TYPE, text};
 
 thread_local! {
     /// Which of the threads that answer this is.
@@ -65,11 +63,11 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Nothing was counted.
-    pub fn new(threads: usize) -> Self {
+    /// Nothing was counted; the names are those of the commands of both protocols.
+    pub fn new(redis: Vec<&'static str>, memcached: Vec<&'static str>, threads: usize) -> Self {
         Self {
-            redis: Times::of(crate::redis::names(), threads),
-            memcached: Times::of(crate::memcached::COMMANDS.to_vec(), threads),
+            redis: Times::of(redis, threads),
+            memcached: Times::of(memcached, threads),
             syncs: Histogram::new(&TIMES_NS),
             groups: Histogram::new(&GROUPS),
         }

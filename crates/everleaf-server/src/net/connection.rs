@@ -6,56 +6,27 @@
 //! not come to their end. A connection that is idle holds no buffer. Replies are held until what
 //! they tell is durable.
 
-use std::cell::RefCell;
 use std::future::{pending, poll_fn};
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use everleaf::Unsynced;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
 use tracing::warn;
 
+use super::socket::{READ_BYTES, linger, poll_read};
+use super::syncer;
 use super::unsent::Unsent;
-use super::{Served, Session, Then, syncer};
-use crate::shared::{Part, Shared};
+use crate::memory::Reservation;
+use crate::protocol::{Served, Session, Then};
+use crate::shared::Shared;
 
-/// Bytes that one read takes.
-pub(super) const READ_BYTES: usize = 64 << 10;
 /// Buffers up to this size stay with an idle connection.
 const KEPT_BYTES: usize = 4 << 10;
-/// How long a connection that ends waits for its client to see the last reply.
-const LINGER: Duration = Duration::from_secs(1);
-
-thread_local! {
-    /// What is read goes here first, so that no connection needs room while nothing comes.
-    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
-}
-
-/// Appends what has come; 0 at the end.
-pub(super) async fn read(
-    stream: &mut (impl AsyncRead + Unpin),
-    input: &mut Vec<u8>,
-) -> io::Result<usize> {
-    poll_fn(|context| poll_read(stream, context, input)).await
-}
-
-fn poll_read(
-    stream: &mut (impl AsyncRead + Unpin),
-    context: &mut Context<'_>,
-    input: &mut Vec<u8>,
-) -> Poll<io::Result<usize>> {
-    SCRATCH.with_borrow_mut(|scratch| {
-        let mut buffer = ReadBuf::new(scratch);
-        ready!(Pin::new(stream).poll_read(context, &mut buffer))?;
-        input.extend_from_slice(buffer.filled());
-        Poll::Ready(Ok(buffer.filled().len()))
-    })
-}
-
 /// What has come that is not answered.
 #[derive(Default)]
 struct Input {
@@ -106,7 +77,7 @@ struct Connection<S> {
     input: Input,
     unsent: Unsent,
     /// Memory of a request that has not come to its end.
-    requests: Part,
+    requests: Reservation,
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
 }
@@ -119,7 +90,7 @@ pub async fn run(
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let unsent = Unsent::new(&shared.unsent, shared.options.limits.reply_bytes);
-    let requests = shared.requests.part();
+    let requests = shared.requests.reserve();
     let mut connection =
         Connection { stream, input: Input::default(), unsent, requests, shared, stop };
     let notify = session.notify();
@@ -325,18 +296,4 @@ fn clear(out: &mut Vec<u8>) {
     if out.capacity() > KEPT_BYTES {
         *out = Vec::new();
     }
-}
-
-/// Ends a connection so that the last reply is seen: closing a socket that holds bytes that were
-/// not read would take it back.
-pub(super) async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
-    stream.shutdown().await?;
-    let mut ignored = Vec::new();
-    let drain = async {
-        while read(&mut stream, &mut ignored).await.is_ok_and(|bytes| bytes > 0) {
-            ignored.clear();
-        }
-    };
-    let _ = tokio::time::timeout(LINGER, drain).await; // Whether it was seen is the client's.
-    Ok(())
 }

@@ -10,6 +10,9 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 use crate::Address;
 
+/// The pause after a connection could not be accepted, for want of file descriptors mostly.
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
 /// A socket that connections come from.
 pub enum Listener {
     /// Of the network.

@@ -14,10 +14,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::warn;
 
-use super::connection::{linger, read};
-use super::listener::{Listener, Stream};
-use super::server::ACCEPT_PAUSE;
-use crate::metrics;
+use super::listener::{ACCEPT_PAUSE, Listener, Stream};
+use super::prometheus;
+use super::socket::{linger, read};
 use crate::shared::Shared;
 
 /// The longest request with its headers.
@@ -123,8 +122,8 @@ impl Monitor {
             (b"GET", b"/metrics") => {
                 let statistics = || self.shared.data.store().statistics().ok();
                 let statistics = self.statistics.get(statistics);
-                let text = metrics::text(&self.shared, statistics.as_ref());
-                http("200 OK", metrics::CONTENT_TYPE, &text)
+                let text = prometheus::text(&self.shared, statistics.as_ref());
+                http("200 OK", prometheus::CONTENT_TYPE, &text)
             }
             (b"GET", b"/health") => match self.health.get(|| self.sync()) {
                 Ok(()) => plain("200 OK", "ok"),

@@ -18,19 +18,19 @@ use tokio::task::JoinSet;
 use tracing::warn;
 
 use super::connection;
-use super::listener::{Listener, Stream};
+use super::listener::{ACCEPT_PAUSE, Listener, Stream};
 use super::monitor::Monitor;
 use super::syncer::{self, Syncer};
-use super::tls::Tls;
+use super::thread::spawn;
 use crate::data::{Database, Sweeper};
 use crate::metrics::set_thread;
+use crate::open_files::allow_files;
 use crate::shared::Shared;
+use crate::tls::Tls;
 use crate::{Address, ServeError, ServeOptions, memcached, redis};
 
 /// How long connections may go on when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
-/// The pause after a connection could not be accepted, for want of file descriptors mostly.
-pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Threads for requests that take long or wait for these, of each thread that answers.
 const LONG_THREADS: usize = 32;
 /// The pause between two steps of the sweep.
@@ -195,29 +195,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop_threads();
-    }
-}
-
-pub(super) fn spawn(
-    name: String,
-    run: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, ServeError> {
-    std::thread::Builder::new().name(name).spawn(run).map_err(ServeError::Thread)
-}
-
-/// Lets the process have a file for each connection, as far as it may.
-pub fn allow_files(connections: u64) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    /// Files beside connections.
-    const OTHERS: u64 = 64;
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = connections.saturating_add(OTHERS);
-    let allowed = maximum.map_or(wanted, |maximum| maximum.min(wanted));
-    if current.is_some_and(|current| current < allowed) {
-        let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), maximum });
-        if raised.is_err() || allowed < wanted {
-            warn!("fewer files may be open than connections: raise ulimit -n");
-        }
     }
 }
 

@@ -15,6 +15,7 @@ use everleaf::Unsynced;
 use tokio::sync::{Notify, oneshot};
 use tracing::error;
 
+use super::thread::spawn;
 use crate::ServeError;
 use crate::metrics::Metrics;
 use crate::shared::Shared;
@@ -73,7 +74,7 @@ impl Syncer {
     pub(super) fn start(shared: Arc<Shared>) -> Result<(Self, JoinHandle<()>), ServeError> {
         let (ask, asked) = channel();
         let run = move || wait_for_all(&asked, &shared.metrics);
-        let thread = super::server::spawn("syncs".to_owned(), run)?;
+        let thread = spawn("syncs".to_owned(), run)?;
         Ok((Self { ask }, thread))
     }
 

@@ -22,8 +22,8 @@ use std::time::Instant;
 
 use tokio::io::AsyncWrite;
 
-use super::connection::READ_BYTES;
-use crate::shared::{Part, Room};
+use super::socket::READ_BYTES;
+use crate::memory::{MemoryBudget, Reservation};
 
 /// Short replies are gathered in buffers of this size.
 const GATHERED_BYTES: usize = 16 << 10;
@@ -40,13 +40,13 @@ pub(super) struct Unsent {
     /// Whether the stream, which may hold some of it back, was asked to send all.
     is_flushed: bool,
     few: usize,
-    room: Arc<Room>,
-    part: Part,
+    budget: Arc<MemoryBudget>,
+    reserved: Reservation,
 }
 
 impl Unsent {
     /// Nothing is unsent; `few` is what a connection may have in any case.
-    pub(super) fn new(room: &Arc<Room>, few: usize) -> Self {
+    pub(super) fn new(budget: &Arc<MemoryBudget>, few: usize) -> Self {
         Self {
             buffers: VecDeque::new(),
             sent: 0,
@@ -54,8 +54,8 @@ impl Unsent {
             taken_at: Instant::now(),
             is_flushed: true,
             few,
-            part: room.part(),
-            room: Arc::clone(room),
+            reserved: budget.reserve(),
+            budget: Arc::clone(budget),
         }
     }
 
@@ -71,18 +71,18 @@ impl Unsent {
 
     /// U1, with so many bytes of requests.
     pub(super) fn lets_answer(&self, requests: usize) -> bool {
-        self.bytes <= self.few || requests > self.few && self.room.has_half()
+        self.bytes <= self.few || requests > self.few && self.budget.has_half()
     }
 
     /// U2, with so many bytes of requests.
     pub(super) fn lets_read(&self, requests: usize) -> bool {
-        requests <= self.few || self.room.has_room()
+        requests <= self.few || self.budget.has_room()
     }
 
     /// U3, when nothing was taken for a time: whether it ends; else the time begins anew.
     pub(super) fn is_in_the_way(&mut self) -> bool {
         self.taken_at = Instant::now();
-        self.bytes > self.few && !self.room.has_room()
+        self.bytes > self.few && !self.budget.has_room()
     }
 
     /// Counts so many bytes beside those of the buffers. A little is not counted, so that most
@@ -90,7 +90,7 @@ impl Unsent {
     pub(super) fn count(&mut self, others: usize) {
         let bytes = self.bytes + others;
         // What is counted is there already: others wait for it to become less.
-        let _ = self.part.set(if bytes > READ_BYTES { bytes as u64 } else { 0 });
+        let _ = self.reserved.set(if bytes > READ_BYTES { bytes as u64 } else { 0 });
     }
 
     /// Adds replies, and sends what the stream takes at once. `out` is empty then.
@@ -176,4 +176,68 @@ impl Unsent {
 /// What a stream took, if it takes anything at all.
 fn some(taken: usize) -> io::Result<usize> {
     if taken == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(taken) }
+}
+
+#[cfg(all(test, feature = "tls"))]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::sync::watch;
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::rustls::crypto::ring::default_provider;
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+    use super::*;
+    use crate::tls::Tls;
+
+    /// TLS takes more than it can send: what it holds back goes only if it is asked to.
+    #[test]
+    fn what_was_sent_to_a_client_that_reads_late_is_not_held_back() {
+        const REPLY: [u8; 10_000] = [7; 10_000];
+        let folder = tempfile::tempdir().unwrap();
+        let [certificate, key] = ["certificate", "key"].map(|name| folder.path().join(name));
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let tls = Tls::read(&certificate, &key).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        // Far less than a reply is under way.
+        let (ours, theirs) = tokio::io::duplex(512);
+        let serve = async {
+            let (_running, mut stop) = watch::channel(false);
+            let mut stream = tls.begin(ours, &mut stop).await.unwrap();
+            let mut unsent = Unsent::new(&MemoryBudget::of(0), 0);
+            let mut out = REPLY.to_vec();
+            let sent = poll_fn(|context| {
+                Poll::Ready(unsent.send(&mut stream, context, &mut out)) // As much as it takes.
+            });
+            sent.await.unwrap();
+            poll_fn(|context| unsent.poll_send(&mut stream, context)).await.unwrap();
+            std::future::pending::<()>().await;
+        };
+        let read = async {
+            let connector = TlsConnector::from(Arc::new(config));
+            let name = "localhost".try_into().unwrap();
+            let mut stream = connector.connect(name, theirs).await.unwrap();
+            let mut got = [0; REPLY.len()];
+            stream.read_exact(&mut got).await.unwrap();
+            got
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            tokio::select! {
+                () = serve => unreachable!("it waits"),
+                got = read => assert_eq!(got, REPLY),
+                () = tokio::time::sleep(Duration::from_secs(60)) => panic!("it was held back"),
+            }
+        });
+    }
 }

@@ -1,10 +1,10 @@
 //! A pipeline's next requests: their keys are brought into the processor's caches together, before
 //! the first of them is answered.
 
-use super::parse::{Front, Parser};
 use super::session::Session;
 use super::table::find;
 use crate::data::{MAX_KEY_BYTES, key_row};
+use crate::resp::parse::{Front, Parser};
 
 /// Requests that are looked at together.
 const REQUESTS: usize = 32;

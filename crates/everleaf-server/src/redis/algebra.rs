@@ -5,10 +5,12 @@ use std::ops::ControlFlow;
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, Outcome, SYNTAX, WRONG_TYPE, is};
-use super::number::{float, of_ordered};
+use super::call::Call;
+use super::failure::{Failure, Outcome, SYNTAX, WRONG_TYPE};
 use super::sorted_sets::{Members, store};
 use crate::data::{Kind, Part, Work};
+use crate::resp::argument::is;
+use crate::resp::number::{float, of_ordered};
 
 /// What is made of them.
 #[derive(Clone, Copy, PartialEq, Eq)]

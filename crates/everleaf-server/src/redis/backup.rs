@@ -1,7 +1,9 @@
 //! Backups: BGSAVE, SAVE and LASTSAVE. A client chooses neither folder nor name.
 
-use super::call::{Call, Failure, Outcome, SYNTAX, is};
+use super::call::Call;
+use super::failure::{Failure, Outcome, SYNTAX};
 use crate::backup::Refused;
+use crate::resp::argument::is;
 
 /// A backup may take long, and a transaction keeps others out: so it waits for none.
 pub const NOT_QUEUED: &str = "ERR Command not allowed inside a transaction";

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
-use super::call::{Call, Outcome, SYNTAX, is};
-use super::number::integer;
+use super::call::Call;
+use super::failure::{Outcome, SYNTAX};
 use super::strings::{byte_range, rewrite};
+use crate::resp::argument::is;
+use crate::resp::number::integer;
 
 const NO_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 

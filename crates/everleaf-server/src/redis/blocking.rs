@@ -3,78 +3,12 @@
 //! Such a command is done again when it is woken (`data/waiting.rs`), or when its time is over: the
 //! reply that it makes of nothing is then sent.
 
-use std::time::Duration;
-
 use everleaf::Direction;
 
-use super::call::{Call, Failure, Outcome, WRONG_TYPE};
-use super::long_double::LongDouble;
-use super::number::bound;
+use super::call::Call;
+use super::failure::Outcome;
 use super::{lists, sorted_sets};
-use crate::data::{Kind, Place};
-
-/// How long a command waits; none: for ever.
-#[derive(Clone, Copy)]
-pub struct Timeout(pub Option<Duration>);
-
-/// Whether a command may wait, and that it has to.
-#[derive(Default)]
-pub struct Blocking<'a> {
-    /// Whether it may.
-    pub may_wait: bool,
-    /// Its place in line, where it has waited.
-    pub place: Option<&'a Place>,
-    /// Set by the command where there is nothing.
-    pub wait: Option<Wait>,
-}
-
-/// What is waited for.
-pub struct Wait {
-    /// The rows of keys.
-    pub rows: Vec<Vec<u8>>,
-    /// What one of them is to hold.
-    pub kind: Kind,
-    /// How long.
-    pub timeout: Timeout,
-}
-
-impl Call<'_, '_, '_> {
-    /// The seconds that an argument says.
-    pub fn timeout(&self, at: usize) -> Outcome<Timeout> {
-        let sentence = "ERR timeout is not a float or out of range";
-        LongDouble::read(self.args[at]).ok_or(Failure::Said(sentence))?;
-        let seconds = bound(self.args[at]).unwrap_or(f64::INFINITY);
-        let ms = (seconds * 1000.0).ceil();
-        if !(0.0..i64::MAX as f64).contains(&ms) {
-            return Err("ERR timeout is negative".into());
-        }
-        Ok(Timeout((ms > 0.0).then(|| Duration::from_millis(ms as u64))))
-    }
-
-    /// Whether a key holds something of this kind that is not for others. What is of another kind
-    /// is an error, but for who has waited.
-    pub fn may_pop(&self, row: &[u8], kind: Kind) -> Outcome<bool> {
-        match self.work.header(row)? {
-            None => Ok(false),
-            Some((header, _)) if header.kind == kind => {
-                let Blocking { may_wait, place, .. } = self.blocking;
-                Ok(!may_wait || self.work.data.is_turn(row, kind, place))
-            }
-            Some(_) if self.blocking.place.is_some() => Ok(false),
-            Some(_) => Err(WRONG_TYPE.into()),
-        }
-    }
-
-    /// Waits for one of these keys, or replies that there is nothing.
-    pub fn wait_for(&mut self, keys: &[&[u8]], kind: Kind, timeout: Timeout) -> Outcome {
-        self.reply.null_array();
-        if self.blocking.may_wait {
-            let rows = keys.iter().map(|key| self.row_of(key)).collect::<Outcome<_>>()?;
-            self.blocking.wait = Some(Wait { rows, kind, timeout });
-        }
-        Ok(())
-    }
-}
+use crate::data::Kind;
 
 fn pop(
     call: &mut Call<'_, '_, '_>,

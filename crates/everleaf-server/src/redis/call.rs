@@ -1,57 +1,47 @@
 //! One command at work: its arguments, the keys that it reads and writes, its reply.
 
 use std::ops::{Bound, ControlFlow};
+use std::time::Duration;
 
-use everleaf::{Direction, Error};
+use everleaf::Direction;
 
-use super::blocking::Blocking;
-use super::long::More;
-use super::number::{float, integer};
-use super::reply::Reply;
+use super::failure::{
+    Failure, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, WRONG_TYPE, check_length, wrong_number,
+};
+use super::long::{More, Rows};
 use crate::data::{
-    Collection, HEADER_BYTES, Header, Kind, Live, MAX_KEY_BYTES, Part, Spot, Work, key_row,
+    Collection, HEADER_BYTES, Header, Kind, Live, Part, Place, Source, Spot, Work, key_row,
     part_prefix,
 };
+use crate::resp::long_double::LongDouble;
+use crate::resp::number::{bound, float, integer};
+use crate::resp::reply::Reply;
 use crate::shared::Shared;
 
-/// Why a command was not done.
-#[derive(Debug)]
-pub enum Failure {
-    /// The sentence that Redis says.
-    Said(&'static str),
-    /// A sentence of ours.
-    Text(String),
-    /// The store failed.
-    Store(Error),
-    /// It takes long: some of it is done, and the rest when it is asked again.
-    Later,
-    /// A request that takes long has the locks that it needs: nothing of it is done.
-    Locked,
+/// How long a command waits; none: for ever.
+#[derive(Clone, Copy)]
+pub struct Timeout(pub Option<Duration>);
+
+/// Whether a command may wait, and that it has to.
+#[derive(Default)]
+pub struct Blocking<'a> {
+    /// Whether it may.
+    pub may_wait: bool,
+    /// Its place in line, where it has waited.
+    pub place: Option<&'a Place>,
+    /// Set by the command where there is nothing.
+    pub wait: Option<Wait>,
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Store(error)
-    }
+/// What is waited for.
+pub struct Wait {
+    /// The rows of keys.
+    pub rows: Vec<Vec<u8>>,
+    /// What one of them is to hold.
+    pub kind: Kind,
+    /// How long.
+    pub timeout: Timeout,
 }
-
-impl From<&'static str> for Failure {
-    fn from(sentence: &'static str) -> Self {
-        Self::Said(sentence)
-    }
-}
-
-/// What a command returns.
-pub type Outcome<T = ()> = Result<T, Failure>;
-
-pub const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
-pub const SYNTAX: &str = "ERR syntax error";
-pub const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
-pub const NOT_FLOAT: &str = "ERR value is not a valid float";
-pub const NO_SUM: &str = "ERR increment would produce NaN or Infinity";
-pub const NO_KEY: &str = "ERR no such key";
-pub const OUT_OF_RANGE: &str = "ERR index out of range";
-pub const TOO_LONG: &str = "ERR the reply takes too much memory; ask for less at a time";
 
 /// One command at work.
 pub struct Call<'a, 'd, 'o> {
@@ -71,11 +61,6 @@ pub struct Call<'a, 'd, 'o> {
     pub more: Option<More>,
     /// Whether it may wait.
     pub blocking: Blocking<'a>,
-}
-
-/// Whether an argument is this word, in any case.
-pub fn is(arg: &[u8], word: &str) -> bool {
-    arg.eq_ignore_ascii_case(word.as_bytes())
 }
 
 impl<'a> Call<'a, '_, '_> {
@@ -241,29 +226,67 @@ impl<'a> Call<'a, '_, '_> {
         }
         Ok(())
     }
-}
 
-/// What Redis says where a command has too few or too many arguments.
-pub fn wrong_number(name: &[u8]) -> Failure {
-    let name = name.escape_ascii().to_string().to_ascii_lowercase();
-    Failure::Text(format!("ERR wrong number of arguments for '{name}' command"))
-}
+    // ---- replies in parts
+    // ---------------------------------------------------------------------------------------------
 
-/// Refuses a key, field or member that the store would not take.
-pub fn check_length(key: &[u8]) -> Outcome {
-    if key.len() > MAX_KEY_BYTES {
-        return Err(Failure::Text(format!(
-            "ERR a key, field or member has at most {MAX_KEY_BYTES} bytes, not {}",
-            key.len()
-        )));
+    /// Replies with rows.
+    pub fn rows(&mut self, rows: Rows) -> Outcome {
+        let mut part = rows.clone();
+        let mut body = Vec::new();
+        let room = self.part_bytes.unwrap_or(self.reply.end).saturating_sub(self.reply.out.len());
+        let mut reply = Reply { out: &mut body, three: self.reply.three, end: usize::MAX };
+        let ended = part.part(Source::Work(self.work), room, &mut reply)?;
+        if !ended && self.part_bytes.is_some() {
+            self.more = Some(More::Rows(rows));
+            return Ok(());
+        }
+        rows.head((rows.left - part.left) as usize, &mut self.reply);
+        self.reply.out.extend_from_slice(&body);
+        Ok(())
     }
-    Ok(())
-}
 
-/// The part of a list of `length` that two indexes, which may count from its end, stand for.
-pub fn slice(from: i64, to: i64, length: u64) -> std::ops::Range<u64> {
-    let length = i64::try_from(length).unwrap_or(i64::MAX);
-    let absolute = |at: i64| if at < 0 { at.saturating_add(length) } else { at };
-    let (from, to) = (absolute(from).max(0), absolute(to).min(length - 1));
-    if from > to { 0..0 } else { from as u64..to as u64 + 1 }
+    /// Whether what follows belongs into another part.
+    pub fn is_full(&self) -> bool {
+        self.part_bytes.is_some_and(|bytes| self.reply.out.len() >= bytes)
+    }
+
+    // ---- waiting
+    // ---------------------------------------------------------------------------------------------
+
+    /// The seconds that an argument says.
+    pub fn timeout(&self, at: usize) -> Outcome<Timeout> {
+        let sentence = "ERR timeout is not a float or out of range";
+        LongDouble::read(self.args[at]).ok_or(Failure::Said(sentence))?;
+        let seconds = bound(self.args[at]).unwrap_or(f64::INFINITY);
+        let ms = (seconds * 1000.0).ceil();
+        if !(0.0..i64::MAX as f64).contains(&ms) {
+            return Err("ERR timeout is negative".into());
+        }
+        Ok(Timeout((ms > 0.0).then(|| Duration::from_millis(ms as u64))))
+    }
+
+    /// Whether a key holds something of this kind that is not for others. What is of another kind
+    /// is an error, but for who has waited.
+    pub fn may_pop(&self, row: &[u8], kind: Kind) -> Outcome<bool> {
+        match self.work.header(row)? {
+            None => Ok(false),
+            Some((header, _)) if header.kind == kind => {
+                let Blocking { may_wait, place, .. } = self.blocking;
+                Ok(!may_wait || self.work.data.waiting.is_turn(row, kind, place))
+            }
+            Some(_) if self.blocking.place.is_some() => Ok(false),
+            Some(_) => Err(WRONG_TYPE.into()),
+        }
+    }
+
+    /// Waits for one of these keys, or replies that there is nothing.
+    pub fn wait_for(&mut self, keys: &[&[u8]], kind: Kind, timeout: Timeout) -> Outcome {
+        self.reply.null_array();
+        if self.blocking.may_wait {
+            let rows = keys.iter().map(|key| self.row_of(key)).collect::<Outcome<_>>()?;
+            self.blocking.wait = Some(Wait { rows, kind, timeout });
+        }
+        Ok(())
+    }
 }

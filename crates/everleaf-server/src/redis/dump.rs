@@ -16,11 +16,13 @@ use std::ops::ControlFlow;
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, Outcome, SYNTAX, TOO_LONG, check_length, is};
+use super::call::Call;
+use super::failure::{Failure, Outcome, SYNTAX, TOO_LONG, check_length};
 use super::lists;
-use super::number::{of_ordered, to_ordered};
 use super::sorted_sets::{self, Members};
 use crate::data::{Collection, HEADER_BYTES, Header, Kind, Part, part_row};
+use crate::resp::argument::is;
+use crate::resp::number::{of_ordered, to_ordered};
 
 /// Whose payload it is, and of which version.
 const TAIL: [u8; 4] = *b"elv\x01";

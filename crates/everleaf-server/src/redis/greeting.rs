@@ -2,13 +2,15 @@
 
 use std::sync::atomic::Ordering;
 
-use super::call::{Failure, Outcome, SYNTAX, is, wrong_number};
-use super::reply::Reply;
+use super::VERSION;
+use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX, wrong_number};
+use super::queue::Watched;
 use super::session::Session;
-use super::transaction::Watched;
-use super::{VERSION, number};
+use crate::authentication::same_bytes;
 use crate::data::DATABASES;
-use crate::memcached::same_bytes;
+use crate::resp::argument::is;
+use crate::resp::number;
+use crate::resp::reply::Reply;
 
 /// Their names, and numbers of arguments as the table of commands has them. In a transaction they
 /// wait for EXEC like the others.
@@ -82,7 +84,7 @@ impl Session {
 
     fn select(&mut self, args: &[&[u8]]) -> Outcome {
         let [_, index] = args else { return Err(wrong_number(args[0])) };
-        let index = number::integer(index).ok_or(Failure::Said(super::call::NOT_INTEGER))?;
+        let index = number::integer(index).ok_or(Failure::Said(NOT_INTEGER))?;
         match u8::try_from(index) {
             Ok(index) if index < DATABASES => {
                 self.database = index;

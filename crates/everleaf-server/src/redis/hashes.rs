@@ -1,10 +1,11 @@
 //! Commands about hashes: a field is one row, so what is touched is what is paid for.
 
-use super::call::{Call, Failure, NO_SUM, NOT_FLOAT, Outcome, check_length};
+use super::call::Call;
+use super::failure::{Failure, NO_SUM, NOT_FLOAT, Outcome, check_length};
 use super::long::{More, Rows, Show, show_field};
-use super::long_double::LongDouble;
-use super::number::integer;
 use crate::data::{Kind, Part, Source, part_row};
+use crate::resp::long_double::LongDouble;
+use crate::resp::number::integer;
 
 fn wrong_number(command: &str) -> Failure {
     Failure::Text(format!("ERR wrong number of arguments for '{command}' command"))

@@ -4,8 +4,11 @@ use std::ops::ControlFlow;
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, NO_KEY, Outcome, SYNTAX, is};
+use super::call::Call;
+use super::failure::{Failure, NO_KEY, Outcome, SYNTAX};
 use crate::data::{Collection, HEADER_BYTES, Header, Kind, Part, key_row, part_row};
+use crate::resp::argument::is;
+use crate::resp::number::integer;
 
 /// DEL, UNLINK.
 pub fn del(call: &mut Call<'_, '_, '_>) -> Outcome {
@@ -311,7 +314,7 @@ pub fn object(call: &mut Call<'_, '_, '_>) -> Outcome {
     let body = &value[HEADER_BYTES..];
     match subcommand {
         s if is(s, "ENCODING") => call.reply.bulk(match header.kind {
-            Kind::String if super::number::integer(body).is_some() => "int",
+            Kind::String if integer(body).is_some() => "int",
             Kind::String if body.len() <= 44 => "embstr",
             Kind::String => "raw",
             Kind::Hash | Kind::Set => "hashtable",

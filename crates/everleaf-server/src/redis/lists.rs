@@ -9,11 +9,13 @@ use std::ops::{Bound, ControlFlow};
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, NO_KEY, OUT_OF_RANGE, Outcome, SYNTAX, TOO_LONG, is, slice};
+use super::call::Call;
+use super::failure::{Failure, NO_KEY, OUT_OF_RANGE, Outcome, SYNTAX, TOO_LONG};
 use super::long::{Rows, Show};
 use crate::data::{
     Collection, Ends, Kind, MAX_KEY_BYTES, Part, Spot, behind, part_prefix, part_rest, part_row,
 };
+use crate::resp::argument::{is, slice};
 
 /// The row of a position.
 fn element(list: &Collection, position: u64) -> Vec<u8> {

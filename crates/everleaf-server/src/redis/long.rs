@@ -10,15 +10,15 @@ use std::ops::{Bound, ControlFlow};
 
 use everleaf::Direction;
 
-use super::call::{Call, Outcome};
-use super::glob;
-use super::number::of_ordered;
-use super::parse::Parser;
-use super::reply::Reply;
+use super::failure::Outcome;
 use crate::data::{
     Ends, HEADER_BYTES, Header, Kind, Live, Moment, Part, Source, behind, key_ends, key_of,
     key_row, part_prefix, part_rest, part_row,
 };
+use crate::resp::glob;
+use crate::resp::number::of_ordered;
+use crate::resp::parse::Parser;
+use crate::resp::reply::Reply;
 
 /// What of a row is shown.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct Rows {
     ends: Ends,
     direction: Direction,
     skip: u64,
-    left: u64,
+    pub(super) left: u64,
     /// Whether as many as are left are there.
     known: bool,
     /// Whether the head of the reply is written.
@@ -101,7 +101,7 @@ impl Rows {
     }
 
     /// Begins the reply.
-    fn head(&self, count: usize, reply: &mut Reply<'_>) {
+    pub(super) fn head(&self, count: usize, reply: &mut Reply<'_>) {
         match self.show {
             Show::Members => reply.set(count),
             Show::Entries => reply.map(count),
@@ -111,7 +111,7 @@ impl Rows {
     }
 
     /// Shows rows until the reply has so many bytes. Whether these were the last.
-    fn part(
+    pub(super) fn part(
         &mut self,
         source: Source<'_, '_>,
         bytes: usize,
@@ -236,29 +236,6 @@ pub fn show_field(
         reply.null();
     }
     Ok(())
-}
-
-impl Call<'_, '_, '_> {
-    /// Replies with rows.
-    pub fn rows(&mut self, rows: Rows) -> Outcome {
-        let mut part = rows.clone();
-        let mut body = Vec::new();
-        let room = self.part_bytes.unwrap_or(self.reply.end).saturating_sub(self.reply.out.len());
-        let mut reply = Reply { out: &mut body, three: self.reply.three, end: usize::MAX };
-        let ended = part.part(Source::Work(self.work), room, &mut reply)?;
-        if !ended && self.part_bytes.is_some() {
-            self.more = Some(More::Rows(rows));
-            return Ok(());
-        }
-        rows.head((rows.left - part.left) as usize, &mut self.reply);
-        self.reply.out.extend_from_slice(&body);
-        Ok(())
-    }
-
-    /// Whether what follows belongs into another part.
-    pub fn is_full(&self) -> bool {
-        self.part_bytes.is_some_and(|bytes| self.reply.out.len() >= bytes)
-    }
 }
 
 impl Long {

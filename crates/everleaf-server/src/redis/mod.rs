@@ -1,13 +1,13 @@
 //! Redis' protocol, RESP2 and RESP3.
 //!
-//! Map of the files: `parse` (bytes to arguments) · `reply` (values to bytes) · `session` (a
-//! connection) · `ahead` (keys of a pipeline) · `greeting` (what is about the connection) ·
-//! `transaction` (MULTI and EXEC) · `weight` (what takes long) · `table` (the commands that there
-//! are) · `call` (one command at work) · `long` (replies in parts) · `strings` `bits` `keys`
-//! `scanning` `hashes` `sets` `sorted_sets` `ranges` `algebra` `lists` `blocking` `sorting`
-//! `random` (commands about keys) · `dump` (keys as bytes) · `pubsub` (messages) · `server`
-//! `backup` `settings` `slowlog` (commands about the server) · `timing` (under which name a request
-//! is counted) · `number` `long_double` `glob` (forms that arguments have).
+//! Map of the files: `session` (a connection) · `dispatch` (the way of its requests to the
+//! commands) · `ahead` (keys of a pipeline) · `greeting` (what is about the connection) · `queue`
+//! `transaction` (MULTI and EXEC) · `weight` (what takes long) · `command` `table` (the commands
+//! that there are) · `call` (one command at work) · `failure` (why one is not done) · `long`
+//! (replies in parts) · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges`
+//! `algebra` `lists` `blocking` `sorting` `random` (commands about keys) · `dump` (keys as bytes) ·
+//! `pubsub` (messages) · `server` `backup` `settings` `slowlog` (commands about the server) ·
+//! `timing` (under which name a request is counted).
 //!
 //! What differs from Redis:
 //! * scripts, streams, geographic and probabilistic types, clusters and replication are not there:
@@ -22,20 +22,19 @@ mod backup;
 mod bits;
 mod blocking;
 mod call;
+mod command;
+mod dispatch;
 mod dump;
-mod glob;
+mod failure;
 mod greeting;
 mod hashes;
 mod keys;
 mod lists;
 mod long;
-mod long_double;
-mod number;
-pub mod parse;
 mod pubsub;
+mod queue;
 mod random;
 mod ranges;
-mod reply;
 mod scanning;
 mod server;
 mod session;
@@ -50,10 +49,7 @@ mod timing;
 mod transaction;
 mod weight;
 
-pub use pubsub::Channels;
-pub use scanning::Cursors;
 pub use session::Session;
-pub use slowlog::Slowlog;
 pub use timing::names;
 
 /// The version that HELLO and INFO tell: clients look at it to learn which commands there are.

@@ -5,9 +5,11 @@ use std::ops::ControlFlow;
 
 use everleaf::Direction;
 
-use super::call::{Call, Outcome, SYNTAX, is};
-use super::number::of_ordered;
+use super::call::Call;
+use super::failure::{Outcome, SYNTAX};
 use crate::data::{Collection, Kind, Part, Work, part_rest, part_row};
+use crate::resp::argument::is;
+use crate::resp::number::of_ordered;
 
 /// The most members that are drawn with repetition.
 const MAX_DRAWS: u64 = 1 << 20;

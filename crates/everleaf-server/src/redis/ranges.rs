@@ -4,11 +4,13 @@ use std::ops::{Bound, ControlFlow};
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, is, slice};
+use super::call::Call;
+use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX};
 use super::long::{Rows, Show};
-use super::number::{bound, integer, of_ordered, to_ordered};
 use super::sorted_sets::{Members, SortedSet, store};
 use crate::data::{Collection, Ends, Kind, Part, behind, part_prefix, part_rest, part_row};
+use crate::resp::argument::{is, slice};
+use crate::resp::number::{bound, integer, of_ordered, to_ordered};
 
 /// So many members are skipped by reading them.
 const FEW: u64 = 512;

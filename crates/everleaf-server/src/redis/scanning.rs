@@ -4,60 +4,20 @@
 //! is there all the while comes, and comes once. Cursors are forgotten when there are too many, and
 //! when the server stops; a forgotten one is an error, never an end that was not reached.
 
-use std::collections::{HashMap, VecDeque};
 use std::ops::{Bound, ControlFlow};
 
 use everleaf::Direction;
-use parking_lot::Mutex;
 
-use super::call::{Call, Failure, NOT_INTEGER, Outcome, SYNTAX, is};
-use super::glob;
+use super::call::Call;
+use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX};
 use super::long::Rows;
-use super::number::{of_ordered, show};
 use crate::data::{Kind, Part, behind, part_prefix, part_row};
+use crate::resp::argument::is;
+use crate::resp::glob;
+use crate::resp::number::{integer, of_ordered, show};
 
-/// Cursors that are remembered.
-const REMEMBERED: usize = 1 << 16;
-/// Bytes of the keys that they stand for.
-const REMEMBERED_BYTES: usize = 64 << 20;
 /// The most entries that one step looks at.
 const MAX_COUNT: usize = 10_000;
-
-/// What cursors stand for.
-#[derive(Default)]
-pub struct Cursors {
-    inner: Mutex<Remembered>,
-}
-
-#[derive(Default)]
-struct Remembered {
-    places: HashMap<u64, Vec<u8>>,
-    oldest: VecDeque<u64>,
-    /// Bytes of all places.
-    bytes: usize,
-    last: u64,
-}
-
-impl Cursors {
-    fn remember(&self, place: Vec<u8>) -> u64 {
-        let mut inner = self.inner.lock();
-        inner.last += 1;
-        let cursor = inner.last;
-        inner.bytes += place.len();
-        inner.places.insert(cursor, place);
-        inner.oldest.push_back(cursor);
-        while inner.oldest.len() > REMEMBERED || inner.bytes > REMEMBERED_BYTES {
-            let Some(oldest) = inner.oldest.pop_front() else { break };
-            let place = inner.places.remove(&oldest).unwrap_or_default();
-            inner.bytes -= place.len();
-        }
-        cursor
-    }
-
-    fn place(&self, cursor: u64) -> Option<Vec<u8>> {
-        self.inner.lock().places.get(&cursor).cloned()
-    }
-}
 
 struct Options<'a> {
     pattern: Option<&'a [u8]>,
@@ -92,7 +52,7 @@ fn options<'a>(call: &Call<'a, '_, '_>, at: usize) -> Outcome<Options<'a>> {
             [name, pattern] if is(name, "MATCH") => options.pattern = Some(pattern),
             [name, kind] if is(name, "TYPE") && at == 1 => options.kind = Some(kind),
             [name, count] if is(name, "COUNT") => {
-                let count = super::number::integer(count).ok_or(Failure::Said(NOT_INTEGER))?;
+                let count = integer(count).ok_or(Failure::Said(NOT_INTEGER))?;
                 if count < 1 {
                     return Err(SYNTAX.into());
                 }
@@ -198,20 +158,4 @@ pub fn randomkey(call: &mut Call<'_, '_, '_>) -> Outcome {
     let key = call.work.random_key(call.database, |limit| shared.random_below(limit))?;
     call.reply.maybe(key);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cursors_of_long_keys_take_a_bounded_memory() {
-        let cursors = Cursors::default();
-        let place = vec![b'k'; 1 << 16];
-        let first = cursors.remember(place.clone());
-        let others: Vec<u64> = (0..2000).map(|_| cursors.remember(place.clone())).collect();
-        let kept = others.iter().filter(|cursor| cursors.place(**cursor).is_some()).count();
-        assert!(cursors.place(first).is_none() && kept <= 1024, "{kept} are kept");
-        assert!(cursors.place(others[1999]).is_some() && cursors.place(others[1000]).is_some());
-    }
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use everleaf::DurabilityMode;
 
 use super::VERSION;
-use super::blocking::{Timeout, Wait};
-use super::call::{Call, Failure, Outcome, SYNTAX, is};
-use super::number::integer;
+use super::call::{Call, Timeout, Wait};
+use super::failure::{Failure, Outcome, SYNTAX};
 use super::settings::eviction_policy;
-use super::table::{COMMANDS, Command, Keys, Named, find, takes};
 use crate::data::{DATABASES, Kind};
+use crate::resp::argument::is;
+use crate::resp::number::integer;
 
 /// DBSIZE.
 pub fn dbsize(call: &mut Call<'_, '_, '_>) -> Outcome {
@@ -161,7 +161,7 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
         "Clients",
         &[
             ("connected_clients", open.to_string()),
-            ("blocked_clients", shared.data.waiting_clients().to_string()),
+            ("blocked_clients", shared.data.waiting.clients().to_string()),
         ],
     );
     section(
@@ -212,76 +212,4 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
     }
     call.reply.text(&text);
     Ok(())
-}
-
-// ---- COMMAND
-// -------------------------------------------------------------------------------------------------
-
-/// COMMAND.
-pub fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
-    match call.rest(1) {
-        [] => {
-            call.reply.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|command| describe(call, command));
-        }
-        [what] if is(what, "COUNT") => call.reply.count(COMMANDS.len()),
-        [what] if is(what, "LIST") => {
-            call.reply.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|command| call.reply.bulk(command.name));
-        }
-        [what, names @ ..] if is(what, "INFO") => {
-            call.reply.array(names.len());
-            for name in names {
-                match find(name) {
-                    Some(command) => describe(call, command),
-                    None => call.reply.null_array(),
-                }
-            }
-        }
-        [what, ..] if is(what, "GETKEYS") => return keys_of(call),
-        [what, names @ ..] if is(what, "DOCS") => {
-            let asked = |command: &&Command| {
-                names.is_empty() || names.iter().any(|name| is(name, command.name))
-            };
-            let found: Vec<_> = COMMANDS.iter().filter(asked).collect();
-            call.reply.map(found.len());
-            for command in found {
-                call.reply.bulk(command.name);
-                call.reply.map(1);
-                call.reply.bulk("group");
-                call.reply.bulk(if command.keys == Keys::None { "server" } else { "generic" });
-            }
-        }
-        _ => return Err(SYNTAX.into()),
-    }
-    Ok(())
-}
-
-/// COMMAND GETKEYS.
-fn keys_of(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let args = call.rest(2);
-    let Some(command) = find(args[0]) else { return Err("ERR Invalid command specified".into()) };
-    if !takes(command.arity, args.len()) {
-        return Err("ERR Invalid number of arguments specified for command".into());
-    }
-    match command.keys.of(args) {
-        Named::Keys(keys) if !keys.is_empty() => {
-            call.reply.array(keys.len());
-            keys.iter().for_each(|key| call.reply.bulk(key));
-            Ok(())
-        }
-        _ => Err("ERR The command has no key arguments".into()),
-    }
-}
-
-fn describe(call: &mut Call<'_, '_, '_>, command: &Command) {
-    let (first, last, step) = command.keys.positions();
-    call.reply.array(10);
-    call.reply.bulk(command.name);
-    call.reply.integer(i64::from(command.arity));
-    call.reply.set(1);
-    call.reply.simple(if command.writes { "write" } else { "readonly" });
-    [first, last, step].iter().for_each(|position| call.reply.integer(*position));
-    call.reply.set(0);
-    (0..3).for_each(|_| call.reply.array(0));
 }

@@ -5,10 +5,12 @@ use std::ops::ControlFlow;
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, Outcome, SYNTAX, check_length, is};
+use super::call::Call;
+use super::failure::{Failure, Outcome, SYNTAX, check_length};
 use super::long::{Rows, Show};
 use super::random::draw;
 use crate::data::{Kind, Part, part_row};
+use crate::resp::argument::is;
 
 type Members = BTreeSet<Vec<u8>>;
 

@@ -3,11 +3,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::call::{Call, Failure, Outcome, SYNTAX, is};
-use super::glob;
-use super::number::integer;
+use super::call::Call;
+use super::failure::{Failure, Outcome, SYNTAX};
 use crate::data::DATABASES;
-use crate::net::allow_files;
+use crate::open_files::allow_files;
+use crate::resp::argument::is;
+use crate::resp::glob;
+use crate::resp::number::integer;
 use crate::shared::Settings;
 
 /// A setting that can be changed: its name, and the numbers that it may have.

@@ -6,10 +6,12 @@ use std::ops::ControlFlow;
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, NOT_FLOAT, Outcome, SYNTAX, check_length, is};
+use super::call::Call;
+use super::failure::{Failure, NOT_FLOAT, Outcome, SYNTAX, check_length};
 use super::lists::pop_count;
-use super::number::{float, of_ordered, to_ordered};
 use crate::data::{Collection, Header, Kind, Part, Work, part_row};
+use crate::resp::argument::is;
+use crate::resp::number::{float, of_ordered, to_ordered};
 
 /// Members and their scores.
 pub type Members = Vec<(Vec<u8>, f64)>;

@@ -5,10 +5,12 @@ use std::ops::ControlFlow;
 
 use everleaf::Direction;
 
-use super::call::{Call, Failure, Outcome, SYNTAX, TOO_LONG, WRONG_TYPE, is};
+use super::call::Call;
+use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG, WRONG_TYPE};
 use super::lists::replace;
-use super::number::{float, integer};
 use crate::data::{Collection, Kind, MAX_KEY_BYTES, Part};
+use crate::resp::argument::is;
+use crate::resp::number::{float, integer};
 
 /// The options behind the key.
 struct Options<'a> {
@@ -30,7 +32,7 @@ fn options<'a>(words: &[&'a [u8]], may_store: bool) -> Outcome<Options<'a>> {
         alpha: false,
         store: None,
     };
-    let number = |word: &[u8]| integer(word).ok_or(Failure::Said(super::call::NOT_INTEGER));
+    let number = |word: &[u8]| integer(word).ok_or(Failure::Said(NOT_INTEGER));
     let mut rest = words;
     loop {
         rest = match rest {

@@ -1,10 +1,14 @@
 //! Commands about strings.
 
-use super::call::{Call, Failure, NO_SUM, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, is, slice};
+use super::call::Call;
+use super::failure::{
+    Failure, NO_SUM, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, WRONG_TYPE, check_length,
+};
 use super::long::{More, show_string};
-use super::long_double::LongDouble;
-use super::number::integer;
 use crate::data::{HEADER_BYTES, Header, Kind, Source};
+use crate::resp::argument::{is, slice};
+use crate::resp::long_double::LongDouble;
+use crate::resp::number::integer;
 
 const INVALID_EXPIRE: &str = "ERR invalid expire time in";
 
@@ -42,7 +46,7 @@ pub fn get(call: &mut Call<'_, '_, '_>) -> Outcome {
     })?;
     match found.flatten() {
         Some(true) => {}
-        Some(false) => return Err(super::call::WRONG_TYPE.into()),
+        Some(false) => return Err(WRONG_TYPE.into()),
         None => call.reply.null(),
     }
     call.work.looked_up(found.flatten().is_some());
@@ -51,7 +55,7 @@ pub fn get(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// MGET: what is not a string is not there.
 pub fn mget(call: &mut Call<'_, '_, '_>) -> Outcome {
-    call.rest(1).iter().try_for_each(|key| super::call::check_length(key))?;
+    call.rest(1).iter().try_for_each(|key| check_length(key))?;
     call.reply.array(call.args.len() - 1);
     let live = call.live();
     for (at, key) in call.args.iter().enumerate().skip(1) {
@@ -210,7 +214,7 @@ fn check_pairs(call: &Call<'_, '_, '_>, command: &str) -> Outcome {
     }
     let longest = call.rest(1).iter().map(|arg| arg.len()).max().unwrap_or(0);
     call.check_value(longest)?;
-    call.rest(1).iter().step_by(2).try_for_each(|key| super::call::check_length(key))
+    call.rest(1).iter().step_by(2).try_for_each(|key| check_length(key))
 }
 
 /// MSET.

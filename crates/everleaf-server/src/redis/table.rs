@@ -1,120 +1,17 @@
-//! The commands that there are.
+//! The commands that there are, and COMMAND, which tells them.
 
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
-use super::call::{Call, Failure, Outcome, is, wrong_number};
-use super::number::integer;
+use super::call::Call;
+use super::command::{Command, Keys, Named, takes};
+use super::failure::{Failure, Outcome, SYNTAX, wrong_number};
 use super::{
     algebra, backup, bits, blocking, dump, hashes, keys, lists, pubsub, random, ranges, scanning,
     server, sets, settings, slowlog, sorted_sets, sorting, strings,
 };
-
-/// Which arguments are keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keys {
-    /// None.
-    None,
-    /// The first one.
-    First,
-    /// The first two.
-    Two,
-    /// All.
-    All,
-    /// Every other one.
-    Pairs,
-    /// All but the first one.
-    Behind,
-    /// All but the last one.
-    Before,
-    /// As many as the second argument says, behind it.
-    TimedCounted,
-    /// As many as the first argument says, behind it.
-    Counted,
-    /// The first one, and as many as the second argument says, behind that.
-    StoreCounted,
-    /// Those of SORT: the first one and what is stored, or everything where others are looked up.
-    Sort,
-    /// The whole database.
-    Everything,
-}
-
-/// Words of a request, without an allocation where they are few.
-pub type Words<'a> = SmallVec<[&'a [u8]; 4]>;
-
-/// What a request is about.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Named<'a> {
-    /// No key that it names.
-    Nothing,
-    /// These keys.
-    Keys(Words<'a>),
-    /// The whole database.
-    Everything,
-}
-
-/// The keys behind a number that says how many there are.
-fn counted<'a>(args: &[&'a [u8]]) -> Words<'a> {
-    let count = args.first().and_then(|number| integer(number)).unwrap_or(0);
-    let keys = args.iter().skip(1);
-    keys.take(usize::try_from(count).unwrap_or(0)).copied().collect()
-}
-
-impl Keys {
-    /// The positions of the first and the last, and the step, as COMMAND tells them.
-    pub const fn positions(self) -> (i64, i64, i64) {
-        match self {
-            Self::None | Self::Everything | Self::Counted | Self::TimedCounted => (0, 0, 0),
-            Self::First | Self::StoreCounted | Self::Sort => (1, 1, 1),
-            Self::Two => (1, 2, 1),
-            Self::All => (1, -1, 1),
-            Self::Pairs => (1, -1, 2),
-            Self::Behind => (2, -1, 1),
-            Self::Before => (1, -2, 1),
-        }
-    }
-
-    /// The keys among the arguments.
-    pub fn of<'a>(self, args: &[&'a [u8]]) -> Named<'a> {
-        let rest = args.get(1..).unwrap_or_default();
-        Named::Keys(match self {
-            Self::None => return Named::Nothing,
-            Self::Everything => return Named::Everything,
-            Self::First => rest.iter().take(1).copied().collect(),
-            Self::Two => rest.iter().take(2).copied().collect(),
-            Self::All => rest.into(),
-            Self::Pairs => rest.iter().step_by(2).copied().collect(),
-            Self::Behind => rest.iter().skip(1).copied().collect(),
-            Self::Before => rest.split_last().map_or(Words::new(), |(_, keys)| keys.into()),
-            Self::Counted => counted(rest),
-            Self::TimedCounted => counted(rest.get(1..).unwrap_or_default()),
-            Self::StoreCounted => {
-                let to = rest.iter().take(1).copied();
-                to.chain(counted(rest.get(1..).unwrap_or_default())).collect()
-            }
-            Self::Sort => match sorting::keys(rest) {
-                Some(keys) => keys.into(),
-                None => return Named::Everything,
-            },
-        })
-    }
-}
-
-/// A command.
-pub struct Command {
-    /// Its name, in small letters.
-    pub name: &'static str,
-    /// Number of arguments with the name; negative: at least so many.
-    pub arity: i8,
-    /// Which arguments are keys.
-    pub keys: Keys,
-    /// Whether it may write.
-    pub writes: bool,
-    /// What does it.
-    pub run: fn(&mut Call<'_, '_, '_>) -> Outcome,
-}
+use crate::resp::argument::is;
 
 macro_rules! commands {
     ($($name:literal $arity:literal $keys:ident $writes:literal $run:path;)*) => {
@@ -139,7 +36,7 @@ commands! {
     "bzmpop" -5 TimedCounted true blocking::bzmpop;
     "bzpopmax" -3 Before true blocking::bzpopmax;
     "bzpopmin" -3 Before true blocking::bzpopmin;
-    "command" -1 None false server::command;
+    "command" -1 None false command;
     "config" -2 None false settings::config;
     "copy" -3 Two true keys::copy;
     "dbsize" 1 None false server::dbsize;
@@ -350,10 +247,73 @@ pub fn has_subcommands(name: &[u8]) -> bool {
     SUBCOMMANDS.iter().any(|(command, _)| is(name, command))
 }
 
-/// Whether a command of this arity may have so many arguments, its name included.
-pub fn takes(arity: i8, arguments: usize) -> bool {
-    let needed = usize::from(arity.unsigned_abs());
-    if arity < 0 { arguments >= needed } else { arguments == needed }
+/// COMMAND.
+pub fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
+    match call.rest(1) {
+        [] => {
+            call.reply.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| describe(call, command));
+        }
+        [what] if is(what, "COUNT") => call.reply.count(COMMANDS.len()),
+        [what] if is(what, "LIST") => {
+            call.reply.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| call.reply.bulk(command.name));
+        }
+        [what, names @ ..] if is(what, "INFO") => {
+            call.reply.array(names.len());
+            for name in names {
+                match find(name) {
+                    Some(command) => describe(call, command),
+                    None => call.reply.null_array(),
+                }
+            }
+        }
+        [what, ..] if is(what, "GETKEYS") => return keys_of(call),
+        [what, names @ ..] if is(what, "DOCS") => {
+            let asked = |command: &&Command| {
+                names.is_empty() || names.iter().any(|name| is(name, command.name))
+            };
+            let found: Vec<_> = COMMANDS.iter().filter(asked).collect();
+            call.reply.map(found.len());
+            for command in found {
+                call.reply.bulk(command.name);
+                call.reply.map(1);
+                call.reply.bulk("group");
+                call.reply.bulk(if command.keys == Keys::None { "server" } else { "generic" });
+            }
+        }
+        _ => return Err(SYNTAX.into()),
+    }
+    Ok(())
+}
+
+/// COMMAND GETKEYS.
+fn keys_of(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let args = call.rest(2);
+    let Some(command) = find(args[0]) else { return Err("ERR Invalid command specified".into()) };
+    if !takes(command.arity, args.len()) {
+        return Err("ERR Invalid number of arguments specified for command".into());
+    }
+    match command.keys.of(args) {
+        Named::Keys(keys) if !keys.is_empty() => {
+            call.reply.array(keys.len());
+            keys.iter().for_each(|key| call.reply.bulk(key));
+            Ok(())
+        }
+        _ => Err("ERR The command has no key arguments".into()),
+    }
+}
+
+fn describe(call: &mut Call<'_, '_, '_>, command: &Command) {
+    let (first, last, step) = command.keys.positions();
+    call.reply.array(10);
+    call.reply.bulk(command.name);
+    call.reply.integer(i64::from(command.arity));
+    call.reply.set(1);
+    call.reply.simple(if command.writes { "write" } else { "readonly" });
+    [first, last, step].iter().for_each(|position| call.reply.integer(*position));
+    call.reply.set(0);
+    (0..3).for_each(|_| call.reply.array(0));
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Under which name the time of a request is counted.
 
-use super::call::is;
+use super::command::Command;
 use super::greeting;
-use super::table::{COMMANDS, Command};
+use super::table::COMMANDS;
 use super::transaction::AT_ONCE;
+use crate::resp::argument::is;
 
 /// What waits for EXEC, and what there is not.
 const OTHERS: [&str; 2] = ["queued", "unknown"];

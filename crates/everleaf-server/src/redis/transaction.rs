@@ -1,73 +1,19 @@
 //! Transactions: MULTI, EXEC and what is about them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::blocking::Blocking;
-use super::call::{Failure, Outcome, is, wrong_number};
-use super::reply::Reply;
-use super::session::{Asked, Session, failed, tells_counts};
-use super::table::Named;
-use crate::data::{Database, Held, Work, key_row};
+use super::call::Blocking;
+use super::failure::{Failure, Outcome, wrong_number};
+use super::queue::{Asked, Queue, Seen, Watched};
+use super::session::{Session, failed, tells_counts};
+use crate::data::{Work, key_row};
+use crate::resp::argument::is;
+use crate::resp::reply::Reply;
 
 /// Bytes of memory that an argument that waits takes beside its own.
 const ARGUMENT_BYTES: usize = 32;
 /// The same for a key that is watched.
 const WATCHED_BYTES: usize = 96;
-
-/// Requests of a transaction that wait for EXEC.
-#[derive(Default)]
-pub struct Queue {
-    requests: Vec<(Asked, Vec<Vec<u8>>)>,
-    pub(super) bytes: usize,
-    /// A request of it was refused, so nothing of it will be done.
-    pub(super) refused: bool,
-}
-
-/// Keys that are watched, by their rows.
-#[derive(Default)]
-pub struct Watched {
-    keys: HashMap<Vec<u8>, Seen>,
-    /// Held as long as there are any.
-    watching: Option<Arc<()>>,
-    pub(super) bytes: usize,
-}
-
-/// What a key was when it was watched.
-struct Seen {
-    version: u64,
-    /// Whether it was there: one that is there no more has expired, or its database was emptied.
-    there: bool,
-}
-
-impl Queue {
-    /// The words of the requests.
-    pub(super) fn requests(&self) -> impl Iterator<Item = &Vec<Vec<u8>>> {
-        self.requests.iter().map(|(_, args)| args)
-    }
-
-    /// Locks what the requests read and write, and what is watched: keys, or everything where a
-    /// request names no keys. None as in [`Database::lock_keys`].
-    fn lock<'d>(
-        &self,
-        data: &'d Database,
-        database: u8,
-        watched: &Watched,
-        waits: bool,
-    ) -> Option<Held<'d>> {
-        let mut rows: Vec<Vec<u8>> = Vec::new();
-        for (asked, args) in &self.requests {
-            let Asked::Store(command) = asked else { continue };
-            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-            match command.keys.of(&args) {
-                // A key has one lock, whatever database is selected.
-                Named::Keys(keys) => rows.extend(keys.iter().map(|key| key_row(database, key))),
-                Named::Nothing | Named::Everything => return data.lock_everything(waits),
-            }
-        }
-        data.lock_rows(rows.iter().chain(watched.keys.keys()).map(Vec::as_slice), waits)
-    }
-}
 
 /// What a transaction does not queue.
 pub const AT_ONCE: &[&str] = &["MULTI", "EXEC", "DISCARD", "WATCH", "QUIT", "RESET"];

@@ -4,12 +4,13 @@
 use everleaf::DurabilityMode;
 use smallvec::SmallVec;
 
-use super::call::{is, slice};
-use super::number::integer;
-use super::parse::Parser;
+use super::command::Named;
 use super::session::Session;
-use super::table::{Named, find};
+use super::table::find;
 use crate::data::{Work, key_row};
+use crate::resp::argument::{is, slice};
+use crate::resp::number::integer;
+use crate::resp::parse::Parser;
 
 /// Whether a command, of so many words, reads all of a collection, or writes much of it.
 fn reads_all(name: &[u8], words: usize) -> bool {

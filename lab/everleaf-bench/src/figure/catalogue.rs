@@ -1,22 +1,12 @@
 //! Which figures there are.
 
 use super::axis::{Axis, DRAM_NS, Measure};
+use super::entry::{Entry, SMALLER, SWEEP};
 use super::sweep::Sweep;
 use super::ycsb::{OfYcsb, Shown};
-use super::{Drawing, FigureOptions, claims, clfb, clfb_encodings, clfb_writes, database, nvtree};
-use super::{served, single, sizes};
+use super::{claims, clfb, clfb_encodings, clfb_writes, database, nvtree, served, single, sizes};
 use crate::ycsb::{Distribution, Record, Workload};
 use crate::{BenchError, BenchKeyType, Flush, Phase};
-
-/// A figure that can be measured. `measure` is called twice: first to plan all of it, so that what
-/// is wrong is said before any work is done.
-pub struct Entry {
-    pub name: &'static str,
-    pub title: &'static str,
-    pub source: &'static str,
-    pub notes: &'static [&'static str],
-    pub measure: fn(&FigureOptions, &mut Drawing<'_, '_>) -> Result<(), BenchError>,
-}
 
 fn entries() -> impl Iterator<Item = &'static Entry> {
     OF_THE_FPTREE.iter().chain(nvtree::ENTRIES).chain(OTHERS)
@@ -42,10 +32,7 @@ pub fn find(name: &str) -> Result<&'static Entry, BenchError> {
     })
 }
 
-const U64: &[BenchKeyType] = &[BenchKeyType::U64];
 const BOTH_KEYS: &[BenchKeyType] = &[BenchKeyType::U64, BenchKeyType::String16];
-/// The order in which the FPTree's paper does them.
-const FIND_TO_DELETE: &[Phase] = &[Phase::Find, Phase::Insert, Phase::Update, Phase::Delete];
 const INSERT_FIND: &[Phase] = &[Phase::Insert, Phase::Find];
 const BOTH_DISTRIBUTIONS: &[Distribution] = &[Distribution::Uniform, Distribution::Zipfian];
 
@@ -56,36 +43,10 @@ const OF_CIRCTREE: &str = "Wang et al., Circ-Tree, 2020";
 
 const EMULATED: &str = "latencies are busy waits after flushes and after reads that miss a \
     modelled cache of 16 MiB; nothing overlaps with them";
-pub(super) const SMALLER: &str = "the index is smaller than the paper's unless --keys says \
-    otherwise, so more of it lies in caches";
 const IN_DRAM: &str =
     "stx, the paper's transient tree, and btreemap are in DRAM, whatever the latency";
 const REBUILT: &str = "a full rebuild of stx inserts all keys in random order; from sorted entries \
     it is made level by level, which the paper does not do";
-
-/// What most sweeps have in common.
-pub(super) const SWEEP: Sweep = Sweep {
-    engines: &[],
-    axis: Axis::Latency(&[90, 160, 250, 450, 650]),
-    key_types: U64,
-    phases: FIND_TO_DELETE,
-    shown: &[
-        (Phase::Find, Measure::MeanNs),
-        (Phase::Insert, Measure::MeanNs),
-        (Phase::Update, Measure::MeanNs),
-        (Phase::Delete, Measure::MeanNs),
-    ],
-    warmed: true,
-    operations: None,
-    threads: 1,
-    flush: Flush::Clwb,
-    added: [0, 0],
-    inner_keys: None,
-    node_bytes: &[],
-    paper_order: true,
-    key_bits: u64::BITS,
-    claims: claims::none,
-};
 
 /// Operations of trees that threads share.
 const SHARED: Sweep = Sweep {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use everleaf_crash::Counts;
 use everleaf_pmem::{Counter, Site};
 
-use super::single::base;
 use super::{Claim, Drawing, FigureOptions, Panel, Series, has_paper_order, key_bits};
 use crate::compare::Spread;
 use crate::session::Session;
@@ -69,7 +68,7 @@ fn insertions(
         node_bytes: Some(leaf_bytes),
         paper_order: true,
         key_bits: key_bits(KEY_BITS, options.keys),
-        ..base(options, engine, &[Phase::Insert])
+        ..options.micro(engine, &[Phase::Insert])
     })?;
     if drawing.only_planned {
         return Ok(None);
@@ -132,7 +131,7 @@ fn wbtrees(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(),
         ("wbtree-bitmap", "wbtree.bitmap.", "wbtree.bitmap.B3.bitmap", 4.0),
     ];
     for (engine, leaf, commit, paper) in TREES {
-        let session = Session::shared(&base(options, engine, &[Phase::Insert]))?;
+        let session = Session::shared(&options.micro(engine, &[Phase::Insert]))?;
         if drawing.only_planned {
             continue;
         }
@@ -225,7 +224,7 @@ impl Breakdown {
                 paper_order: has_paper_order(engine),
                 key_bits: key_bits(KEY_BITS, options.keys),
                 read_ns: self.added[0],
-                ..base(options, engine, &Self::PHASES)
+                ..options.micro(engine, &Self::PHASES)
             };
             let operations = match drawing.sized(self.node_bytes, &mut micro) {
                 Ok(session) => session.operations(),

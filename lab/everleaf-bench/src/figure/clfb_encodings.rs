@@ -6,73 +6,37 @@ use everleaf::internal::U64Keys;
 use everleaf_engines::inner_encodings;
 
 use super::clfb::KEY_BITS;
+use super::clfb_counts::{Encodings, WIDTHS};
 use super::clfb_heap::{Buddy, Model};
-use super::single::base;
 use super::{Claim, Drawing, FigureOptions, Panel, Series, key_bits, number};
 use crate::measure::Unobserved;
 use crate::session::{ProgressTracker, Session};
 use crate::workload::Workload;
 use crate::{BenchError, MicroOptions, Phase, Subject};
 
-/// Bytes of a difference, from 1.
-const WIDTHS: usize = 8;
-/// Children of a line without an encoding: with two bytes of head, four children and three keys.
-const PLAIN_CHILDREN: f64 = 4.0;
 const ENGINE: &str = "clftree-append";
 
-/// How the inner nodes of a tree are encoded.
-#[derive(Clone, Debug, Default)]
-pub struct Encodings {
-    pub nodes: u64,
-    pub children: u64,
-    /// Nodes by bytes of a difference of children.
-    pub by_child_bytes: [u64; WIDTHS],
-    /// Nodes of two keys and more, by bytes of a difference of keys.
-    by_key_bytes: [u64; WIDTHS],
-    /// Children by the bytes that the difference of each needs.
-    children_by_bytes: [u64; WIDTHS],
+/// The encodings of a tree with the keys that the session has to warm up.
+fn of_tree(session: &Session, steps: &mut ProgressTracker<'_>) -> Result<Encodings, BenchError> {
+    let mut found = Encodings::default();
+    let Subject::Index(engine) = session.plan.subject else { return Ok(found) };
+    steps.extend(session.plan.options.warm);
+    let media = session.hardware(session.region()?)?;
+    let (pool, target) = session.index::<u64, _>(engine, media)?;
+    let workloads = [Workload::new(&session.plan, 0)];
+    session.warm_up(steps, "encoded", &mut [target], &workloads, &Unobserved)?;
+    inner_encodings::<U64Keys, _>(&pool, &mut |node| {
+        found.add(node.children, node.key_bytes, node.own_bytes);
+    })?;
+    Ok(found)
 }
 
-impl Encodings {
-    /// Those of a tree with the keys that the session has to warm up.
-    fn of(session: &Session, steps: &mut ProgressTracker<'_>) -> Result<Self, BenchError> {
-        let mut found = Self::default();
-        let Subject::Index(engine) = session.plan.subject else { return Ok(found) };
-        steps.extend(session.plan.options.warm);
-        let media = session.hardware(session.region()?)?;
-        let (pool, target) = session.index::<u64, _>(engine, media)?;
-        let workloads = [Workload::new(&session.plan, 0)];
-        session.warm_up(steps, "encoded", &mut [target], &workloads, &Unobserved)?;
-        inner_encodings::<U64Keys, _>(&pool, &mut |node| {
-            found.add(node.children, node.key_bytes, node.own_bytes);
-        })?;
-        Ok(found)
-    }
-
-    /// Those of the same keys in a buddy heap, by the model.
-    fn in_a_buddy_heap(session: &Session) -> Self {
-        let mut model = Model::new(Buddy::default());
-        let workload = Workload::new(&session.plan, 0);
-        (0..session.plan.options.warm).for_each(|place| model.insert(workload.key(place)));
-        model.encodings()
-    }
-
-    /// Adds a node. The widest of its differences decides for all.
-    pub fn add(&mut self, children: usize, key_bytes: usize, own_bytes: [u64; WIDTHS]) {
-        let widest = own_bytes.iter().rposition(|count| *count > 0).unwrap_or(0);
-        self.nodes += 1;
-        self.children += children as u64;
-        self.by_child_bytes[widest] += 1;
-        self.by_key_bytes[key_bytes - 1] += u64::from(children > 2);
-        self.children_by_bytes.iter_mut().zip(own_bytes).for_each(|(sum, count)| *sum += count);
-    }
-
-    /// Children of a node to those of a line without an encoding, in percent; none if there are no
-    /// inner nodes.
-    fn utilisation(&self) -> Option<f64> {
-        let each = self.children as f64 / self.nodes as f64;
-        (self.nodes > 0).then_some(100.0 * each / PLAIN_CHILDREN)
-    }
+/// Those of the same keys in a buddy heap, by the model.
+fn in_a_buddy_heap(session: &Session) -> Encodings {
+    let mut model = Model::new(Buddy::default());
+    let workload = Workload::new(&session.plan, 0);
+    (0..session.plan.options.warm).for_each(|place| model.insert(workload.key(place)));
+    model.encodings()
 }
 
 /// One of the counts by number of bytes.
@@ -97,7 +61,7 @@ fn filled(options: &FigureOptions, keys: u64) -> MicroOptions {
         warm: keys,
         node_bytes: Some(512),
         key_bits: key_bits(KEY_BITS, keys),
-        ..base(options, ENGINE, &[Phase::Find])
+        ..options.micro(ENGINE, &[Phase::Find])
     }
 }
 
@@ -118,8 +82,8 @@ fn by_keys(
         let session = Session::shared(&MicroOptions { paper_order, ..filled(options, keys) })?;
         if !drawing.only_planned {
             let encodings = match buddy {
-                true => Encodings::in_a_buddy_heap(&session),
-                false => Encodings::of(&session, &mut drawing.steps)?,
+                true => in_a_buddy_heap(&session),
+                false => of_tree(&session, &mut drawing.steps)?,
             };
             found.push((keys, encodings));
         }
@@ -276,9 +240,9 @@ pub fn by_deviation(
             };
             let session = Session::shared(&micro)?;
             if !drawing.only_planned {
-                let found = Encodings::of(&session, &mut drawing.steps)?;
+                let found = of_tree(&session, &mut drawing.steps)?;
                 points.extend(found.utilisation().map(|of| [*deviation as f64, of]));
-                let found = Encodings::in_a_buddy_heap(&session).utilisation();
+                let found = in_a_buddy_heap(&session).utilisation();
                 of_buddies.extend(found.map(|of| [*deviation as f64, of]));
             }
         }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::clfb_encodings::Encodings;
+use super::clfb_counts::Encodings;
 
 /// Bytes of an inner node, and of a leaf in the order of the paper with its entries.
 const LINE: u64 = 64;

@@ -8,7 +8,6 @@ use everleaf_crash::Instrumented;
 use everleaf_pmem::Mapped;
 
 use super::axis::Axis;
-use super::single::base;
 use super::{Claim, Drawing, FigureOptions, Form, Panel, Series};
 use crate::columns::{Database, Layout, Query};
 use crate::compare::Spread;
@@ -60,7 +59,7 @@ fn session(
     let mut micro = MicroOptions {
         keys: layout.entries,
         order: Order::Ascending,
-        ..base(options, engine, &[Phase::Insert])
+        ..options.micro(engine, &[Phase::Insert])
     };
     if engine == "nvtree" {
         // The paper's: subscribers are numbered in sequence, which splits its leaves too often.

@@ -6,22 +6,25 @@
 //! this release does not have are left out and named; when one comes, it is measured without a
 //! change here.
 //!
-//! Map of the files: `catalogue` (which figures there are) · `sweep` (an axis, engines, phases) ·
-//! `claims` (what the papers say) · `single` (figures of a kind of their own) · `clfb`
-//! `clfb_encodings` `clfb_heap` `clfb_writes` (those of the clfB-tree) · `nvtree_flushes` · `ycsb`
-//! (those made of YCSB's workloads) · `rebuild` (of the transient tree) · `served` (those of
-//! servers) · `sizes` (of nodes) · `database` (a columnar one) · `plot` (SVG and PNG, by the
-//! feature `plots`; else `plot_missing`) · `table` (text) · `evidence` (all that the papers show,
-//! and what shows it here) · `record` (all of it, measured, as one document).
+//! Map of the files: `catalogue` (which figures there are) · `entry` (what it says of one) ·
+//! `sweep` (an axis, engines, phases) · `claims` (what the papers say) · `single` (figures of a
+//! kind of their own) · `clfb` `clfb_encodings` `clfb_counts` `clfb_heap` `clfb_writes` (those of
+//! the clfB-tree) · `nvtree` `nvtree_flushes` (those of NV-Tree) · `ycsb` (those made of YCSB's
+//! workloads) · `rebuild` (of the transient tree) · `served` (those of servers) · `sizes` (of
+//! nodes) · `database` (a columnar one) · `plot` (SVG and PNG, by the feature `plots`; else
+//! `plot_missing`) · `table` (text) · `evidence` (all that the papers show, and what shows it here)
+//! · `record` (all of it, measured, as one document).
 
 mod axis;
 mod catalogue;
 mod claims;
 mod clfb;
+mod clfb_counts;
 mod clfb_encodings;
 mod clfb_heap;
 mod clfb_writes;
 mod database;
+mod entry;
 mod evidence;
 mod nvtree;
 mod nvtree_flushes;
@@ -45,9 +48,10 @@ use everleaf::EngineParameters;
 use serde::{Deserialize, Serialize};
 
 use axis::Axis;
+use entry::Entry;
 
 use crate::session::{ProgressTracker, Session};
-use crate::{BenchError, MicroOptions, Progress, Scratch, Subject};
+use crate::{BenchError, MicroOptions, Phase, Progress, Scratch, Subject};
 
 pub use catalogue::{figure_list, figure_names};
 pub use evidence::{Difference, Due, Evidence, Kind, evidence};
@@ -82,6 +86,19 @@ impl FigureOptions {
     pub fn command(&self) -> String {
         let Self { name, keys, rounds, seed, .. } = self;
         format!("everleaf-lab bench figure {name} --keys {keys} --rounds {rounds} --seed {seed}")
+    }
+
+    /// A run of phases on an engine, as its figures have it.
+    pub(crate) fn micro(&self, engine: &str, phases: &[Phase]) -> MicroOptions {
+        MicroOptions {
+            engine: engine.into(),
+            keys: self.keys,
+            phases: phases.to_vec(),
+            seed: self.seed,
+            pool: self.pool.clone(),
+            paper_order: has_paper_order(engine),
+            ..MicroOptions::default()
+        }
     }
 }
 
@@ -308,7 +325,7 @@ pub fn run_figure_with_progress(
 
 impl Figure {
     /// Nothing of it yet.
-    fn new(entry: &catalogue::Entry, options: &FigureOptions) -> Self {
+    fn new(entry: &Entry, options: &FigureOptions) -> Self {
         Self {
             name: entry.name.into(),
             title: entry.title.into(),

@@ -1,7 +1,7 @@
 //! The figures of NV-Tree's slides.
 
 use super::axis::{Axis, Kind, Measure};
-use super::catalogue::{Entry, SMALLER, SWEEP};
+use super::entry::{Entry, SMALLER, SWEEP};
 use super::sweep::Sweep;
 use super::ycsb::{OfYcsb, Shown};
 use super::{claims, nvtree_flushes, served};

@@ -3,7 +3,6 @@
 
 use everleaf_crash::Counts;
 
-use super::single::base;
 use super::{Claim, Drawing, FigureOptions, Panel, Series};
 use crate::session::Session;
 use crate::{BenchError, MicroOptions, Phase};
@@ -92,7 +91,7 @@ pub fn measure(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result
             let session = Session::shared(&MicroOptions {
                 node_bytes: Some(bytes),
                 log_ranges: tree.log_ranges,
-                ..base(options, tree.engine, &[Phase::Insert])
+                ..options.micro(tree.engine, &[Phase::Insert])
             })?;
             if drawing.only_planned {
                 continue;

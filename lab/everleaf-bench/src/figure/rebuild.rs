@@ -3,7 +3,6 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use super::single::{base, recovered_keys};
 use super::{Drawing, FigureOptions, Series};
 use crate::compare::Spread;
 use crate::key::{BenchKey, String16};
@@ -11,6 +10,11 @@ use crate::session::{Session, stx_sizes};
 use crate::stx::StxTree;
 use crate::workload::Workload;
 use crate::{BenchError, BenchKeyType, MicroOptions, Phase};
+
+/// Keys of the trees that are opened.
+pub fn recovered_keys(options: &FigureOptions) -> [u64; 3] {
+    [100, 10, 1].map(|part| (options.keys / part).max(1))
+}
 
 /// The two ways to make it again, as they are told.
 pub const NAMES: [&str; 2] = ["stx by insertions", "stx from sorted entries"];
@@ -24,7 +28,7 @@ pub fn stx(
     let series = |name: &str| Series { name: name.into(), from_paper: false, points: Vec::new() };
     let mut both = NAMES.map(series);
     for keys in recovered_keys(options) {
-        let micro = MicroOptions { keys, key_type, ..base(options, "stx", &[Phase::Insert]) };
+        let micro = MicroOptions { keys, key_type, ..options.micro("stx", &[Phase::Insert]) };
         let session = Session::shared(&micro)?;
         if drawing.only_planned {
             continue;

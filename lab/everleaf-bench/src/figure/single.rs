@@ -4,24 +4,12 @@ use everleaf_pmem::Counter;
 
 use super::axis::{Axis, DRAM_NS};
 use super::sweep::keys_name;
-use super::{Claim, Drawing, FigureOptions, Panel, Series, has_paper_order, rebuild};
+use super::{Claim, Drawing, FigureOptions, Panel, Series, rebuild};
 use crate::recovery::plan_recovery;
 use crate::session::{ProgressTracker, Session};
 use crate::{
     BenchError, BenchKeyType, MicroOptions, Phase, RecoveryOptions, run_recovery_with_progress,
 };
-
-pub(super) fn base(options: &FigureOptions, engine: &str, phases: &[Phase]) -> MicroOptions {
-    MicroOptions {
-        engine: engine.into(),
-        keys: options.keys,
-        phases: phases.to_vec(),
-        seed: options.seed,
-        pool: options.pool.clone(),
-        paper_order: has_paper_order(engine),
-        ..MicroOptions::default()
-    }
-}
 
 /// FPTree, section 4.2: keys that a search of a present key compares in a leaf with `m` entries,
 /// with fingerprints of 256 values.
@@ -63,7 +51,7 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
         for slots in LEAF_SLOTS {
             let micro = MicroOptions {
                 leaf_slots: Some(slots),
-                ..base(options, engine, &[Phase::Insert, Phase::Find])
+                ..options.micro(engine, &[Phase::Insert, Phase::Find])
             };
             match Session::shared(&micro) {
                 Ok(session) => sessions.push((engine, slots, session)),
@@ -122,11 +110,6 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
     Ok(())
 }
 
-/// Keys of the trees that are opened.
-pub(super) fn recovered_keys(options: &FigureOptions) -> [u64; 3] {
-    [100, 10, 1].map(|part| (options.keys / part).max(1))
-}
-
 /// Keys of trees of some sizes, and how many ms it takes to open them after a crash.
 fn recoveries(
     options: &FigureOptions,
@@ -134,7 +117,7 @@ fn recoveries(
     micro: &MicroOptions,
 ) -> Result<Vec<[f64; 2]>, BenchError> {
     let mut points = Vec::new();
-    for keys in recovered_keys(options) {
+    for keys in rebuild::recovered_keys(options) {
         let micro = MicroOptions { keys, ..micro.clone() };
         let recovery = RecoveryOptions {
             threads: vec![1],
@@ -175,7 +158,7 @@ pub fn recovery(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
     for (key_type, latency, papers, to_rebuild) in RECOVERIES {
         let mut series = Vec::new();
         for engine in drawing.available(&["fptree", "ptree", "fptree-c", "nvtree"]) {
-            let mut micro = MicroOptions { key_type, ..base(options, engine, &[Phase::Insert]) };
+            let mut micro = MicroOptions { key_type, ..options.micro(engine, &[Phase::Insert]) };
             Axis::Latency(&[]).apply(latency, &mut micro);
             let points = recoveries(options, drawing, &micro)?;
             series.push(Series { name: engine.into(), from_paper: false, points });
@@ -225,7 +208,7 @@ pub fn recovery_by_node_bytes(
         for (node_bytes, papers) in PAPER {
             let micro = MicroOptions {
                 node_bytes: Some(node_bytes),
-                ..base(options, engine, &[Phase::Insert])
+                ..options.micro(engine, &[Phase::Insert])
             };
             let points = recoveries(options, drawing, &micro)?;
             if engine == "circtree" {
@@ -276,7 +259,7 @@ pub fn fptree_8(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
         let keys = if key_type == BenchKeyType::U64 { "u64" } else { "string16" };
         let mut ours = None;
         if available.contains(&engine) {
-            let micro = MicroOptions { key_type, ..base(options, engine, &[Phase::Insert]) };
+            let micro = MicroOptions { key_type, ..options.micro(engine, &[Phase::Insert]) };
             // The paper's sizes where they are offered, or else the tuned ones.
             let session =
                 Session::shared(&MicroOptions { inner_keys: Some(4096), ..micro.clone() })

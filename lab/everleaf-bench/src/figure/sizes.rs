@@ -1,6 +1,5 @@
 //! FPTree's Table 1: the sizes of nodes with which each tree is fastest.
 
-use super::single::base;
 use super::sweep::keys_name;
 use super::{Claim, Drawing, FigureOptions, Panel, Series};
 use crate::BenchKeyType::{self, String16, U64};
@@ -95,7 +94,7 @@ fn curves(
             key_type,
             warm: options.keys,
             flush: Flush::Clwb,
-            ..base(options, engine, &phases)
+            ..options.micro(engine, &phases)
         };
         for (at, size) in Size::BOTH.into_iter().enumerate() {
             let (other, mut micro) = (Size::BOTH[1 - at], micro.clone());

@@ -3,7 +3,8 @@
 use everleaf::Engine;
 use everleaf_engines::{pools, volatile};
 
-use super::sections::{Outcome, Run, add_point, base, by_engine_and, strings};
+use super::cells::{add_point, by_engine_and, strings};
+use super::run::{Outcome, Run};
 use super::verdict;
 use super::{ReportOptions, Scale, Section, Table};
 use crate::figure::{Panel, Series, number};
@@ -25,7 +26,7 @@ pub fn of_indexes(options: &ReportOptions, scale: Scale) -> CompareOptions {
     let maps = volatile().map(Engine::of).filter(|engine| engine.entry().is_map());
     let engines =
         maps.chain(pools().map(Engine::of)).map(|engine| engine.name().to_owned()).collect();
-    let micro = MicroOptions { flush: Flush::Clwb, ..base(options, scale.index_keys) };
+    let micro = MicroOptions { flush: Flush::Clwb, ..options.micro(scale.index_keys) };
     CompareOptions { engines, rounds: scale.rounds, turn: None, micro }
 }
 
@@ -39,7 +40,7 @@ pub fn of_size(options: &ReportOptions, keys: u64) -> CompareOptions {
     let engines = ["btreemap", Engine::FPTREE.name(), Engine::default().name()];
     let phases = vec![Phase::Insert, Phase::Find, Phase::Scan];
     let scans = Some((keys / KEYS_PER_SCAN).max(1));
-    let micro = MicroOptions { phases, flush: Flush::Clwb, scans, ..base(options, keys) };
+    let micro = MicroOptions { phases, flush: Flush::Clwb, scans, ..options.micro(keys) };
     CompareOptions { engines: engines.map(str::to_owned).into(), rounds: 1, turn: None, micro }
 }
 

@@ -2,12 +2,15 @@
 //! the machine, the commit, the commands.
 //!
 //! Map of the files: `sections` (what is measured) · `engines` `restart` `stores` (parts of it) ·
-//! `verdict` (what follows from it) · `html` (how it is written) · `machine` (where it ran).
+//! `run` (one that is being measured) · `cells` (of tables) · `verdict` (what follows from it) ·
+//! `html` (how it is written) · `machine` (where it ran).
 
+mod cells;
 mod engines;
 mod html;
 mod machine;
 mod restart;
+mod run;
 mod sections;
 mod stores;
 mod verdict;
@@ -19,7 +22,7 @@ use std::time::Instant;
 
 use crate::figure::{Claim, LeftOut, Panel};
 use crate::session::ProgressTracker;
-use crate::{BenchError, Progress, Scratch};
+use crate::{BenchError, MicroOptions, Progress, Scratch};
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +65,12 @@ impl ReportOptions {
             figure_keys: part(figures),
             rounds,
         }
+    }
+
+    /// A run with so many keys.
+    fn micro(&self, keys: u64) -> MicroOptions {
+        let (seed, pool) = (self.seed, self.pool.clone());
+        MicroOptions { keys, seed, pool, ..MicroOptions::default() }
     }
 
     fn command(&self) -> String {
@@ -151,7 +160,7 @@ pub fn run_report_with_progress(
             });
         };
         let steps = &mut ProgressTracker::new(&mut tell, 0);
-        sections.push(job(&mut sections::Run { options, scale, steps })?);
+        sections.push(job(&mut run::Run { options, scale, steps })?);
     }
     // What is measured first, while the heap is fresh, is read after the other engines.
     sections[..sections::OF_ENGINES].rotate_left(1);

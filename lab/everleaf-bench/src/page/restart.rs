@@ -7,8 +7,9 @@ use std::time::Instant;
 use everleaf::Engine;
 use everleaf_engines::pools;
 
+use super::cells::strings;
 use super::engines::keys_of;
-use super::sections::{Outcome, Run, base, strings};
+use super::run::{Outcome, Run};
 use super::verdict::Use;
 use super::{ReportOptions, Scale, Section, Table};
 use crate::figure::number;
@@ -21,7 +22,7 @@ const MIN_WEIGHED: u64 = 1_000_000;
 
 pub fn of_restart(engine: Engine, options: &ReportOptions, scale: Scale) -> RecoveryOptions {
     let (engine, phases) = (engine.name().to_owned(), vec![Phase::Insert]);
-    let micro = MicroOptions { engine, phases, ..base(options, scale.index_keys) };
+    let micro = MicroOptions { engine, phases, ..options.micro(scale.index_keys) };
     let (threads, rounds) = (vec![1], scale.rounds);
     RecoveryOptions { threads, rounds, clean: false, image: true, micro }
 }
@@ -69,7 +70,7 @@ impl Restarted {
 
 pub fn restart(run: &mut Run<'_, '_>) -> Outcome {
     let micro =
-        MicroOptions { engine: "btreemap".into(), ..base(run.options, run.scale.index_keys) };
+        MicroOptions { engine: "btreemap".into(), ..run.options.micro(run.scale.index_keys) };
     let weighed = micro.keys.max(MIN_WEIGHED);
     let (_, map_bytes) = fill_btreemap(&micro, weighed)?;
     let (map_ms, _) = fill_btreemap(&micro, micro.keys)?;

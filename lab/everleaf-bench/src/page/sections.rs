@@ -3,30 +3,20 @@
 use everleaf::Engine;
 use everleaf_engines::pools;
 
+use super::cells::{by_engine_and, strings};
 use super::engines::{by_size, indexes, of_indexes, of_size, of_threads, sizes, threads};
 use super::restart::{of_restart, restart};
+use super::run::{Outcome, Run};
 use super::stores::{of_stores, of_ycsb, stores, stores_by_name, ycsb};
 use super::verdict::sentence;
 use super::{Group, ReportOptions, Scale, Section, Table};
 use crate::compare::plan_compare;
-use crate::figure::{
-    self, FigureOptions, LeftOut, Series, figure_list, number, run_figure_with_progress,
-};
+use crate::figure::{self, FigureOptions, LeftOut, figure_list, number, run_figure_with_progress};
 use crate::model::{Latency, ModelOptions, ModelRow, run_model_with_progress};
 use crate::recovery::plan_recovery;
-use crate::session::{ProgressTracker, Session};
+use crate::session::Session;
 use crate::ycsb::Workload;
 use crate::{BenchError, MicroOptions, Phase};
-
-/// A report that is being measured.
-pub struct Run<'r, 'p> {
-    pub options: &'r ReportOptions,
-    pub scale: Scale,
-    pub steps: &'r mut ProgressTracker<'p>,
-}
-
-/// What measuring a section gives.
-pub type Outcome = Result<Section, BenchError>;
 
 /// Measures one section.
 pub type Job = Box<dyn Fn(&mut Run<'_, '_>) -> Outcome>;
@@ -75,10 +65,6 @@ pub fn jobs(options: &ReportOptions, scale: Scale) -> Result<Vec<Job>, BenchErro
     Ok(jobs)
 }
 
-pub fn base(options: &ReportOptions, keys: u64) -> MicroOptions {
-    MicroOptions { keys, seed: options.seed, pool: options.pool.clone(), ..MicroOptions::default() }
-}
-
 fn of_figure(name: &str, options: &ReportOptions, scale: Scale) -> FigureOptions {
     let (keys, rounds) = (scale.figure_keys, scale.rounds);
     FigureOptions {
@@ -91,45 +77,12 @@ fn of_figure(name: &str, options: &ReportOptions, scale: Scale) -> FigureOptions
     }
 }
 
-pub fn strings(cells: &[&str]) -> Vec<String> {
-    cells.iter().map(|cell| (*cell).to_owned()).collect()
-}
-
-/// Values by engine and column, in the order in which they come.
-pub fn by_engine_and<R>(
-    rows: &[R],
-    caption: &str,
-    key: impl Fn(&R) -> (String, String),
-    cell: impl Fn(&R) -> String,
-) -> Table {
-    let mut table = vec![vec!["engine".to_owned()]];
-    for row in rows {
-        let (engine, column) = key(row);
-        if !table[0].contains(&column) {
-            table[0].push(column);
-        }
-        match table[1..].iter_mut().find(|cells| cells[0] == engine) {
-            Some(cells) => cells.push(cell(row)),
-            None => table.push(vec![engine, cell(row)]),
-        }
-    }
-    Table { caption: caption.into(), rows: table }
-}
-
-/// A point more of a series, which begins with its first.
-pub fn add_point(all: &mut Vec<Series>, name: &str, point: [f64; 2]) {
-    match all.iter_mut().find(|series| series.name == name) {
-        Some(series) => series.points.push(point),
-        None => all.push(Series { name: name.into(), from_paper: false, points: vec![point] }),
-    }
-}
-
 fn model(run: &mut Run<'_, '_>) -> Outcome {
     let latencies: Vec<Latency> = [90, 160, 250, 450, 650, 2000].map(Latency::of).to_vec();
     let phases = vec![Phase::Insert, Phase::Find, Phase::Update, Phase::Scan, Phase::Delete];
     let indexes = pools().map(Engine::of).map(|engine| engine.name().to_owned());
     let engines: Vec<String> = indexes.chain(["store".to_owned()]).collect();
-    let micro = MicroOptions { phases, ..base(run.options, run.scale.index_keys) };
+    let micro = MicroOptions { phases, ..run.options.micro(run.scale.index_keys) };
     let model = ModelOptions { engines, latencies, rounds: 0, micro };
     let rows = run_model_with_progress(&model, &mut |at| run.steps.pass_on(at))?;
     let command = format!(

@@ -1,7 +1,8 @@
 //! The store and others of its kind.
 
+use super::cells::{add_point, by_engine_and, strings};
 use super::engines::comparison;
-use super::sections::{Outcome, Run, add_point, base, by_engine_and, strings};
+use super::run::{Outcome, Run};
 use super::verdict;
 use super::{Group, ReportOptions, Scale, Section, Table};
 use crate::figure::{LeftOut, Panel, Series, number};
@@ -19,7 +20,7 @@ pub fn of_stores(options: &ReportOptions, scale: Scale) -> CompareOptions {
     let micro = MicroOptions {
         key_type: BenchKeyType::String16,
         value_bytes: Some(100),
-        ..base(options, scale.store_keys)
+        ..options.micro(scale.store_keys)
     };
     let engines =
         stores_by_name().into_iter().chain(["skipmap".into(), "btreemap".into()]).collect();
@@ -34,7 +35,7 @@ pub fn of_ycsb(options: &ReportOptions, scale: Scale, workload: Workload) -> Ycs
         record: Record::Fields,
         operations: scale.ycsb_keys,
         rounds: scale.rounds,
-        micro: base(options, scale.ycsb_keys),
+        micro: options.micro(scale.ycsb_keys),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rand_distr::{Distribution as _, Normal, Zipf};
 
-use super::options::Distribution;
+use super::workloads::Distribution;
 use crate::keys::{Draws, Shuffle};
 
 /// The exponent of YCSB.

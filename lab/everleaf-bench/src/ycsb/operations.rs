@@ -1,7 +1,7 @@
 //! What a thread does: drawn before, then done.
 
 use super::draw::Picks;
-use super::options::{Distribution, Kind, Record, Workload};
+use super::workloads::{Distribution, Kind, Operation, Record, Workload};
 use crate::key::BenchKey;
 use crate::keys::{Draws, KeySequence, Shuffle, mix};
 use crate::measure::Clock;
@@ -9,15 +9,6 @@ use crate::target::Operations;
 
 /// Records that a scan reads at most.
 const MAX_SCANNED: u64 = 100;
-
-/// An operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation<K> {
-    pub key: K,
-    pub kind: Kind,
-    /// Records that a scan reads.
-    pub records: u8,
-}
 
 /// What the operations of a run are drawn from.
 #[derive(Clone, Debug)]

@@ -3,13 +3,15 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use super::operations::{Operation, STRIDE, Source, Stopwatch, perform};
-use super::options::{Kind, Record, YcsbOptions};
-use super::report::{Course, EngineRuns, KindLatencies, LoadLatencies, YcsbReport};
+use super::operations::{Source, Stopwatch, perform};
+use super::options::YcsbOptions;
+use super::report::{Done, EngineRuns, YcsbReport};
+use super::watches::{Course, KindLatencies};
+use super::workloads::{Operation, Record};
 use crate::contention::{Contention, nodes_logged};
 use crate::key::{BenchKey, String16, UserKey};
 use crate::keys::mix;
-use crate::measure::{Clock, Unobserved, pin};
+use crate::measure::pin;
 use crate::plan::{MAX_ROUNDS, need_epochs, within};
 use crate::session::{Driver, ProgressTracker, Session};
 use crate::target::Target;
@@ -97,21 +99,6 @@ pub fn run_ycsb_with_progress(
     let first = reports[0].median_ops_per_second;
     reports.iter_mut().for_each(|report| report.ratio = report.median_ops_per_second / first);
     Ok(reports)
-}
-
-/// What a run gave.
-pub struct Done<W: Stopwatch> {
-    pub load: Duration,
-    pub loads: Vec<W::Load>,
-    pub elapsed: Duration,
-    pub watches: Vec<W>,
-    pub keys_after: u64,
-    pub medium_bytes: Option<u64>,
-    pub dram_bytes: Option<u64>,
-    pub contention: Contention,
-    pub nodes_logged: Option<u64>,
-    /// The longest time that the end of an epoch kept writers waiting, loading included.
-    pub longest_stall_ns: Option<u64>,
 }
 
 /// A run of one engine.
@@ -254,48 +241,4 @@ fn operate<K: BenchKey, T: Target<K>, W: Stopwatch>(
         watches.push(watch);
     }
     Ok((elapsed, right, watches))
-}
-
-impl Stopwatch for Course {
-    type Load = Unobserved;
-
-    fn loading() -> Unobserved {
-        Unobserved
-    }
-    fn begin(&mut self) {
-        Course::begin(self);
-    }
-    #[inline(always)]
-    fn time<R>(&mut self, _kind: Kind, work: impl FnOnce() -> R) -> R {
-        work()
-    }
-    #[inline(always)]
-    fn passed(&mut self, operations: usize) {
-        debug_assert!(operations <= STRIDE);
-        self.note(operations as u64);
-    }
-}
-
-impl Stopwatch for KindLatencies {
-    type Load = LoadLatencies;
-
-    fn loading() -> LoadLatencies {
-        LoadLatencies(KindLatencies::new())
-    }
-    #[inline(always)]
-    fn time<R>(&mut self, kind: Kind, work: impl FnOnce() -> R) -> R {
-        let start = Instant::now();
-        let outcome = work();
-        self.note(kind, start.elapsed());
-        outcome
-    }
-    #[inline(always)]
-    fn passed(&mut self, _operations: usize) {}
-}
-
-impl Clock for LoadLatencies {
-    #[inline(always)]
-    fn time<R>(&mut self, _operations: usize, work: impl FnOnce() -> R) -> R {
-        self.0.time(Kind::Insert, work)
-    }
 }

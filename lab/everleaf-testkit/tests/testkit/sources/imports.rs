@@ -123,7 +123,7 @@ fn paths(code: &str) -> Vec<String> {
     for start in ["crate::", "super::", "self::"] {
         for (at, _) in elsewhere.match_indices(start) {
             let before = elsewhere[..at].chars().next_back();
-            if before.is_none_or(|c| !is_part(c) && c != '(') {
+            if before.is_none_or(|c| !is_part(c)) {
                 found.push(elsewhere[at..].chars().take_while(|c| is_part(*c)).collect());
             }
         }
@@ -194,12 +194,13 @@ mod tests {
 
     #[test]
     fn a_circle_is_found_in_use_in_groups_and_elsewhere() {
-        let of_two = [
+        let naming_b = [
             "use crate::b::Thing;",
             "pub(crate) use super::{std, b::{self, Other as Name}};",
             "fn f() -> crate::b::Thing {}",
+            "fn f() { drop(crate::b::thing()) }",
         ];
-        for a in of_two {
+        for a in naming_b {
             let circles = sources(&[("a", a), ("b", "use crate::a;"), ("c", a)]).circles();
             assert_eq!(circles, [": a imports b", ": b imports a"], "{a}");
             assert!(sources(&[("a", a), ("b", "use std::a;"), ("c", a)]).circles().is_empty());

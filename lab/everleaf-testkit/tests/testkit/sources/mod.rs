@@ -12,10 +12,6 @@ use everleaf_testkit::{POOL_SITES, engine_sites};
 
 use self::imports::{ModulePath, Sources};
 
-/// Crates in which files of a folder still import each other in a circle: the list only gets
-/// shorter.
-const CIRCULAR: &[&str] = &["everleaf-bench", "everleaf-server"];
-
 /// The folders of all crates.
 fn crates() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -37,11 +33,7 @@ fn no_files_of_a_folder_import_each_other_in_a_circle() {
     for folder in crates() {
         let name = folder.file_name().unwrap().to_str().unwrap();
         let circles = sources_of(name).circles();
-        if CIRCULAR.contains(&name) {
-            assert!(!circles.is_empty(), "take {name} off the list");
-        } else {
-            assert!(circles.is_empty(), "in {name}:\n{}", circles.join("\n"));
-        }
+        assert!(circles.is_empty(), "in {name}:\n{}", circles.join("\n"));
         count += 1;
     }
     assert!(count > 10, "only {count} crates were found");

@@ -1,4 +1,4 @@
-//! Names and passwords of memcached's ASCII authentication.
+//! Names and passwords, and how they are compared.
 
 use std::path::Path;
 

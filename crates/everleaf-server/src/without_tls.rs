@@ -18,7 +18,7 @@ impl Tls {
         Err("this program was built without TLS; build it with --features tls".to_owned())
     }
 
-    pub(super) async fn begin<S>(&self, _: S, _: &mut watch::Receiver<bool>) -> io::Result<S> {
+    pub(crate) async fn begin<S>(&self, _: S, _: &mut watch::Receiver<bool>) -> io::Result<S> {
         match *self {}
     }
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use everleaf::Statistics;
 
-use super::histogram::Seen;
 use crate::data::DATABASES;
+use crate::metrics::Seen;
 use crate::shared::Shared;
 
 /// What the text is.
@@ -87,7 +87,7 @@ fn server(text: &mut Text, shared: &Shared) {
     text.gauge("everleaf_connections_open", "Connections that are open.", open);
     let limit = shared.settings.connections.load(Relaxed);
     text.gauge("everleaf_connections_limit", "Connections that may be open.", limit);
-    let blocked = shared.data.waiting_clients();
+    let blocked = shared.data.waiting.clients();
     let help = "Connections that wait for something to pop.";
     text.gauge("everleaf_connections_blocked", help, blocked);
     if shared.options.backups.is_some() {

@@ -36,6 +36,7 @@ pub struct Parser {
     arguments: Vec<Range<usize>>,
     /// The arguments of a line with quotes, which are not part of the bytes that came.
     quoted: Vec<Vec<u8>>,
+    /// Bytes of requests that were looked at, for tests: it grows with what has come.
     looked_at: u64,
 }
 
@@ -74,11 +75,6 @@ impl Parser {
         self.arguments.len() + self.quoted.len()
     }
 
-    /// Whether no argument has come.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// An argument of the request at the front of `input`; no bytes where there is none.
     pub fn argument<'a>(&'a self, input: &'a [u8], at: usize) -> &'a [u8] {
         match self.arguments.get(at) {
@@ -90,11 +86,6 @@ impl Parser {
     /// Bytes of memory that it holds for the request.
     pub fn held_bytes(&self) -> usize {
         self.arguments.capacity() * size_of::<Range<usize>>()
-    }
-
-    /// Bytes of requests that were looked at, for tests: it grows with what has come.
-    pub fn looked_at(&self) -> u64 {
-        self.looked_at
     }
 
     /// The next line, which is understood then; an error if it is too long.
@@ -254,7 +245,7 @@ mod tests {
             assert_eq!(parser.front(&input[..end], 100), Front::Incomplete);
         }
         assert_eq!(parser.front(input, 100), Front::Request(input.len()));
-        parser.looked_at()
+        parser.looked_at
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Tls {
     }
 
     /// Begins a connection, unless that takes too long or the server stops.
-    pub(super) async fn begin<S: AsyncRead + AsyncWrite + Unpin>(
+    pub(crate) async fn begin<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
         stop: &mut watch::Receiver<bool>,
@@ -74,68 +74,5 @@ impl Tls {
             }
             _ = stop.wait_for(|stop| *stop) => Err(ErrorKind::ConnectionAborted.into()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::poll_fn;
-    use std::task::Poll;
-
-    use tokio::io::AsyncReadExt;
-    use tokio_rustls::TlsConnector;
-    use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-
-    use super::super::unsent::Unsent;
-    use super::*;
-    use crate::shared::Room;
-
-    /// TLS takes more than it can send: what it holds back goes only if it is asked to.
-    #[test]
-    fn what_was_sent_to_a_client_that_reads_late_is_not_held_back() {
-        const REPLY: [u8; 10_000] = [7; 10_000];
-        let folder = tempfile::tempdir().unwrap();
-        let [certificate, key] = ["certificate", "key"].map(|name| folder.path().join(name));
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        std::fs::write(&certificate, made.cert.pem()).unwrap();
-        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-        let tls = Tls::read(&certificate, &key).unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(made.cert.der().clone()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        // Far less than a reply is under way.
-        let (ours, theirs) = tokio::io::duplex(512);
-        let serve = async {
-            let (_running, mut stop) = watch::channel(false);
-            let mut stream = tls.begin(ours, &mut stop).await.unwrap();
-            let mut unsent = Unsent::new(&Room::of(0), 0);
-            let mut out = REPLY.to_vec();
-            let sent = poll_fn(|context| {
-                Poll::Ready(unsent.send(&mut stream, context, &mut out)) // As much as it takes.
-            });
-            sent.await.unwrap();
-            poll_fn(|context| unsent.poll_send(&mut stream, context)).await.unwrap();
-            std::future::pending::<()>().await;
-        };
-        let read = async {
-            let connector = TlsConnector::from(Arc::new(config));
-            let name = "localhost".try_into().unwrap();
-            let mut stream = connector.connect(name, theirs).await.unwrap();
-            let mut got = [0; REPLY.len()];
-            stream.read_exact(&mut got).await.unwrap();
-            got
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(async {
-            tokio::select! {
-                () = serve => unreachable!("it waits"),
-                got = read => assert_eq!(got, REPLY),
-                () = tokio::time::sleep(Duration::from_secs(60)) => panic!("it was held back"),
-            }
-        });
     }
 }

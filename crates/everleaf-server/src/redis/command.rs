@@ -1,0 +1,118 @@
+//! What there is to know of a command: its arguments, and which of them are keys.
+
+use smallvec::SmallVec;
+
+use super::call::Call;
+use super::failure::Outcome;
+use super::sorting;
+use crate::resp::number::integer;
+
+/// Which arguments are keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// None.
+    None,
+    /// The first one.
+    First,
+    /// The first two.
+    Two,
+    /// All.
+    All,
+    /// Every other one.
+    Pairs,
+    /// All but the first one.
+    Behind,
+    /// All but the last one.
+    Before,
+    /// As many as the second argument says, behind it.
+    TimedCounted,
+    /// As many as the first argument says, behind it.
+    Counted,
+    /// The first one, and as many as the second argument says, behind that.
+    StoreCounted,
+    /// Those of SORT: the first one and what is stored, or everything where others are looked up.
+    Sort,
+    /// The whole database.
+    Everything,
+}
+
+/// Words of a request, without an allocation where they are few.
+pub type Words<'a> = SmallVec<[&'a [u8]; 4]>;
+
+/// What a request is about.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Named<'a> {
+    /// No key that it names.
+    Nothing,
+    /// These keys.
+    Keys(Words<'a>),
+    /// The whole database.
+    Everything,
+}
+
+/// The keys behind a number that says how many there are.
+fn counted<'a>(args: &[&'a [u8]]) -> Words<'a> {
+    let count = args.first().and_then(|number| integer(number)).unwrap_or(0);
+    let keys = args.iter().skip(1);
+    keys.take(usize::try_from(count).unwrap_or(0)).copied().collect()
+}
+
+impl Keys {
+    /// The positions of the first and the last, and the step, as COMMAND tells them.
+    pub const fn positions(self) -> (i64, i64, i64) {
+        match self {
+            Self::None | Self::Everything | Self::Counted | Self::TimedCounted => (0, 0, 0),
+            Self::First | Self::StoreCounted | Self::Sort => (1, 1, 1),
+            Self::Two => (1, 2, 1),
+            Self::All => (1, -1, 1),
+            Self::Pairs => (1, -1, 2),
+            Self::Behind => (2, -1, 1),
+            Self::Before => (1, -2, 1),
+        }
+    }
+
+    /// The keys among the arguments.
+    pub fn of<'a>(self, args: &[&'a [u8]]) -> Named<'a> {
+        let rest = args.get(1..).unwrap_or_default();
+        Named::Keys(match self {
+            Self::None => return Named::Nothing,
+            Self::Everything => return Named::Everything,
+            Self::First => rest.iter().take(1).copied().collect(),
+            Self::Two => rest.iter().take(2).copied().collect(),
+            Self::All => rest.into(),
+            Self::Pairs => rest.iter().step_by(2).copied().collect(),
+            Self::Behind => rest.iter().skip(1).copied().collect(),
+            Self::Before => rest.split_last().map_or(Words::new(), |(_, keys)| keys.into()),
+            Self::Counted => counted(rest),
+            Self::TimedCounted => counted(rest.get(1..).unwrap_or_default()),
+            Self::StoreCounted => {
+                let to = rest.iter().take(1).copied();
+                to.chain(counted(rest.get(1..).unwrap_or_default())).collect()
+            }
+            Self::Sort => match sorting::keys(rest) {
+                Some(keys) => keys.into(),
+                None => return Named::Everything,
+            },
+        })
+    }
+}
+
+/// A command.
+pub struct Command {
+    /// Its name, in small letters.
+    pub name: &'static str,
+    /// Number of arguments with the name; negative: at least so many.
+    pub arity: i8,
+    /// Which arguments are keys.
+    pub keys: Keys,
+    /// Whether it may write.
+    pub writes: bool,
+    /// What does it.
+    pub run: fn(&mut Call<'_, '_, '_>) -> Outcome,
+}
+
+/// Whether a command of this arity may have so many arguments, its name included.
+pub fn takes(arity: i8, arguments: usize) -> bool {
+    let needed = usize::from(arity.unsigned_abs());
+    if arity < 0 { arguments >= needed } else { arguments == needed }
+}

@@ -1,0 +1,363 @@
+//! The way of requests to the commands: which bytes are a request, which command it is, when it is
+//! answered.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+use tracing::warn;
+
+use super::call::{Blocking, Timeout, Wait};
+use super::command::{Command, Named, takes};
+use super::failure::{Failure, Outcome, wrong_number};
+use super::long::Long;
+use super::queue::Asked;
+use super::session::{Session, Waits, failed, tells_counts};
+use super::table::{find, full_name, has_subcommands};
+use super::transaction::is_at_once;
+use super::{backup, greeting, timing};
+use crate::data::{Database, Held, Work};
+use crate::protocol::{Served, Then, is_http};
+use crate::resp::argument::is;
+use crate::resp::parse::{Front, Parser};
+use crate::resp::reply::Reply;
+
+/// Memory that a key takes that is waited for, beside its bytes.
+const WAITING_BYTES: usize = 128;
+
+impl Session {
+    /// Answers the requests at the front of `input`. What was written the time before was sent. One
+    /// that takes long is left.
+    pub fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
+        self.leaves_long = true;
+        self.serve_long(input, out)
+    }
+
+    /// As [`serve`](Session::serve), but that a request that takes long is answered too.
+    pub fn serve_long(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
+        let _ = self.whole.set(0);
+        let limits = &self.shared.options.limits;
+        let (reply_bytes, value_bytes) = (limits.reply_bytes, limits.value_bytes);
+        if self.is_lost() {
+            return Served { consumed: input.len(), then: Then::Close };
+        }
+        // No message comes between the parts of a reply.
+        if let Some(subscriber) = self.subscriber.as_ref().filter(|_| self.long.is_none())
+            && subscriber.take(out, reply_bytes)
+        {
+            return Served { consumed: 0, then: Then::Write };
+        }
+        let (mut consumed, mut looked_at, mut begun) = (0, 0, Instant::now());
+        let mut parser = std::mem::take(&mut self.parser);
+        let then = loop {
+            if out.len() >= reply_bytes {
+                break Then::Write;
+            }
+            let rest = &input[consumed..];
+            let front = parser.front(rest, value_bytes);
+            if let Front::Request(bytes) = front
+                && consumed >= looked_at
+                && bytes < rest.len()
+                && self.is_new()
+            {
+                looked_at = consumed + self.look_ahead(rest);
+                begun = Instant::now();
+            }
+            match front {
+                // Who has subscribed waits for messages as well.
+                Front::Incomplete if self.subscriptions() > 0 => break Then::Wait(None),
+                Front::Incomplete => break Then::Read,
+                Front::Wrong(why) => {
+                    Reply::to(out, self.three).error(&format!("ERR {why}"));
+                    self.closing = true;
+                }
+                Front::Request(_) if self.waits_for_counts(parser.argument(rest, 0)) => {
+                    break Then::Write;
+                }
+                Front::Request(_) if self.leaves_long && self.saves(parser.argument(rest, 0)) => {
+                    break Then::Locked;
+                }
+                Front::Request(_) if self.leaves_long && self.takes_long(&parser, rest) => {
+                    break Then::Long;
+                }
+                Front::Request(bytes) => {
+                    if let Some(waits) = &self.waits
+                        && !waits.place.is_woken()
+                        && !waits.is_over()
+                    {
+                        break Then::Wait(waits.deadline);
+                    }
+                    match self.long.take() {
+                        Some(long) => {
+                            self.go_on(long, &parser, rest, out);
+                            begun = Instant::now();
+                        }
+                        None => {
+                            let args: SmallVec<[&[u8]; 8]> =
+                                (0..parser.len()).map(|at| parser.argument(rest, at)).collect();
+                            begun = self.request(&args, out, begun);
+                        }
+                    }
+                    if let Some(waits) = self.waits.as_ref().filter(|_| !self.goes_on) {
+                        break Then::Wait(waits.deadline);
+                    }
+                    if std::mem::take(&mut self.goes_on) {
+                        let is_locked = std::mem::take(&mut self.is_locked);
+                        break if is_locked { Then::Locked } else { Then::Write };
+                    }
+                    // The request stays at the front until it is answered to its end.
+                    if self.long.is_none() {
+                        parser.next_request();
+                        consumed += bytes;
+                    }
+                }
+            }
+            if self.closing {
+                consumed = input.len();
+                break Then::Close;
+            }
+        };
+        self.parser = parser;
+        self.leaves_long = false;
+        self.count_requests();
+        Served { consumed, then }
+    }
+
+    /// Counts the requests that were answered: threads share the number, so not one by one.
+    fn count_requests(&mut self) {
+        self.shared.counters.redis_commands.add(std::mem::take(&mut self.requests));
+    }
+
+    /// Whether nothing of the request at the front was done.
+    fn is_new(&self) -> bool {
+        self.long.is_none() && self.waits.is_none()
+    }
+
+    /// Whether what is to be done of the request at the front takes long.
+    fn takes_long(&self, parser: &Parser, input: &[u8]) -> bool {
+        match &self.long {
+            Some(long) => long.seeks(),
+            None => self.waits.is_none() && self.is_long(parser, input),
+        }
+    }
+
+    /// Whether the request at the front waits for a backup.
+    fn saves(&self, name: &[u8]) -> bool {
+        self.authenticated && self.queue.is_none() && backup::is_backup(name)
+    }
+
+    /// Whether a command tells numbers of keys that are not counted yet: then some more are.
+    fn waits_for_counts(&self, name: &[u8]) -> bool {
+        if self.shared.data.has_counted() {
+            return false;
+        }
+        let needs = match &self.queue {
+            None => tells_counts(name),
+            Some(queue) => is(name, "EXEC") && queue.requests().any(|args| tells_counts(&args[0])),
+        };
+        needs && !self.shared.data.count_some().unwrap_or(true)
+    }
+
+    /// Another part of a long reply.
+    fn go_on(&mut self, mut long: Long, parser: &Parser, input: &[u8], out: &mut Vec<u8>) {
+        let bytes = self.shared.options.limits.reply_bytes;
+        match long.part(parser, input, bytes, &mut Reply::to(out, self.three)) {
+            Ok(true) => {}
+            Ok(false) => self.long = Some(long),
+            Err(failure) => {
+                // An error cannot stand between the values of a reply that was begun.
+                warn!(?failure, "closed a connection: its reply was begun");
+                self.closing = true;
+            }
+        }
+    }
+
+    /// Answers a request that was begun then; when it ended.
+    fn request(&mut self, args: &[&[u8]], out: &mut Vec<u8>, begun: Instant) -> Instant {
+        let Some(name) = args.first() else { return begun };
+        let is_new = self.waits.is_none() && !std::mem::take(&mut self.is_asked_again);
+        self.requests += u64::from(is_new);
+        if is(name, "INFO") || is(name, "EXEC") {
+            self.count_requests();
+        }
+        let found = find(name);
+        let known = found.is_some() || greeting::arity(name).is_some();
+        if !known && is_http(name, args.last().unwrap_or(name)) {
+            warn!("closed a connection: a request of HTTP");
+            self.closing = true;
+            return begun;
+        }
+        let greeting = || ["AUTH", "HELLO", "QUIT", "RESET"].iter().any(|word| is(name, word));
+        if !self.authenticated && !greeting() {
+            Reply::to(out, self.three).error("NOAUTH Authentication required.");
+            return Instant::now();
+        }
+        let start = out.len();
+        let refused =
+            !self.three && self.subscriptions() > 0 && !greeting::is_for_subscribers(name);
+        let at_once = if known || refused { None } else { self.at_once(args, out) };
+        let is_queued = at_once.is_none() && self.queue.is_some();
+        let done = at_once.unwrap_or_else(|| {
+            let asked = match asked(found, args) {
+                Ok(_) if refused => Err(only_for_subscribers(args)),
+                Ok(_) if is_queued && backup::is_backup(name) => Err(backup::NOT_QUEUED.into()),
+                Err(_) if refused && is_at_once(name) => Err(only_for_subscribers(args)),
+                asked => asked,
+            };
+            match (&mut self.queue, asked) {
+                (Some(queue), Err(failure)) => {
+                    queue.refused = true;
+                    Err(failure)
+                }
+                (Some(_), Ok(asked)) => self.enqueue(asked, args, out),
+                (None, asked) => asked.and_then(|asked| self.answer(asked, args, out)),
+            }
+        });
+        if let Err(failure) = done {
+            out.truncate(start);
+            if let Failure::Later | Failure::Locked = failure {
+                self.goes_on = true;
+                self.is_locked = matches!(failure, Failure::Locked);
+                self.is_asked_again = true;
+                return begun;
+            }
+            failed(failure, &mut Reply::to(out, self.three));
+        }
+        let took = begun.elapsed();
+        if self.waits.is_none() {
+            let command = timing::command(found, name, is_queued);
+            self.shared.metrics.redis.add(command, took);
+        }
+        let limit = u64::try_from(self.shared.settings.slow_micros.load(Ordering::Relaxed)).ok();
+        if limit.is_some_and(|micros| took.as_micros() >= u128::from(micros)) && !greeting() {
+            self.log_slow(args, took);
+        }
+        begun + took
+    }
+
+    /// Keeps a command that took long for SLOWLOG; those with passwords are left out.
+    fn log_slow(&self, args: &[&[u8]], took: Duration) {
+        let settings = &self.shared.settings;
+        let (who, entries) = ((&self.peer[..], &self.name[..]), &settings.slow_entries);
+        let (at_ms, entries) = (self.shared.data.now_ms(), entries.load(Ordering::Relaxed));
+        self.shared.slowlog.add(args, took, at_ms, who, entries);
+    }
+
+    fn answer(&mut self, asked: Asked, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
+        match asked {
+            Asked::Store(command) => self.command(command, args, out),
+            Asked::Connection => {
+                let three = self.three;
+                self.greet(args, &mut Reply::to(out, three))
+            }
+        }
+    }
+
+    fn command(&mut self, command: &Command, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
+        let shared = Arc::clone(&self.shared);
+        let data = &shared.data;
+        let now_ms = data.begin_request()?;
+        // Who has waited leaves its lines at the end, without the locks of its keys.
+        let waits;
+        let _held = self.lock(command, args, data)?;
+        waits = self.waits.take();
+        waits.iter().for_each(|waits| waits.place.look());
+        let start = out.len();
+        let mut work = Work::new(data, now_ms);
+        let reply = Reply { three: self.three, end: start + self.whole_limit(), out };
+        let part_bytes = Some(shared.options.limits.reply_bytes);
+        let place = waits.as_ref().map(|waits| &waits.place);
+        let blocking = Blocking { may_wait: true, place, wait: None };
+        let left = self.run(command, args, &mut work, reply, (part_bytes, blocking))?;
+        if let Some(wait) = left.wait.filter(|_| !waits.as_ref().is_some_and(Waits::is_over)) {
+            out.truncate(start);
+            self.waits = Some(waits.unwrap_or_else(|| self.wait(&wait)));
+            return Ok(());
+        }
+        if let Some(more) = left.more {
+            // Such a command reads only. Its keys are locked, so the moment is that of its reading.
+            let moment = data.moment(&shared.images)?;
+            let (database, live) = (self.database, work.live(self.database));
+            self.long = Some(Long { moment, live, database, more });
+            return Ok(());
+        }
+        // Before the commit: what is removed is replied.
+        self.take_room(out.len(), start)?;
+        Ok(work.commit()?)
+    }
+
+    /// Locks the keys of a command.
+    fn lock<'d>(
+        &self,
+        command: &Command,
+        args: &[&[u8]],
+        data: &'d Database,
+    ) -> Outcome<Option<Held<'d>>> {
+        if command.name == "get" {
+            return Ok(None); // One row is read as it was at one moment.
+        }
+        let waits = !self.leaves_long;
+        let held = match command.keys.of(args) {
+            Named::Nothing => return Ok(None),
+            Named::Everything => data.lock_everything(waits),
+            Named::Keys(keys) => data.lock_keys(&keys, waits),
+        };
+        held.ok_or(Failure::Locked).map(Some)
+    }
+
+    /// Takes its place in the lines of keys, whose locks are held.
+    fn wait(&self, wait: &Wait) -> Waits {
+        let Timeout(timeout) = wait.timeout;
+        Waits {
+            place: self.shared.data.waiting.wait(&wait.rows, wait.kind, &self.notify),
+            // What is longer than there are moments is for ever.
+            deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            bytes: wait.rows.iter().map(|row| 2 * row.len() + WAITING_BYTES).sum(),
+        }
+    }
+}
+
+/// What a request is about.
+fn asked(found: Option<&'static Command>, args: &[&[u8]]) -> Outcome<Asked> {
+    let (asked, arity) = match found {
+        Some(command) => (Asked::Store(command), command.arity),
+        None => {
+            let arity = greeting::arity(args[0]).ok_or_else(|| unknown(args))?;
+            (Asked::Connection, arity)
+        }
+    };
+    if !takes(arity, args.len()) {
+        return Err(wrong_number(args[0]));
+    }
+    if has_subcommands(args[0]) {
+        full_name(args)?;
+    }
+    Ok(asked)
+}
+
+fn only_for_subscribers(args: &[&[u8]]) -> Failure {
+    let name = match full_name(args) {
+        Ok(name) => name,
+        Err(failure) => return failure,
+    };
+    Failure::Text(format!(
+        "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+         are allowed in this context"
+    ))
+}
+
+fn unknown(args: &[&[u8]]) -> Failure {
+    /// How much of it is repeated.
+    const SHOWN: usize = 128;
+    let cut = |arg: &[u8]| arg[..arg.len().min(SHOWN)].escape_ascii().to_string();
+    let mut with = String::new();
+    for arg in &args[1..] {
+        if with.len() >= SHOWN {
+            break;
+        }
+        with += &format!("'{}' ", cut(arg));
+    }
+    let name = cut(args[0]);
+    Failure::Text(format!("ERR unknown command '{name}', with args beginning with: {with}"))
+}

@@ -1,0 +1,72 @@
+//! What all connections of a server share.
+//!
+//! Map of the files: `settings` (what can be changed) · `cursors` (of SCAN) · `channels` (messages
+//! between clients) · `slowlog` (commands that took long).
+
+mod channels;
+mod cursors;
+mod settings;
+mod slowlog;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use tokio::sync::Semaphore;
+
+use crate::backup::Backups;
+use crate::counters::Counters;
+use crate::data::Database;
+use crate::memory::MemoryBudget;
+use crate::metrics::Metrics;
+use crate::options::ServeOptions;
+use crate::random::Random;
+
+pub use channels::{Channels, Subscribed, Subscriber};
+pub use cursors::Cursors;
+pub use settings::Settings;
+pub use slowlog::Slowlog;
+
+/// What all connections of a server share.
+pub struct Shared {
+    /// The pool.
+    pub data: Arc<Database>,
+    /// How it is served.
+    pub options: ServeOptions,
+    /// What of it can be changed.
+    pub settings: Settings,
+    /// What was done.
+    pub counters: Counters,
+    /// How long it took.
+    pub(crate) metrics: Metrics,
+    /// Dumps of the pool.
+    pub(crate) backups: Arc<Backups>,
+    /// Connections that are open.
+    pub open_connections: AtomicU64,
+    /// Memory of requests that have not come to their end.
+    pub requests: Arc<MemoryBudget>,
+    /// Memory of replies that were not sent yet, and of the requests behind them.
+    pub unsent: Arc<MemoryBudget>,
+    /// Memory of replies that are made whole.
+    pub replies: Arc<MemoryBudget>,
+    /// Memory of what changed since a reply was begun that is sent in parts.
+    pub images: Arc<MemoryBudget>,
+    /// Requests that take long and may be served at a time.
+    pub(crate) long_requests: Semaphore,
+    /// What cursors of SCAN stand for.
+    pub(crate) cursors: Cursors,
+    /// Who has subscribed to what.
+    pub(crate) channels: Arc<Channels>,
+    /// Commands that took long.
+    pub(crate) slowlog: Slowlog,
+    pub(crate) random: Random,
+    /// When it began.
+    pub began: Instant,
+}
+
+impl Shared {
+    /// A number below `limit` that no client can foretell.
+    pub(crate) fn random_below(&self, limit: u64) -> u64 {
+        self.random.below(limit)
+    }
+}

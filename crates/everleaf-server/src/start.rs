@@ -1,0 +1,46 @@
+//! What a server begins with: nothing was done yet.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use tokio::sync::Semaphore;
+
+use crate::backup::Backups;
+use crate::counters::Counters;
+use crate::data::Database;
+use crate::memory::MemoryBudget;
+use crate::metrics::Metrics;
+use crate::options::ServeOptions;
+use crate::random::Random;
+use crate::shared::{Cursors, Settings, Shared, Slowlog};
+use crate::{memcached, redis};
+
+/// Requests that take long and are served at a time, for each thread that answers.
+const LONG_REQUESTS: usize = 2;
+
+impl Shared {
+    /// Nothing was done yet.
+    pub fn new(data: Arc<Database>, options: ServeOptions) -> Arc<Self> {
+        let limits = &options.limits;
+        Arc::new(Self {
+            requests: MemoryBudget::of(limits.buffered_bytes),
+            unsent: MemoryBudget::of(limits.unsent_bytes),
+            replies: MemoryBudget::of(limits.whole_bytes),
+            images: MemoryBudget::of(limits.whole_bytes),
+            backups: Backups::new(options.backups.clone(), data.now_ms()),
+            data,
+            settings: Settings::of(&options),
+            long_requests: Semaphore::new(LONG_REQUESTS * options.threads.max(1)),
+            metrics: Metrics::new(redis::names(), memcached::COMMANDS.to_vec(), options.threads),
+            options,
+            counters: Counters::default(),
+            open_connections: AtomicU64::new(0),
+            cursors: Cursors::default(),
+            channels: Arc::default(),
+            slowlog: Slowlog::default(),
+            random: Random::default(),
+            began: Instant::now(),
+        })
+    }
+}
