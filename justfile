@@ -45,6 +45,11 @@ faults *WORDS:
     cargo build --release
     tests/faults/run {{WORDS}}
 
+# Looks into a pool that another process writes, copies of it, kills of either side
+open *WORDS:
+    cargo build --release
+    tests/open/run {{WORDS}}
+
 # The wheel for Python, and its tests
 python:
     bindings/python/run-tests.sh

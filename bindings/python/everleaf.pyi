@@ -50,7 +50,7 @@ class CorruptError(Error):
     """The pool is damaged."""
 
 class ConflictError(Error):
-    """Others wrote what a transaction had read; run it again."""
+    """Others wrote what a transaction had read, or it expired; run it again."""
 
 class ClosedError(Error):
     """The store is closed."""
@@ -129,6 +129,11 @@ class Tree(View):
         """Stores all of the entries, or none."""
     def put(self, key: _Key, value: _Data, ttl: _Ttl | None = None) -> None:
         """Stores a value; with a `ttl`, in seconds or a timedelta, it expires once that passed."""
+    def with_ttl(self, ttl: _Ttl | Literal["keep"] | None) -> Tree:
+        """The same map, whose writes let values expire so: all of its own, and what a batch or a
+        transaction is given it for as `tree`. None: never; "keep": when the value before would
+        have. Without it a `compare_and_swap` keeps the expiry, and what stores a value clears it.
+        """
     def touch(self, key: _Key, ttl: _Ttl) -> bool:
         """Lets the value live for `ttl` from now on, and tells whether the key is there."""
     def persist(self, key: _Key) -> bool:
@@ -142,8 +147,10 @@ class Store(Tree):
     """A pool file that is open.
 
     `flag`, as in `dbm`: "c" opens the pool or makes it, "w" opens it, "x" makes it, "r" opens it to
-    read. The rest is for a pool that is made: `keys` is bytes or int, `size` (1 MiB) and
-    `max_size` are in bytes, `durability` is "immediate", "buffered", "buffered=MS" or "process".
+    read. With `control_socket` other processes of this user, and of root, can read the pool while
+    it is open here to write, by a socket beside it. The rest is for a pool that is made: `keys` is
+    bytes or int, `size` (1 MiB) and `max_size` are in bytes, `durability` is "immediate",
+    "buffered", "buffered=MS" or "process".
     """
 
     def __new__(
@@ -156,6 +163,7 @@ class Store(Tree):
         durability: str | None = None,
         size: int | None = None,
         max_size: int | None = None,
+        control_socket: bool = False,
     ) -> Store: ...
     def tree(self, name: str, *, keys: type[bytes] | type[int] | None = None) -> Tree:
         """The map of a name, which is made if there is none."""
@@ -168,7 +176,7 @@ class Store(Tree):
     def transaction(self) -> Transaction:
         """Reads and writes that happen at one moment or not at all, at the end of a `with` block."""
     def transact(self, work: Callable[[Transaction], _T]) -> _T:
-        """Calls `work` with a transaction, again if others wrote what it had read.
+        """Calls `work` with a transaction, again if others wrote what it had read, or it expired.
 
         `work` reads and writes through the transaction only, and does not commit it.
         """
@@ -188,6 +196,8 @@ class Store(Tree):
         `used_bytes`, `free_bytes`, `total_bytes`, `max_bytes`."""
     def remove_expired(self) -> int:
         """Removes the values that have expired, and returns how many."""
+    def no_control_socket(self) -> str | None:
+        """Why there is no control socket although one was asked for; everything else works."""
     def sync(self) -> None:
         """Returns when everything done before is durable."""
     def close(self) -> None: ...

@@ -2,26 +2,51 @@
 
 use std::ffi::c_void;
 
-use everleaf::Batch;
+use everleaf::{Batch, BatchOn, Tree};
 
-use crate::StoreHandle;
+use crate::TreeHandle;
 use crate::boundary::{Failure, Status, bytes, give_handle, guard, handle, handle_mut, taken};
+use crate::keys::life;
 
 /// Writes that are gathered until `everleaf_batch_commit` does all of them or none, whatever
 /// crash comes. A later one sees what an earlier one does.
 pub struct BatchHandle {
     batch: Batch,
+    tree: Tree,
 }
 
-/// Begins a batch.
+impl BatchHandle {
+    fn here(&mut self) -> everleaf::Result<BatchOn<'_>> {
+        self.batch.on(&self.tree)
+    }
+}
+
+/// Begins a batch, of writes to a tree.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn everleaf_batch_new(
-    store: *const StoreHandle,
+    tree: *const TreeHandle,
     batch: *mut *mut BatchHandle,
 ) -> Status {
     guard(|| {
         // SAFETY: the header's contract.
-        unsafe { give_handle(batch, BatchHandle { batch: handle(store)?.store.batch() })? };
+        let tree = unsafe { handle(tree) }?.tree()?.clone();
+        // SAFETY: the same.
+        unsafe { give_handle(batch, BatchHandle { batch: tree.batch(), tree })? };
+        Ok(Status::EverleafOk)
+    })
+}
+
+/// Makes what follows write to another tree of the same store.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everleaf_batch_on(
+    batch: *mut BatchHandle,
+    tree: *const TreeHandle,
+) -> Status {
+    guard(|| {
+        // SAFETY: the header's contract.
+        let (batch, tree) = unsafe { (handle_mut(batch)?, handle(tree)?.tree()?) };
+        batch.batch.on(tree)?; // Not of another store.
+        batch.tree = tree.clone();
         Ok(Status::EverleafOk)
     })
 }
@@ -39,7 +64,26 @@ pub unsafe extern "C" fn everleaf_batch_put(
         // SAFETY: the header's contract.
         let (batch, key, value) =
             unsafe { (handle_mut(batch)?, bytes(key, key_bytes)?, bytes(value, value_bytes)?) };
-        batch.batch.put(key, value)?;
+        batch.here()?.put(key, value)?;
+        Ok(Status::EverleafOk)
+    })
+}
+
+/// Will store a value that expires `ttl_ms` milliseconds from now on, as `everleaf_put_for`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everleaf_batch_put_for(
+    batch: *mut BatchHandle,
+    key: *const c_void,
+    key_bytes: usize,
+    value: *const c_void,
+    value_bytes: usize,
+    ttl_ms: u64,
+) -> Status {
+    guard(|| {
+        // SAFETY: the header's contract.
+        let (batch, key, value) =
+            unsafe { (handle_mut(batch)?, bytes(key, key_bytes)?, bytes(value, value_bytes)?) };
+        batch.here()?.put_for(key, value, life(ttl_ms)?)?;
         Ok(Status::EverleafOk)
     })
 }
@@ -54,7 +98,7 @@ pub unsafe extern "C" fn everleaf_batch_remove(
     guard(|| {
         // SAFETY: the header's contract.
         let (batch, key) = unsafe { (handle_mut(batch)?, bytes(key, key_bytes)?) };
-        batch.batch.delete(key)?;
+        batch.here()?.delete(key)?;
         Ok(Status::EverleafOk)
     })
 }

@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use everleaf::{Error, PoolError};
+use everleaf::{Error, IndexError, PoolError};
 
 /// What a function returns.
 #[repr(C)]
@@ -14,7 +14,7 @@ use everleaf::{Error, PoolError};
 pub enum Status {
     /// It is done.
     EverleafOk = 0,
-    /// There is no such key, or no further entry. There is no sentence to it.
+    /// There is no such key or tree, or no further entry. There is no sentence to it.
     EverleafNotFound = 1,
     /// What the sentence says; none of the following.
     EverleafError = 2,
@@ -24,16 +24,19 @@ pub enum Status {
     EverleafFull = 4,
     /// The pool is damaged.
     EverleafCorrupt = 5,
-    /// There is no pool at the path.
+    /// There is no pool, or no dump, at the path.
     EverleafMissing = 6,
     /// There is a file at the path already.
     EverleafExists = 7,
     /// The pool is open already, here or in another process.
     EverleafLocked = 8,
-    /// The pool was opened to read.
+    /// The pool was opened to read, or the tree is of a snapshot.
     EverleafReadOnly = 9,
     /// A defect of Everleaf. Close the store and open it again.
     EverleafPanic = 10,
+    /// Others were first: they have written what a transaction had read, or the value is not what
+    /// the caller expected. Nothing was written; read again.
+    EverleafConflict = 11,
 }
 
 /// Why a function has failed.
@@ -64,8 +67,11 @@ fn status_of(error: &Error) -> Status {
         Error::Pool(PoolError::Missing { .. }) => Status::EverleafMissing,
         Error::Pool(PoolError::Exists { .. }) => Status::EverleafExists,
         Error::Pool(PoolError::Locked { .. }) => Status::EverleafLocked,
-        Error::ReadOnly => Status::EverleafReadOnly,
+        Error::ReadOnly | Error::NoSuchTree { .. } => Status::EverleafReadOnly,
+        Error::Conflict => Status::EverleafConflict,
         Error::UnknownEngine { .. }
+        | Error::Index(IndexError::KeyTooLong { .. })
+        | Error::OtherStore
         | Error::NoByteStrings { .. }
         | Error::WrongKeyType { .. }
         | Error::ValueTooLong { .. } => Status::EverleafInvalidArgument,
@@ -117,6 +123,16 @@ pub unsafe fn bytes<'a>(start: *const c_void, length: usize) -> Result<&'a [u8],
         // SAFETY: the caller's promise.
         (false, _) => Ok(unsafe { std::slice::from_raw_parts(start.cast(), length) }),
     }
+}
+
+/// The same where NULL is none, and not the bytes of length 0.
+///
+/// # Safety
+/// As [`bytes`].
+pub unsafe fn given<'a>(start: *const c_void, length: usize) -> Result<Option<&'a [u8]>, Failure> {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { bytes(start, length) }?;
+    Ok((!start.is_null()).then_some(bytes))
 }
 
 /// What a handle leads to.
@@ -180,6 +196,17 @@ pub unsafe fn give<T>(place: *mut T, value: T) -> Result<(), Failure> {
     // SAFETY: the caller's promise.
     unsafe { place.write(value) };
     Ok(())
+}
+
+/// Hands out what the caller need not want: NULL is no place for it.
+///
+/// # Safety
+/// As [`give`].
+pub unsafe fn offer<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { place.write(value) };
+    }
 }
 
 /// Hands out a handle.

@@ -3,17 +3,18 @@
 use std::ffi::c_void;
 use std::ops::Bound;
 
-use everleaf::{Entry, OwnedKey, Range, Scan};
+use everleaf::{Entry, OwnedKey, Scan};
 
-use crate::StoreHandle;
+use crate::TreeHandle;
 use crate::boundary::{
-    Failure, Status, bytes, give, give_handle, guard, handle, handle_mut, taken,
+    Failure, Status, bytes, give, give_handle, given, guard, handle, handle_mut, taken,
 };
 
 /// Entries in the order of their keys. It shows, in order, every key that is present all the time,
-/// and each value as it was at some moment.
+/// and each value as it was at some moment; of a snapshot and of a transaction it shows their
+/// moment.
 pub struct IteratorHandle {
-    range: Range<'static>,
+    entries: Box<dyn Iterator<Item = everleaf::Result<Entry>> + Send>,
     /// The entry that was shown last, which the caller looks at.
     shown: Option<Entry>,
 }
@@ -22,7 +23,7 @@ pub struct IteratorHandle {
 /// A NULL is no bound.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn everleaf_range(
-    store: *const StoreHandle,
+    tree: *const TreeHandle,
     from: *const c_void,
     from_bytes: usize,
     to: *const c_void,
@@ -31,12 +32,10 @@ pub unsafe extern "C" fn everleaf_range(
     iterator: *mut *mut IteratorHandle,
 ) -> Status {
     guard(|| {
-        let mut scan = Scan::all();
         // SAFETY: the header's contract.
         unsafe {
-            scan.from = bound(from, from_bytes)?.map_or(Bound::Unbounded, Bound::Included);
-            scan.to = bound(to, to_bytes)?.map_or(Bound::Unbounded, Bound::Excluded);
-            iterate(store, scan, backward, iterator)
+            let scan = range_of(from, from_bytes, to, to_bytes, backward)?;
+            iterate(tree, scan, iterator)
         }
     })
 }
@@ -44,7 +43,7 @@ pub unsafe extern "C" fn everleaf_range(
 /// The entries whose keys begin with `prefix`, or the greatest first if `backward`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn everleaf_prefix(
-    store: *const StoreHandle,
+    tree: *const TreeHandle,
     prefix: *const c_void,
     prefix_bytes: usize,
     backward: bool,
@@ -52,35 +51,61 @@ pub unsafe extern "C" fn everleaf_prefix(
 ) -> Status {
     guard(|| {
         // SAFETY: the header's contract.
-        unsafe {
-            let scan = Scan::all().with_prefix(bytes(prefix, prefix_bytes)?);
-            iterate(store, scan, backward, iterator)
-        }
+        unsafe { iterate(tree, prefix_of(prefix, prefix_bytes, backward)?, iterator) }
     })
 }
 
 /// # Safety
 /// As [`bytes`].
-unsafe fn bound(key: *const c_void, key_bytes: usize) -> Result<Option<OwnedKey>, Failure> {
+pub(crate) unsafe fn range_of(
+    from: *const c_void,
+    from_bytes: usize,
+    to: *const c_void,
+    to_bytes: usize,
+    backward: bool,
+) -> Result<Scan, Failure> {
+    let mut scan = Scan::all();
     // SAFETY: the caller's promise.
-    let bytes = unsafe { bytes(key, key_bytes) }?;
-    Ok((!key.is_null()).then(|| OwnedKey::from(bytes)))
+    let (from, to) = unsafe { (given(from, from_bytes)?, given(to, to_bytes)?) };
+    scan.from = from.map_or(Bound::Unbounded, |key| Bound::Included(OwnedKey::from(key)));
+    scan.to = to.map_or(Bound::Unbounded, |key| Bound::Excluded(OwnedKey::from(key)));
+    Ok(if backward { scan.backward() } else { scan })
+}
+
+/// # Safety
+/// As [`bytes`].
+pub(crate) unsafe fn prefix_of(
+    prefix: *const c_void,
+    prefix_bytes: usize,
+    backward: bool,
+) -> Result<Scan, Failure> {
+    // SAFETY: the caller's promise.
+    let scan = Scan::all().with_prefix(unsafe { bytes(prefix, prefix_bytes) }?);
+    Ok(if backward { scan.backward() } else { scan })
 }
 
 /// # Safety
 /// The header's contract.
 unsafe fn iterate(
-    store: *const StoreHandle,
+    tree: *const TreeHandle,
     scan: Scan,
-    backward: bool,
     iterator: *mut *mut IteratorHandle,
 ) -> Result<Status, Failure> {
-    let scan = if backward { scan.backward() } else { scan };
     // SAFETY: the caller's promise.
-    unsafe {
-        let range = handle(store)?.store.scan(scan).into_owned();
-        give_handle(iterator, IteratorHandle { range, shown: None })?;
-    }
+    unsafe { show(iterator, handle(tree)?.view().scan(scan).into_owned()) }
+}
+
+/// Hands out an iterator over entries.
+///
+/// # Safety
+/// As [`give_handle`].
+pub(crate) unsafe fn show(
+    place: *mut *mut IteratorHandle,
+    entries: impl Iterator<Item = everleaf::Result<Entry>> + Send + 'static,
+) -> Result<Status, Failure> {
+    let entries = Box::new(entries);
+    // SAFETY: the caller's promise.
+    unsafe { give_handle(place, IteratorHandle { entries, shown: None })? };
     Ok(Status::EverleafOk)
 }
 
@@ -99,7 +124,7 @@ pub unsafe extern "C" fn everleaf_next(
         }
         // SAFETY: the header's contract.
         let iterator = unsafe { handle_mut(iterator) }?;
-        iterator.shown = iterator.range.next().transpose()?;
+        iterator.shown = iterator.entries.next().transpose()?;
         let Some((at, found)) = &iterator.shown else { return Ok(Status::EverleafNotFound) };
         let at = at.as_bytes().unwrap_or_default();
         // SAFETY: the header's contract.

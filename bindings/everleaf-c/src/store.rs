@@ -1,20 +1,64 @@
-//! Opening and closing a store; single keys.
+//! Opening and closing a store.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
 use std::str::FromStr;
 
-use everleaf::{CreateOptions, DurabilityMode, Engine, Error, KeyType, Store};
+use everleaf::{CreateOptions, DurabilityMode, Engine, Error, KeyType, Store, Tree, View};
 
-use crate::boundary::{
-    Failure, Status, bytes, give, give_handle, guard, handle, path, string, taken,
-};
+use crate::boundary::{Failure, Status, give_handle, guard, handle, path, string, taken};
 
-/// An opened pool: an ordered map from keys to values.
-pub struct StoreHandle {
-    pub(crate) store: Store,
+/// An opened pool: an ordered map from keys to values, with named ones beside it.
+pub enum StoreHandle {
+    /// The store, which is its own tree.
+    Store(Store),
+    /// A named tree.
+    Tree(Tree),
+    /// A tree as a snapshot has it.
+    View(View),
 }
 
-/// How a pool is made. Zero and NULL, `everleaf_options options = {0}`, are the defaults.
+/// An ordered map from keys to values: a named tree of a store, or a tree as a snapshot has it. A
+/// store is one, too: what takes an `everleaf_tree *` takes an `everleaf_store *`, and means the
+/// store's own tree, which has no name. What takes an `everleaf_store *` refuses a tree, by
+/// EVERLEAF_INVALID_ARGUMENT.
+pub type TreeHandle = StoreHandle;
+
+impl StoreHandle {
+    pub(crate) fn store(&self) -> Result<&Store, Failure> {
+        match self {
+            Self::Store(store) => Ok(store),
+            Self::Tree(_) | Self::View(_) => {
+                Err(Failure::argument("this is a tree; give the store that it is of"))
+            }
+        }
+    }
+
+    /// The tree, to write to.
+    pub(crate) fn tree(&self) -> Result<&Tree, Failure> {
+        match self {
+            Self::Store(store) => Ok(store),
+            Self::Tree(tree) => Ok(tree),
+            Self::View(_) => Err(Failure {
+                status: Status::EverleafReadOnly,
+                sentence: "this tree is of a snapshot, which does not change; give the tree that \
+                           it was made of"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// The tree, to read.
+    pub(crate) fn view(&self) -> &View {
+        match self {
+            Self::Store(store) => store,
+            Self::Tree(tree) => tree,
+            Self::View(view) => view,
+        }
+    }
+}
+
+/// How a pool is made; of one that is there `durability` and `control_socket` count. Zero and NULL,
+/// `everleaf_options options = {0}`, are the defaults.
 #[repr(C)]
 pub struct Options {
     /// Bytes of the file at first. 0: 1 MiB; it grows by itself.
@@ -25,6 +69,10 @@ pub struct Options {
     pub engine: *const c_char,
     /// `immediate`, `buffered`, `buffered=MS` or `process`. NULL: the strongest that there is.
     pub durability: *const c_char,
+    /// Whether other processes of this user, and of root, can read the pool while it is open here,
+    /// by a socket beside it, `POOL.sock`: `everleaf info`, `get`, `copy` and others do. Whether
+    /// there is one is what `everleaf_control_socket` tells.
+    pub control_socket: bool,
 }
 
 /// Opens a pool to read and write.
@@ -84,7 +132,7 @@ unsafe fn opened(store: Store, place: *mut *mut StoreHandle) -> Result<Status, F
         return Err(Error::WrongKeyType { expected: store.key_type() }.into());
     }
     // SAFETY: the caller's promise.
-    unsafe { give_handle(place, StoreHandle { store })? };
+    unsafe { give_handle(place, StoreHandle::Store(store))? };
     Ok(Status::EverleafOk)
 }
 
@@ -100,6 +148,7 @@ unsafe fn create_options(options: *const Options) -> Result<CreateOptions, Failu
     if options.max_size_bytes != 0 {
         create.max_size_bytes = Some(options.max_size_bytes);
     }
+    create.control_socket = options.control_socket;
     // SAFETY: the caller's promise.
     unsafe {
         create.engine = named::<Engine>(options.engine)?.unwrap_or_default();
@@ -125,17 +174,21 @@ where
     name.parse().map(Some).map_err(|error: T::Err| Failure::argument(error.to_string()))
 }
 
-/// Closes a store, which must not be used again, whatever this returns. Its iterators and batches
-/// stay to be freed; all else that they are asked fails. With the defaults a process that dies
-/// loses nothing either. In a process that was forked after the store was opened every call fails,
-/// this one too, and the store goes on in the process that opened it; the pool stays locked until
-/// the forked one has ended or runs another program. NULL is ignored.
+/// Closes a store, which must not be used again, whatever this returns. What was made of it (trees,
+/// iterators, batches, transactions, snapshots) stays to be freed; all else that it is asked fails.
+/// With the defaults a process that dies loses nothing either. In a process that was forked after
+/// the store was opened every call fails, this one too, and the store goes on in the process that
+/// opened it; the pool stays locked until the forked one has ended or runs another program. NULL is
+/// ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn everleaf_close(store: *mut StoreHandle) -> Status {
     guard(|| {
         // SAFETY: the header's contract.
-        if let Some(taken) = unsafe { taken(store) } {
-            taken.store.close()?;
+        if let Some(opened) = unsafe { store.as_ref() } {
+            let closed = opened.store()?.clone().close();
+            // SAFETY: the same.
+            drop(unsafe { taken(store) });
+            closed?;
         }
         Ok(Status::EverleafOk)
     })
@@ -146,114 +199,19 @@ pub unsafe extern "C" fn everleaf_close(store: *mut StoreHandle) -> Status {
 pub unsafe extern "C" fn everleaf_sync(store: *const StoreHandle) -> Status {
     guard(|| {
         // SAFETY: the header's contract.
-        unsafe { handle(store) }?.store.sync()?;
+        unsafe { handle(store) }?.store()?.sync()?;
         Ok(Status::EverleafOk)
     })
 }
 
-/// Stores a value, in place of the one that there may be.
+/// EVERLEAF_ERROR, with the reason as its sentence, if `control_socket` was asked for and there is
+/// none, because something is in its place, for instance. Everything else works then.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn everleaf_put(
-    store: *const StoreHandle,
-    key: *const c_void,
-    key_bytes: usize,
-    value: *const c_void,
-    value_bytes: usize,
-) -> Status {
+pub unsafe extern "C" fn everleaf_control_socket(store: *const StoreHandle) -> Status {
     guard(|| {
         // SAFETY: the header's contract.
-        let (store, key, value) =
-            unsafe { (handle(store)?, bytes(key, key_bytes)?, bytes(value, value_bytes)?) };
-        store.store.put(key, value)?;
-        Ok(Status::EverleafOk)
-    })
-}
-
-/// Copies a value: `*value` is to be freed by `everleaf_free`, and a zero byte follows its last
-/// byte, so that text can be printed as it is. EVERLEAF_NOT_FOUND if there is no such key.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn everleaf_get(
-    store: *const StoreHandle,
-    key: *const c_void,
-    key_bytes: usize,
-    value: *mut *mut c_char,
-    value_bytes: *mut usize,
-) -> Status {
-    guard(|| {
-        if value.is_null() || value_bytes.is_null() {
-            return Err(Failure::argument("there is no place for the value: NULL was given"));
-        }
-        // SAFETY: the header's contract.
-        let (store, key) = unsafe { (handle(store)?, bytes(key, key_bytes)?) };
-        let Some(found) = store.store.get(key)? else { return Ok(Status::EverleafNotFound) };
-        // SAFETY: the header's contract.
-        unsafe {
-            give(value, copied(&found)?)?;
-            give(value_bytes, found.len())?;
-        }
-        Ok(Status::EverleafOk)
-    })
-}
-
-/// A copy in memory of C's, with a zero byte behind it.
-fn copied(bytes: &[u8]) -> Result<*mut c_char, Failure> {
-    // SAFETY: any length may be asked for; it is one byte more than what is written.
-    unsafe {
-        let copy = libc::malloc(bytes.len() + 1).cast::<u8>();
-        if copy.is_null() {
-            return Err(Failure::argument("there is no memory for the value; free some"));
-        }
-        copy.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-        copy.add(bytes.len()).write(0);
-        Ok(copy.cast())
-    }
-}
-
-/// Frees a value. NULL is ignored.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn everleaf_free(value: *mut c_char) {
-    // SAFETY: it comes of `malloc`, or is NULL.
-    unsafe { libc::free(value.cast()) }
-}
-
-/// EVERLEAF_OK if there is such a key, else EVERLEAF_NOT_FOUND.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn everleaf_contains(
-    store: *const StoreHandle,
-    key: *const c_void,
-    key_bytes: usize,
-) -> Status {
-    guard(|| {
-        // SAFETY: the header's contract.
-        let (store, key) = unsafe { (handle(store)?, bytes(key, key_bytes)?) };
-        Ok(found(store.store.contains_key(key)?))
-    })
-}
-
-/// Removes a key. EVERLEAF_NOT_FOUND if there is none.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn everleaf_remove(
-    store: *const StoreHandle,
-    key: *const c_void,
-    key_bytes: usize,
-) -> Status {
-    guard(|| {
-        // SAFETY: the header's contract.
-        let (store, key) = unsafe { (handle(store)?, bytes(key, key_bytes)?) };
-        Ok(found(store.store.delete(key)?))
-    })
-}
-
-fn found(is: bool) -> Status {
-    if is { Status::EverleafOk } else { Status::EverleafNotFound }
-}
-
-/// Number of keys.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn everleaf_count(store: *const StoreHandle, keys: *mut u64) -> Status {
-    guard(|| {
-        // SAFETY: the header's contract.
-        unsafe { give(keys, handle(store)?.store.len()?)? };
-        Ok(Status::EverleafOk)
+        let why = unsafe { handle(store) }?.store()?.no_control_socket();
+        let failed = |sentence| Failure { status: Status::EverleafError, sentence };
+        why.map_or(Ok(Status::EverleafOk), |why| Err(failed(why)))
     })
 }

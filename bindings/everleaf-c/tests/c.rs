@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use everleaf_c::Status;
+
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
 #[test]
@@ -11,7 +13,17 @@ fn the_header_is_up_to_date() {
     let source = |name: &str| Path::new(HERE).join("src").join(name).with_extension("rs");
     let config = cbindgen::Config::from_root_or_default(HERE);
     let mut builder = cbindgen::Builder::new().with_config(config);
-    let modules = ["boundary", "store", "iterator", "batch"]; // in the order of the header
+    let modules = [
+        "boundary",
+        "store",
+        "tree",
+        "keys",
+        "iterator",
+        "batch",
+        "transaction",
+        "snapshot",
+        "maintenance",
+    ]; // in the order of the header
     for module in modules {
         builder = builder.with_src(source(module));
     }
@@ -32,20 +44,89 @@ fn the_header_is_up_to_date() {
     );
 }
 
+/// Each program has a theme; together they call every function, with what is right and wrong.
 #[test]
-fn a_c_program_uses_every_function() {
+fn c_programs_use_every_function() {
     if Command::new("cc").arg("--version").output().is_err() {
         eprintln!("skipped: there is no C compiler `cc`");
         return;
     }
+    for theme in ["store", "keys", "trees", "transactions", "maintenance"] {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        compile(&format!("tests/{theme}.c"), &program);
+        let pool = folder.path().join("c.pool");
+        // On a stack as small as the header says.
+        let small = ["-c", "ulimit -s 512 && exec \"$0\" \"$1\""];
+        let ran = run(Command::new("sh").args(small).arg(&program).arg(&pool));
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "all is well\n", "{theme}");
+    }
+}
+
+#[test]
+fn no_function_is_forgotten() {
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let here = Path::new(HERE);
+    let files = here.join("tests").read_dir().unwrap().map(|file| file.unwrap().path());
+    let tests: String = files.map(|path| read(&path)).collect();
+    let header = read(&here.join("include/everleaf.h"));
+    let code = header.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let words = code.flat_map(|line| line.split([' ', '*']));
+    let functions: Vec<&str> = words
+        .filter_map(|word| Some(word.split_once('(')?.0))
+        .filter(|name| name.starts_with("everleaf_"))
+        .collect();
+    assert!(functions.len() > 50, "{functions:?}");
+    for function in functions {
+        assert!(tests.contains(&format!("{function}(")), "no test calls {function}");
+    }
+}
+
+#[test]
+fn the_examples_of_the_document_run() {
+    if Command::new("cc").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no C compiler `cc`");
+        return;
+    }
+    let document = Path::new(HERE).join("../../docs/languages.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let examples = document.split("```c\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let (functions, statements): (Vec<&str>, Vec<&str>) =
+        examples.partition(|example| example.contains("\n}\n") && example.starts_with("//"));
+    assert_eq!((functions.len(), statements.len()), (1, 2));
+    let main = format!("int main(void) {{ {{ {} }} return 0; }}", statements.join("} {"));
     let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("program");
-    compile("tests/store.c", &program);
-    let pool = folder.path().join("c.pool");
-    // On a stack as small as the header says.
-    let small = ["-c", "ulimit -s 512 && exec \"$0\" \"$1\""];
-    let ran = run(Command::new("sh").args(small).arg(&program).arg(&pool));
-    assert_eq!(String::from_utf8_lossy(&ran.stdout), "all is well\n");
+    let (source, program) = (folder.path().join("examples.c"), folder.path().join("program"));
+    std::fs::write(&source, format!("#include \"check.h\"\n{}{main}", functions.concat())).unwrap();
+    compile(source.to_str().unwrap(), &program);
+    let ran = run(Command::new(&program).current_dir(&folder));
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "a blade of a plant\n");
+    let store = everleaf::Store::open(folder.path().join("words.pool")).unwrap();
+    let sold = store.tree("sold").unwrap();
+    assert_eq!(store.get("apple").unwrap().as_deref(), Some(&b"2"[..]));
+    assert_eq!(sold.get("apple").unwrap().as_deref(), Some(&b"to ann"[..]));
+}
+
+/// Trees whose keys are numbers can be made in Rust.
+#[test]
+fn keys_that_are_numbers_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("numbers.pool");
+    let store = everleaf::Store::create(&path).unwrap();
+    store.tree_with("squares", everleaf::KeyType::U64).unwrap();
+    store.close().unwrap();
+    let path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    let (mut store, mut tree) = (std::ptr::null_mut(), std::ptr::null_mut());
+    for open in [everleaf_c::everleaf_tree_open, everleaf_c::everleaf_tree_open_or_create] {
+        // SAFETY: strings of ours, and what was handed out.
+        let tried = unsafe {
+            assert_eq!(everleaf_c::everleaf_open(path.as_ptr(), &mut store), Status::EverleafOk);
+            let tried = open(store, c"squares".as_ptr(), &mut tree);
+            everleaf_c::everleaf_close(store);
+            tried
+        };
+        assert_eq!(tried, Status::EverleafInvalidArgument);
+    }
 }
 
 /// A forked process can neither write to the pool of its parent nor mark it as closed: the parent,
@@ -73,7 +154,7 @@ fn compile(source: &str, program: &Path) {
     let libraries = test.parent().unwrap();
     run(Command::new("cc")
         .current_dir(HERE)
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-Iinclude", source, "-o"])
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-Itests", source, "-o"])
         .arg(program)
         .arg(libraries.join("libeverleaf_c.so"))
         .arg(format!("-Wl,-rpath,{}", libraries.display())));

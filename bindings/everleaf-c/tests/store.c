@@ -1,44 +1,5 @@
-// Every function of everleaf.h, with what it is to return. The argument is a pool to make.
-#include <everleaf.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define CHECK(is)                                                                      \
-    do {                                                                               \
-        if (!(is)) {                                                                   \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #is, everleaf_last_error()); \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
-
-static everleaf_status put(everleaf_store *store, const char *key, const char *value) {
-    return everleaf_put(store, key, strlen(key), value, strlen(value));
-}
-
-static everleaf_status is(everleaf_store *store, const char *key, const char *expected) {
-    char *value;
-    size_t bytes;
-    everleaf_status status = everleaf_get(store, key, strlen(key), &value, &bytes);
-    if (status == EVERLEAF_OK) {
-        CHECK(bytes == strlen(expected) && strcmp(value, expected) == 0);
-        everleaf_free(value);
-    }
-    return status;
-}
-
-// The keys that an iterator shows, one behind the other.
-static void shows(everleaf_iterator *iterator, const char *expected) {
-    char keys[64] = "";
-    const void *key, *value;
-    size_t key_bytes, value_bytes;
-    everleaf_status status;
-    while ((status = everleaf_next(iterator, &key, &key_bytes, &value, &value_bytes)) == EVERLEAF_OK)
-        strncat(keys, key, key_bytes);
-    CHECK(status == EVERLEAF_NOT_FOUND);
-    CHECK(strcmp(keys, expected) == 0);
-    everleaf_iterator_free(iterator);
-}
+// Opening and closing, single keys, iterators, batches. The argument is a pool to make.
+#include "check.h"
 
 static void opening(const char *pool) {
     everleaf_store *store;
@@ -74,6 +35,16 @@ static void single_keys(everleaf_store *store) {
     CHECK(everleaf_remove(store, "", 0) == EVERLEAF_NOT_FOUND);
     CHECK(everleaf_put(NULL, "a", 1, "", 0) == EVERLEAF_INVALID_ARGUMENT);
     CHECK(everleaf_put(store, NULL, 1, "", 0) == EVERLEAF_INVALID_ARGUMENT);
+    char *value;
+    size_t bytes;
+    CHECK(everleaf_get(store, "leaf", 4, NULL, &bytes) == EVERLEAF_INVALID_ARGUMENT);
+    CHECK(everleaf_get(store, "leaf", 4, &value, NULL) == EVERLEAF_INVALID_ARGUMENT);
+    CHECK(everleaf_count(store, NULL) == EVERLEAF_INVALID_ARGUMENT);
+    everleaf_free(NULL);
+    char *long_key = calloc(1, 100000);
+    everleaf_status status = everleaf_put(store, long_key, 100000, "", 0);
+    REFUSED(status, EVERLEAF_INVALID_ARGUMENT, "at most 65,536");
+    free(long_key);
     void *large = calloc(1, 2 << 20);
     CHECK(everleaf_put(store, "large", 5, large, 2 << 20) == EVERLEAF_FULL);
     free(large);

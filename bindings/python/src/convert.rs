@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Bound as End;
 use std::time::Duration;
 
-use everleaf::{OwnedKey, Scan};
+use everleaf::{Expiry, OwnedKey, Scan};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyInt, PyMemoryView, PySlice, PyString};
@@ -74,7 +74,18 @@ pub(crate) fn scan_of_prefix(prefix: &Bound<'_, PyAny>, reverse: bool) -> PyResu
     Ok(if reverse { scan.backward() } else { scan })
 }
 
-/// How long a value lives: a number of seconds, or a timedelta; a millisecond at least.
+/// When a value expires: after a life; None: never; "keep": when the value before would have.
+pub(crate) fn expiry_of(given: &Bound<'_, PyAny>) -> PyResult<Expiry> {
+    if given.is_none() {
+        Ok(Expiry::Never)
+    } else if given.cast::<PyString>().is_ok_and(|text| text == "keep") {
+        Ok(Expiry::Kept)
+    } else {
+        life_of(given).map(Expiry::After)
+    }
+}
+
+/// How long a value lives: a number of seconds, or a timedelta.
 pub(crate) fn life_of(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let seconds = match given.hasattr("total_seconds")? {
         true => given.call_method0("total_seconds")?.extract::<f64>(),
@@ -83,7 +94,7 @@ pub(crate) fn life_of(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let seconds = seconds.map_err(|_| {
         PyTypeError::new_err("a time to live is a number of seconds, or a timedelta")
     })?;
-    let life = Duration::try_from_secs_f64(seconds).ok().filter(|life| life.as_millis() > 0);
+    let life = Duration::try_from_secs_f64(seconds).ok().filter(|life| !life.is_zero());
     life.ok_or_else(|| {
         PyValueError::new_err(format!(
             "a value cannot live for {seconds} seconds; give more than 0"

@@ -10,7 +10,12 @@ use pyo3::prelude::*;
 create_exception!(everleaf, Error, PyException, "What a store refuses, and why.");
 create_exception!(everleaf, FullError, Error, "No room is left.");
 create_exception!(everleaf, CorruptError, Error, "The pool is damaged.");
-create_exception!(everleaf, ConflictError, Error, "Others wrote what a transaction had read.");
+create_exception!(
+    everleaf,
+    ConflictError,
+    Error,
+    "Others wrote what a transaction had read, or it expired."
+);
 create_exception!(everleaf, ClosedError, Error, "The store is closed.");
 create_exception!(everleaf, LockedError, Error, "The pool is open elsewhere.");
 

@@ -65,7 +65,8 @@ impl Store {
     /// Opens a pool.
     #[new]
     #[pyo3(signature = (
-        path, flag="c", *, keys=None, engine=None, durability=None, size=None, max_size=None
+        path, flag="c", *, keys=None, engine=None, durability=None, size=None, max_size=None,
+        control_socket=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "by their names in Python")]
     fn new(
@@ -77,14 +78,16 @@ impl Store {
         durability: Option<&str>,
         size: Option<u64>,
         max_size: Option<u64>,
+        control_socket: bool,
     ) -> PyResult<PyClassInitializer<Self>> {
         let mut create = CreateOptions::new().key_type(key_type(keys)?);
         create.engine = engine.map(named::<Engine>).transpose()?.unwrap_or_default();
         create.durability = durability.map(named::<DurabilityMode>).transpose()?;
         create.size_bytes = size.unwrap_or(create.size_bytes);
         create.max_size_bytes = max_size;
+        create.control_socket = control_socket;
         let mut open = OpenOptions::new();
-        open.durability = create.durability;
+        (open.durability, open.control_socket) = (create.durability, control_socket);
         let mode: Mode = named(flag)?;
         let opened = py.detach(|| match mode {
             Mode::OpenOrCreate => create.open_or_create(path),
@@ -204,6 +207,11 @@ impl Store {
     fn remove_expired(this: PyRef<'_, Self>, py: Python<'_>) -> PyResult<u64> {
         let store = &this.as_super().store;
         py.detach(|| store.remove_expired()).map(|swept| swept.removed).map_err(raised)
+    }
+
+    /// Why there is no control socket although one was asked for, or None.
+    fn no_control_socket(this: PyRef<'_, Self>) -> Option<String> {
+        this.as_super().store.no_control_socket()
     }
 
     /// Returns when everything done before is durable.

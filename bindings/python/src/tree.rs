@@ -4,7 +4,7 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::convert::{key_of, key_to, life_of, value_of};
+use crate::convert::{expiry_of, key_of, key_to, life_of, value_of};
 use crate::error::raised;
 use crate::view::{Value, View, absent};
 
@@ -113,6 +113,13 @@ impl Tree {
             None => tree.put(&key, &value),
         };
         self.with(py, put).map(drop)
+    }
+
+    /// The same map, whose writes let values expire so: after `ttl` (seconds, or a timedelta); with
+    /// None never; with "keep" when the value before would have.
+    fn with_ttl(&self, py: Python<'_>, ttl: &Bound<'_, PyAny>) -> PyResult<Py<Self>> {
+        let tree = self.tree.with_expiry(expiry_of(ttl)?);
+        Py::new(py, Self::of(self.store.clone(), tree))
     }
 
     /// Lets a value expire after so many seconds, or a timedelta, from now on; False if the key is

@@ -1,6 +1,7 @@
 """What a dictionary does, and what a store does besides: python -m unittest discover tests"""
 
 import threading
+import time
 import unittest
 from collections.abc import Mapping, MutableMapping
 from datetime import timedelta
@@ -34,9 +35,42 @@ class Expiry(Case):
         self.assertEqual((db.persist("later"), db.persist("none")), (True, False))
         self.assertIsNone(db.ttl("later"))
         self.assertRaises(KeyError, db.ttl, "none")
-        for wrong in (-1, 0, 0.0009, float("nan"), float("inf")):
+        for wrong in (-1, 0, float("nan"), float("inf")):
             self.assertRaises(ValueError, db.put, "key", "value", wrong)
+        db.put("short", "1", 0.0000001)
+        time.sleep(0.01)
+        self.assertNotIn("short", db)
         self.assertRaises(TypeError, db.put, "key", "value", "1")
+
+    def test_every_write(self):
+        db = self.db
+        keeps, brief, stays = db.with_ttl("keep"), db.with_ttl(60), db.with_ttl(None)
+        for write in (
+            lambda tree: tree.put("a", "2"),
+            lambda tree: tree.__setitem__("a", "2"),
+            lambda tree: tree.update({"a": "2"}),
+            lambda tree: tree.compare_and_swap("a", "1", "2"),
+            self.by_batch,
+            self.by_transaction,
+        ):
+            for tree, least, most in ((keeps, 3000, 3600), (brief, 1, 60), (stays, None, None)):
+                db.put("a", "1", 3600)
+                write(tree)
+                left = db.ttl("a")
+                self.assertEqual(db["a"], b"2")
+                self.assertTrue(left is None if most is None else least < left <= most)
+        self.assertEqual((brief.setdefault("lock", "ann"), brief["lock"]), (b"ann", b"ann"))
+        self.assertTrue(db.ttl("lock") <= 60)
+        self.assertRaises(TypeError, db.with_ttl, "kept")
+        self.assertRaises(ValueError, db.with_ttl, 0)
+
+    def by_batch(self, tree):
+        with self.db.batch() as batch:
+            batch.put("a", "2", tree=tree)
+
+    def by_transaction(self, tree):
+        with self.db.transaction() as tx:
+            tx.put("a", "2", tree=tree)
 
     def test_together(self):
         with self.db.batch() as batch:
@@ -210,6 +244,21 @@ class Opening(Case):
             self.assertEqual(db["a"], b"1")
             with self.assertRaisesRegex(everleaf.Error, "opened read-only"):
                 db["a"] = "2"
+
+    def test_control_socket(self):
+        socket = self.folder / "control.pool.sock"
+        for flag in "xcw":  # made or opened
+            self.open("control.pool", flag=flag).close()
+            self.assertFalse(socket.exists())
+            with self.open("control.pool", flag=flag.replace("x", "c"), control_socket=True) as db:
+                self.assertTrue(socket.is_socket())
+                self.assertIsNone(db.no_control_socket())
+            self.assertFalse(socket.exists())
+        with self.open("made.pool", flag="x", control_socket=True):
+            self.assertTrue((self.folder / "made.pool.sock").is_socket())
+        socket.write_text("in the way")
+        with self.open("control.pool", control_socket=True) as db:
+            self.assertIn("is no socket", db.no_control_socket())
 
     def test_a_full_pool(self):
         with self.open("full.pool", max_size=4 * MIB) as db:

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use everleaf::{Error, Key, KeyType, Scan, Store, Tree};
+use everleaf::{Error, Expiry, Key, KeyType, Scan, Store, Tree};
 
 use crate::escape::{Controls, write_escaped};
 use crate::failure::Failure;
@@ -241,8 +241,8 @@ pub fn life(text: &str) -> Result<Duration, String> {
         Err(_) if text.contains('M') => None, // Months, where minutes may be meant.
         Err(_) => humantime::parse_duration(text).ok(),
     };
-    if life.is_some_and(|life| life.as_millis() == 0) {
-        return Err("a value lives for a millisecond at least; give more than 0".to_owned());
+    if life.is_some_and(|life| life.is_zero()) {
+        return Err("a value lives for some time; give more than 0".to_owned());
     }
     life.ok_or_else(|| {
         format!(
@@ -250,6 +250,15 @@ pub fn life(text: &str) -> Result<Duration, String> {
             1h or 2d"
         )
     })
+}
+
+/// When a value expires: a [`life`], `keep` or `never`.
+pub fn expiry(text: &str) -> Result<Expiry, String> {
+    match text {
+        "keep" => Ok(Expiry::Kept),
+        "never" => Ok(Expiry::Never),
+        _ => life(text).map(Expiry::After),
+    }
 }
 
 /// The bytes that hexadecimal digits stand for, or a sentence.
@@ -286,6 +295,8 @@ mod tests {
             ("1h", 3600.0),
             ("1h 30m", 5400.0),
             ("2d", 172_800.0),
+            ("0.000001", 0.000_001),
+            ("1ns", 0.000_000_001),
         ] {
             assert_eq!(life(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
         }
@@ -304,9 +315,12 @@ mod tests {
         ] {
             assert!(life(text).unwrap_err().contains("seconds"), "{text}");
         }
-        for text in ["0", "0.0009", "0s", "999us"] {
+        for text in ["0", "0.0", "0s", "0h 0ns"] {
             assert!(life(text).unwrap_err().contains("more than 0"), "{text}");
         }
+        assert_eq!((expiry("keep"), expiry("never")), (Ok(Expiry::Kept), Ok(Expiry::Never)));
+        assert_eq!(expiry("90s"), Ok(Expiry::After(Duration::from_secs(90))));
+        assert!(expiry("Keep").unwrap_err().contains("seconds"));
     }
 
     #[test]

@@ -81,17 +81,25 @@ impl Links {
 /// [`contract`](Index::contract).
 ///
 /// Values are slices of exactly `value_words()` words; the methods without `_words` are for values
-/// of one word.
+/// of one word. **An engine writes either the five that end in `_words`, or, if its values have one
+/// word, the five without**: each five are there by the other. (One that writes neither calls
+/// itself without an end.)
 pub trait Index<K: KeyKind>: Send + Sync {
     /// Words in a value, 1 to 14.
-    fn value_words(&self) -> usize;
+    fn value_words(&self) -> usize {
+        1
+    }
 
     /// Copies the value of `key` to `value`; false if the key is absent.
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] if damage is met; [`IndexError::ValueWords`] if `value` has another
     /// length.
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError>;
+    #[inline]
+    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+        let value = one_word(value)?;
+        Ok(hand_over(self.get(key)?, value))
+    }
 
     /// Looks up many keys together, so that their cache misses overlap. `values[i]` is the first
     /// word of the value of `keys[i]`.
@@ -108,36 +116,51 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// # Errors
     /// [`IndexError::Pool`] when the pool is full (nothing changed), [`IndexError::KeyTooLong`],
     /// [`IndexError::ValueWords`], [`IndexError::Corrupt`].
-    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError>;
+    #[inline]
+    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
+        self.insert(key, word(value)?)
+    }
 
     /// Replaces the value of a present key and copies the old one to `old`; false, and nothing
     /// changed, if it is absent.
     ///
     /// # Errors
     /// As [`insert_words`](Index::insert_words).
+    #[inline]
     fn update_words(
         &self,
         key: K::Ref<'_>,
         value: &[u64],
         old: &mut [u64],
-    ) -> Result<bool, IndexError>;
+    ) -> Result<bool, IndexError> {
+        let old = one_word(old)?;
+        Ok(hand_over(self.update(key, word(value)?)?, old))
+    }
 
     /// Inserts or updates; true if there was an old value, which is copied to `old`.
     ///
     /// # Errors
     /// As [`insert_words`](Index::insert_words).
+    #[inline]
     fn upsert_words(
         &self,
         key: K::Ref<'_>,
         value: &[u64],
         old: &mut [u64],
-    ) -> Result<bool, IndexError>;
+    ) -> Result<bool, IndexError> {
+        let old = one_word(old)?;
+        Ok(hand_over(self.upsert(key, word(value)?)?, old))
+    }
 
     /// Removes a key and copies its value to `old`; false if it is absent.
     ///
     /// # Errors
     /// As [`insert_words`](Index::insert_words).
-    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError>;
+    #[inline]
+    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+        let old = one_word(old)?;
+        Ok(hand_over(self.remove(key)?, old))
+    }
 
     /// Which changes [`link`](Index::link) makes. All others are refused.
     fn links(&self) -> Links {
@@ -320,23 +343,68 @@ pub trait Index<K: KeyKind>: Send + Sync {
 /// methods mean what those of the same name in [`Index`] mean. Its contract is strict.
 #[allow(missing_docs, clippy::missing_errors_doc, clippy::len_without_is_empty)]
 pub trait SerialIndex<K: KeyKind>: Send + Sync {
-    fn value_words(&self) -> usize;
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError>;
+    fn value_words(&self) -> usize {
+        1
+    }
+    #[inline]
+    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+        let value = one_word(value)?;
+        Ok(hand_over(self.get(key)?, value))
+    }
     fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError>;
-    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError>;
+    #[inline]
+    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
+        self.insert(key, word(value)?)
+    }
+    #[inline]
     fn update_words(
         &mut self,
         key: K::Ref<'_>,
         value: &[u64],
         old: &mut [u64],
-    ) -> Result<bool, IndexError>;
+    ) -> Result<bool, IndexError> {
+        let old = one_word(old)?;
+        Ok(hand_over(self.update(key, word(value)?)?, old))
+    }
+    #[inline]
     fn upsert_words(
         &mut self,
         key: K::Ref<'_>,
         value: &[u64],
         old: &mut [u64],
-    ) -> Result<bool, IndexError>;
-    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError>;
+    ) -> Result<bool, IndexError> {
+        let old = one_word(old)?;
+        Ok(hand_over(self.upsert(key, word(value)?)?, old))
+    }
+    #[inline]
+    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+        let old = one_word(old)?;
+        Ok(hand_over(self.remove(key)?, old))
+    }
+    #[inline]
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        let mut value = [0];
+        Ok(self.get_words(key, &mut value)?.then_some(value[0]))
+    }
+    #[inline]
+    fn insert(&mut self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+        self.insert_words(key, &[value])
+    }
+    #[inline]
+    fn update(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+        let mut old = [0];
+        Ok(self.update_words(key, &[value], &mut old)?.then_some(old[0]))
+    }
+    #[inline]
+    fn upsert(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+        let mut old = [0];
+        Ok(self.upsert_words(key, &[value], &mut old)?.then_some(old[0]))
+    }
+    #[inline]
+    fn remove(&mut self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        let mut old = [0];
+        Ok(self.remove_words(key, &mut old)?.then_some(old[0]))
+    }
     fn links(&self) -> Links {
         Links::None
     }
@@ -372,4 +440,32 @@ pub trait SerialIndex<K: KeyKind>: Send + Sync {
     fn close(&mut self) -> Result<Option<Seal>, IndexError> {
         Ok(None)
     }
+}
+
+/// The place of a value of one word.
+#[inline(always)]
+fn one_word(value: &mut [u64]) -> Result<&mut u64, IndexError> {
+    let words = value.len();
+    match value {
+        [word] => Ok(word),
+        _ => Err(IndexError::ValueWords { words, expected: 1 }),
+    }
+}
+
+/// The word of a value of one word.
+#[inline(always)]
+fn word(value: &[u64]) -> Result<u64, IndexError> {
+    match value {
+        [word] => Ok(*word),
+        _ => Err(IndexError::ValueWords { words: value.len(), expected: 1 }),
+    }
+}
+
+/// Stores what was found where the caller wants it; whether there was something.
+#[inline(always)]
+fn hand_over(found: Option<u64>, place: &mut u64) -> bool {
+    if let Some(value) = found {
+        *place = value;
+    }
+    found.is_some()
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::{Backoff, CachePadded};
-use everleaf_pmem::{LINE, Mapped, Mapping, Media, MediaError, SyncLatch};
+use everleaf_pmem::{LINE, Mapped, Mapping, Media, MediaError, SyncLatch, zeroed_cells};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::control::Control;
@@ -124,7 +124,7 @@ impl Core {
         Self {
             memory,
             lines,
-            stripes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+            stripes: zeroed_cells(STRIPES),
             buffers: (0..BUFFERS).map(|_| CachePadded::default()).collect(),
             full: AtomicUsize::new(full_of(&options)),
             open: CachePadded::new(AtomicU64::new(1)),

@@ -21,7 +21,7 @@ use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::control;
-use crate::disk::{Disk, DiskFile, PIECE, Space};
+use crate::disk::{Disk, DiskFile, Space};
 use crate::ownership::Ownership;
 use crate::segment::{self, segment_number};
 
@@ -39,6 +39,9 @@ const UNFINISHED: &str = "unfinished";
 pub(crate) const NOTE: &str = "pool";
 /// The name that it has while it is written.
 pub(crate) const NEW_NOTE: &str = "pool.new";
+
+/// Zeros that are written at a time: more are no faster, and take memory.
+const ZEROS: usize = 64 << 10;
 
 /// A folder, and the files in it. It is locked as long as it is open.
 #[derive(Debug)]
@@ -422,7 +425,7 @@ impl DiskFile for File {
     /// when it is written the first time.
     fn allocate(&self, length: u64) -> io::Result<()> {
         let had = self.metadata()?.len();
-        let zeros = vec![0; PIECE.min(length.saturating_sub(had) as usize)];
+        let zeros = vec![0; ZEROS.min(length.saturating_sub(had) as usize)];
         let mut end = had;
         while end < length {
             let piece = zeros.len().min((length - end) as usize);

@@ -1,8 +1,11 @@
-//! What is new in each line and in each page: a byte of DRAM a line, two bits a page.
+//! What is new in each line and in each page: a byte of DRAM a line that was stored to, by pages of
+//! the system, and two bits a page.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
+
+use everleaf_pmem::zeroed_cells;
 
 use crate::latch::Latch;
 
@@ -27,9 +30,8 @@ struct Part {
 
 impl Part {
     fn new() -> Self {
-        let masks = (0..PART_LINES).map(|_| AtomicU8::new(0)).collect();
-        let bits = || (0..PART_PAGES / 64).map(|_| AtomicU64::new(0)).collect();
-        Self { masks, pages: bits(), private: bits() }
+        let bits = || zeroed_cells(PART_PAGES as usize / 64);
+        Self { masks: zeroed_cells(PART_LINES as usize), pages: bits(), private: bits() }
     }
 
     fn masks_of(&self, page: u64) -> &[AtomicU8] {
@@ -64,7 +66,8 @@ fn ones(mut bits: u64) -> impl Iterator<Item = u64> {
 
 /// Of a whole pool; parts are made when they are first stored to.
 pub(crate) struct Lines {
-    parts: Box<[OnceLock<Part>]>,
+    /// Each in a box, because a pool that may become large has thousands that are never made.
+    parts: Box<[OnceLock<Box<Part>>]>,
     /// Pages that are private.
     private: AtomicU64,
 }
@@ -76,7 +79,7 @@ impl Lines {
     }
 
     fn part(&self, line: u64) -> &Part {
-        self.parts[(line / PART_LINES) as usize].get_or_init(Part::new)
+        self.parts[(line / PART_LINES) as usize].get_or_init(|| Box::new(Part::new()))
     }
 
     /// Makes the part of a line, so that nothing is allocated under its latch.

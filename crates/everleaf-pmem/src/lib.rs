@@ -46,6 +46,7 @@ mod region;
 mod simd;
 mod site;
 mod transaction;
+mod zeroed;
 
 pub use cell::{Line, PCell, Persistent, Word};
 pub use counter::Counter;
@@ -70,6 +71,7 @@ pub use transaction::{
     AbortCause, Aborted, Attempt, InjectedAborts, Simulation, TransactionCounts,
     TransactionalMemory, Transactions,
 };
+pub use zeroed::{ZeroCell, try_zeroed_cells, zeroed_cells};
 
 /// Bytes in a cache line: the unit of a flush.
 pub const LINE: usize = 64;

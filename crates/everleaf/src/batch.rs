@@ -4,10 +4,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::{Duration, SystemTime};
 
-use crate::clock::to_ms;
 use crate::core::backend::WriteOutcome;
 use crate::core::keyspace::Space;
 use crate::core::life::TreeLiveness;
+use crate::core::value::Expiry;
 use crate::core::write::{Kind, Write};
 use crate::error::check_value;
 use crate::handle::Handle;
@@ -48,6 +48,7 @@ pub struct BatchOn<'b, K = OwnedKey, V = Vec<u8>> {
     batch: &'b mut Batch,
     space: Space,
     life: TreeLiveness,
+    expiry: Option<Expiry>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -83,12 +84,14 @@ impl Batch {
             return Err(Error::OtherStore);
         }
         let (space, life) = (tree.handle().space(), tree.handle().life().clone());
-        Ok(BatchOn { batch: self, space, life, types: PhantomData })
+        let expiry = tree.handle().expiry_of_writes();
+        Ok(BatchOn { batch: self, space, life, expiry, types: PhantomData })
     }
 
     fn here(&mut self) -> BatchOn<'_> {
         let (space, life) = (self.handle.space(), self.handle.life().clone());
-        BatchOn { batch: self, space, life, types: PhantomData }
+        let expiry = self.handle.expiry_of_writes();
+        BatchOn { batch: self, space, life, expiry, types: PhantomData }
     }
 
     /// Number of writes.
@@ -102,7 +105,7 @@ impl Batch {
     }
 
     /// Does all writes, durably when it returns; tells of each whether it took place: a refused
-    /// insertion, update or removal is not an error and the others take place.
+    /// insertion, update, touch or removal is not an error and the others take place.
     ///
     /// With `fptree`, `fptree-c` and `ptree` it costs 4 fences, 5 if it removes keys too, and 2 for
     /// each further 128 leaves that it changes; beyond the lines of the records a flush for each
@@ -152,18 +155,16 @@ impl<K, V> BatchOn<'_, K, V> {
         key: Key<'_>,
         kind: Kind,
         value: &[u8],
-        expires_ms: Option<u64>,
+        expiry: Option<Expiry>,
     ) -> Result<()> {
         check_value(value)?;
         let key = self.space.encode(key)?.as_key().to_owned();
+        let expiry = expiry.or(self.expiry).unwrap_or(Expiry::Never);
+        let expiry = expiry.counted_from(|| self.batch.handle.backend().now_ms());
         self.batch.value_bytes += value.len();
         let (life, value) = (self.life.clone(), value.into());
-        self.batch.writes.push(Write { life, key, kind, value, expires_ms });
+        self.batch.writes.push(Write { life, key, kind, value, expiry });
         Ok(())
-    }
-
-    pub(crate) fn expires_after(&self, ttl: Duration) -> u64 {
-        self.batch.handle.expires_after(ttl)
     }
 }
 
@@ -234,8 +235,8 @@ macro_rules! batch_methods {
             value: impl $AsValue,
             expires: SystemTime,
         ) -> Result<&mut Self> {
-            let expires_ms = Some(to_ms(expires));
-            self.here().add($key(&key).as_key(), Kind::Put, &$value(&value)?, expires_ms)?;
+            let expiry = Some(Expiry::At(expires));
+            self.here().add($key(&key).as_key(), Kind::Put, &$value(&value)?, expiry)?;
             Ok(self)
         }
 
@@ -249,8 +250,40 @@ macro_rules! batch_methods {
             value: impl $AsValue,
             ttl: Duration,
         ) -> Result<&mut Self> {
-            let expires_ms = Some(self.here().expires_after(ttl));
-            self.here().add($key(&key).as_key(), Kind::Put, &$value(&value)?, expires_ms)?;
+            let expiry = Some(Expiry::After(ttl));
+            self.here().add($key(&key).as_key(), Kind::Put, &$value(&value)?, expiry)?;
+            Ok(self)
+        }
+
+        /// Will let the value that a key has then live until `ttl` has passed from now on.
+        ///
+        /// # Errors
+        /// As [`put`](Self::put).
+        ///
+        /// # Examples
+        /// ```
+        /// # let folder = tempfile::tempdir()?;
+        /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
+        /// use std::time::Duration;
+        ///
+        /// store.put_many([("session", "of ann"), ("cart", "an apple")])?;
+        /// let mut batch = store.batch();
+        /// batch.touch("session", Duration::from_secs(60))?.persist("cart")?;
+        /// assert_eq!(batch.commit()?, [true, true]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn touch(&mut self, key: impl $AsKey, ttl: Duration) -> Result<&mut Self> {
+            let expiry = Some(Expiry::After(ttl));
+            self.here().add($key(&key).as_key(), Kind::Touch, &[], expiry)?;
+            Ok(self)
+        }
+
+        /// Will let the value that a key has then stay for ever.
+        ///
+        /// # Errors
+        /// As [`put`](Self::put).
+        pub fn persist(&mut self, key: impl $AsKey) -> Result<&mut Self> {
+            self.here().add($key(&key).as_key(), Kind::Touch, &[], Some(Expiry::Never))?;
             Ok(self)
         }
 

@@ -194,9 +194,11 @@ pub enum Error {
     /// is written.
     #[error("an earlier write was cut off; close the store and open it again, which recovers it")]
     Interrupted,
-    /// What a transaction had read was written by another thread before its commit. Nothing of it
-    /// has happened.
-    #[error("another thread has written what this transaction had read; run it again")]
+    /// What a transaction had read was written by another thread before its commit, or has expired.
+    /// Nothing of it has happened.
+    #[error(
+        "what this transaction had read was written by another thread or expired; run it again"
+    )]
     Conflict,
     /// The tree of a handle was dropped.
     #[error("the tree was dropped; open it by its name again")]

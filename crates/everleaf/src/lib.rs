@@ -29,9 +29,10 @@
 //! of bytes ([`Store::tree`]), or of Rust's types ([`Store::typed_tree`]). [`Tree`] has the calls
 //! of a map: `get`, `insert`, `remove`, `entry`, `update`, `range`, `prefix`, `first`, `pop_first`,
 //! `retain`, `extend`; beside them are `compare_and_swap`, values that expire
-//! ([`put_for`](Tree::put_for)), and reads without a copy ([`get_with`](View::get_with)).
-//! [`OrderedKey`] and [`StoredValue`] list the types; with the feature `uuid` there is `Uuid`, and
-//! with `serde` any type as JSON (`Json`). Keys have up to 64 KiB, values up to 1 GiB.
+//! ([`put_for`](Tree::put_for), [`with_expiry`](Tree::with_expiry)), and reads without a copy
+//! ([`get_with`](View::get_with)). [`OrderedKey`] and [`StoredValue`] list the types; with the
+//! feature `uuid` there is `Uuid`, and with `serde` any type as JSON (`Json`). Keys have up to 64
+//! KiB, values up to 1 GiB.
 //!
 //! # Many keys at a time
 //! A [`Batch`] writes keys of any trees, all or none. A [`Transaction`] reads and writes them at
@@ -129,6 +130,7 @@ pub use core::backend::Swept;
 pub use core::behind::Unsynced;
 pub use core::fetched::Entry;
 pub use core::progress::Progress;
+pub use core::value::Expiry;
 pub use durability::{DurabilityMode, NoDurabilityMode};
 pub use engine::Engine;
 pub use error::{Error, MAX_VALUE_BYTES, Result};

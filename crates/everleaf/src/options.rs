@@ -78,6 +78,9 @@ pub struct CreateOptions {
     /// Which transactions keep threads apart, where the engine knows any (`fptree-c`). Default:
     /// none, but version locks, which are faster on the processors that were measured.
     pub transactions: Transactions,
+    /// As [`OpenOptions::control_socket`], of the store that is returned. Default: none.
+    #[cfg(feature = "control")]
+    pub control_socket: bool,
 }
 
 impl Default for CreateOptions {
@@ -93,6 +96,8 @@ impl Default for CreateOptions {
             log_folder: None,
             clock: Clock::system(),
             transactions: Transactions::Off,
+            #[cfg(feature = "control")]
+            control_socket: false,
         }
     }
 }
@@ -208,6 +213,27 @@ impl CreateOptions {
         self
     }
 
+    /// Sets whether other processes can read the pool while it is open here: see
+    /// [`OpenOptions::control_socket`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("words.pool");
+    /// let options = everleaf::CreateOptions::new().control_socket(true);
+    /// for _made_or_opened in 0..2 {
+    ///     let store = options.open_or_create(&path)?;
+    ///     assert!(folder.path().join("words.pool.sock").exists());
+    ///     store.close()?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "control")]
+    #[must_use]
+    pub fn control_socket(mut self, control_socket: bool) -> Self {
+        self.control_socket = control_socket;
+        self
+    }
+
     /// Makes a pool file at `path`, which must not exist, with an empty store in it. The store is
     /// durable when this returns; if it fails, no file is left.
     ///
@@ -220,6 +246,10 @@ impl CreateOptions {
         let path = path.as_ref();
         let (store, _locked, log) = self.create_at(path, path)?;
         logged::keep_log(log, path)?;
+        #[cfg(feature = "control")]
+        if self.control_socket {
+            store.listen_beside(path);
+        }
         Ok(store)
     }
 
@@ -270,8 +300,8 @@ impl CreateOptions {
     }
 
     /// Opens the store at `path`, or makes one of these options if there is none. What is there is
-    /// opened as it was made: of these options only the clock, the transactions and the durability
-    /// count for it.
+    /// opened as it was made: of these options only the clock, the transactions, the durability and
+    /// the control socket count for it.
     ///
     /// # Errors
     /// As [`create`](Self::create) and [`OpenOptions::open`].
@@ -291,6 +321,10 @@ impl CreateOptions {
         let path = path.as_ref();
         let mut open = OpenOptions::new().clock(self.clock.clone()).transactions(self.transactions);
         open.durability = self.durability;
+        #[cfg(feature = "control")]
+        {
+            open.control_socket = self.control_socket;
+        }
         loop {
             match open.open(path) {
                 Err(Error::Pool(PoolError::Missing { .. })) => {}

@@ -27,7 +27,7 @@ use everleaf_pmem::{planted, unless_planted};
 use crate::core::fetched::{BATCH_ENTRIES, Fetched};
 use crate::core::life::TreeLiveness;
 use crate::core::progress::{Progress, Watch};
-use crate::core::write::{Kind, Write};
+use crate::core::write::Write;
 use crate::dump::{read_entries, read_head_for};
 use crate::scan::Cursor;
 use crate::{Error, OpenOptions, Store};
@@ -140,13 +140,7 @@ impl Store {
         let mut cursor =
             Cursor::new(Arc::clone(self.backend()), TreeLiveness::OF_STORE, None, everything)
                 .with_expired();
-        let removal = |entry: Fetched| Write {
-            life: TreeLiveness::OF_STORE,
-            key: entry.key,
-            kind: Kind::Delete,
-            value: Box::default(),
-            expires_ms: None,
-        };
+        let removal = |entry: Fetched| Write::removal(TreeLiveness::OF_STORE, entry.key);
         while !cursor.exhausted {
             let fetched = cursor.fetch(Direction::Forward, BATCH_ENTRIES)?;
             self.handle().remove_all(&fetched.into_iter().map(removal).collect::<Vec<_>>())?;

@@ -356,7 +356,7 @@ impl Work<'_> {
         else {
             return Ok(());
         };
-        let (backend, value) = (self.new.backend(), Some(found.found()));
+        let (backend, value) = (self.new.backend(), Some(found.found().into()));
         let written = backend.write(&TreeLiveness::OF_STORE, key, Condition::Absent, value)?;
         if written.done {
             self.salvaged.from_records += 1;

@@ -14,6 +14,7 @@ use crate::core::fetched::{BATCH_ENTRIES, Fetched};
 use crate::core::images::Images;
 use crate::core::life::TreeLiveness;
 use crate::core::progress::{Progress, Watch, report};
+use crate::core::value::NewExpiry;
 use crate::core::write::{Kind, Write};
 use crate::scan::Cursor;
 use crate::unfinished::Unfinished;
@@ -101,7 +102,7 @@ pub(crate) fn store_all(backend: &Arc<dyn Backend>, entries: Vec<Fetched>) -> Re
         key: entry.key,
         kind: Kind::Put,
         value: entry.value.into_boxed_slice(),
-        expires_ms: entry.expires_ms,
+        expiry: NewExpiry::At(entry.expires_ms),
     };
     backend.apply(&entries.into_iter().map(write).collect::<Vec<_>>()).map(drop)
 }

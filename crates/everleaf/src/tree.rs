@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use everleaf_index::Direction;
 
 use crate::batch::{Batch, in_batches};
-use crate::clock::to_ms;
+use crate::core::value::Expiry;
 use crate::handle::Handle;
 use crate::typed::TreeEntry;
 use crate::view::View;
@@ -80,6 +80,32 @@ impl<K, V> Tree<K, V> {
             key_type if key_type == L::KEY_TYPE => Ok(Tree::over(self.handle().clone())),
             expected => Err(Error::WrongKeyType { expected }),
         }
+    }
+
+    /// The same tree, whose writes let values expire so, in the same step: [`Expiry::After`] and
+    /// [`Expiry::At`] set an expiry, [`Expiry::Kept`] keeps the one that is there, and
+    /// [`Expiry::Never`] clears it. So do those of batches and transactions that are
+    /// [on](Batch::on) it. Else `compare_and_swap`, `update` and `entry` keep the expiry, and the
+    /// other writes clear it. What says it by itself (`put_for`, `touch`, ...) does so here too.
+    ///
+    /// # Examples
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
+    /// use everleaf::Expiry;
+    /// use std::time::Duration;
+    ///
+    /// // Whoever stores the key has the lock, for a minute at most.
+    /// let locks = store.with_expiry(Expiry::After(Duration::from_secs(60)));
+    /// assert!(locks.put_if_absent("lock", "ann")?);
+    /// assert!(!locks.put_if_absent("lock", "bob")?);
+    /// assert!(locks.compare_and_swap("lock", Some(b"ann"), Some(b"ann"))?, "a minute more");
+    /// store.with_expiry(Expiry::Kept).put("lock", "ann, of room 7")?;
+    /// assert!(store.ttl("lock")?.flatten().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_expiry(&self, expiry: Expiry) -> Self {
+        Self::over(self.handle().with_expiry(expiry))
     }
 
     /// Removes every entry of the store's own tree, and of no other. Returns how many there were.
@@ -168,7 +194,7 @@ impl Tree {
         value: impl AsRef<[u8]>,
         expires: SystemTime,
     ) -> Result<bool> {
-        self.handle().put(key.as_key(), value.as_ref(), Some(to_ms(expires)))
+        self.handle().put(key.as_key(), value.as_ref(), Some(Expiry::At(expires)))
     }
 
     /// As [`put_until`](Tree::put_until), for this long from now on.
@@ -189,8 +215,7 @@ impl Tree {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn put_for(&self, key: impl AsKey, value: impl AsRef<[u8]>, ttl: Duration) -> Result<bool> {
-        let expires_ms = self.handle().expires_after(ttl);
-        self.handle().put(key.as_key(), value.as_ref(), Some(expires_ms))
+        self.handle().put(key.as_key(), value.as_ref(), Some(Expiry::After(ttl)))
     }
 
     /// Lets the value of `key` live for this long from now on, whatever expiry it had; false if the
@@ -212,8 +237,7 @@ impl Tree {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn touch(&self, key: impl AsKey, ttl: Duration) -> Result<bool> {
-        let expires_ms = self.handle().expires_after(ttl);
-        self.handle().expire(key.as_key(), Some(expires_ms))
+        self.handle().touch(key.as_key(), Expiry::After(ttl))
     }
 
     /// Lets the value of `key` stay for ever; false if the key is absent. Cost as
@@ -232,7 +256,7 @@ impl Tree {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn persist(&self, key: impl AsKey) -> Result<bool> {
-        self.handle().expire(key.as_key(), None)
+        self.handle().touch(key.as_key(), Expiry::Never)
     }
 
     /// As [`put`](Tree::put), and returns a copy of the value that was replaced.

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use everleaf::Store;
+use everleaf::{Expiry, Store};
 
 use crate::failure::{Failure, Outcome};
-use crate::target::Target;
+use crate::target::{Target, expiry};
 
 /// Replace the value of a key if it is OLD (compare and swap); otherwise change nothing and exit 1.
 /// To put a value only if the key is absent, use `put --if-absent`.
@@ -30,6 +30,16 @@ pub struct Args {
     new: OsString,
     #[command(flatten)]
     target: Target,
+    /// When the new value expires: after a time, like 90s, 15m or 1h 30m, or `never`; `keep`: when
+    /// the value before would have.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "keep",
+        value_parser = expiry,
+        allow_hyphen_values = true
+    )]
+    ttl: Expiry,
 }
 
 /// Compares and swaps; durable when it returns.
@@ -37,7 +47,7 @@ pub fn run(args: Args) -> Outcome {
     let target = &args.target;
     let (old, new) = (target.bytes(&args.old)?, target.bytes(&args.new)?);
     let store = Store::open(&args.pool)?;
-    let tree = target.existing(&store)?;
+    let tree = target.existing(&store)?.with_expiry(args.ttl);
     let key = target.key(&args.key, &tree)?;
     let swapped = tree.compare_and_swap(key.as_key(), Some(&old), Some(&new))?;
     let present = swapped || tree.contains_key(key.as_key())?;

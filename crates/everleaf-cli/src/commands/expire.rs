@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use everleaf::{Store, Tree};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::keys::KeyArgument;
 use crate::target::{Target, life};
 
@@ -22,8 +23,8 @@ pub struct Args {
     entry: Entry,
     /// Seconds, which may have a fraction, or with the units ms, s, m (minutes), h, d, w and y,
     /// like 90s, 15m or 1h 30m.
-    #[arg(value_name = "TIME", allow_hyphen_values = true)]
-    ttl: String,
+    #[arg(value_name = "TIME", value_parser = life, allow_hyphen_values = true)]
+    ttl: Duration,
     #[command(flatten)]
     target: Target,
 }
@@ -52,8 +53,7 @@ struct Entry {
 
 /// Lets it expire; durable when it returns.
 pub fn run(args: Args) -> Outcome {
-    let life = life(&args.ttl).map_err(Failure::Usage)?;
-    change(&args.entry, &args.target, |tree, key| tree.touch(key.as_key(), life))
+    change(&args.entry, &args.target, |tree, key| tree.touch(key.as_key(), args.ttl))
 }
 
 /// Lets it stay; durable when it returns.

@@ -4,16 +4,16 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
-use everleaf::{Store, Tree};
+use everleaf::{Expiry, Store, Tree};
 
 use crate::failure::{Failure, Outcome};
 use crate::keys::{KeyArgument, readable};
-use crate::target::Target;
+use crate::target::{Target, expiry};
 
 /// Add to a value that is a decimal number, and print the result.
 ///
 /// Numbers are whole, from -9223372036854775808 to 9223372036854775807. An absent key counts as 0.
-/// An expiry that the value has stays. A named tree that does not exist is made.
+/// A named tree that does not exist is made.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,6 +30,16 @@ pub struct Args {
     by: i64,
     #[command(flatten)]
     target: Target,
+    /// When the new value expires: after a time, like 90s, 15m or 1h 30m, or `never`; `keep`: when
+    /// the value before would have.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "keep",
+        value_parser = expiry,
+        allow_hyphen_values = true
+    )]
+    ttl: Expiry,
 }
 
 /// Adds; durable when it returns.
@@ -37,7 +47,7 @@ pub fn run(args: Args) -> Outcome {
     let store = Store::open(&args.pool)?;
     let tree = args.target.to_write(&store)?;
     let key = args.target.key_of(&args.key, tree.key_type())?;
-    let sum = tree.write(|tree| add(tree, &key, args.by))?;
+    let sum = tree.write(|tree| add(&tree.with_expiry(args.ttl), &key, args.by))?;
     store.close()?;
     writeln!(std::io::stdout(), "{sum}").map_err(|error| Failure::output(&error))
 }

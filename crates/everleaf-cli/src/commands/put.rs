@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use everleaf::{Error, MAX_VALUE_BYTES, Store};
+use everleaf::{Error, Expiry, MAX_VALUE_BYTES, Store};
 
 use crate::failure::{Failure, Outcome};
-use crate::target::{Target, life};
+use crate::target::{Target, expiry};
 
 /// Put a value under a key; an existing value is replaced.
 ///
@@ -18,7 +18,8 @@ use crate::target::{Target, life};
 Examples:
   everleaf put words.pool leaf 'a blade of a plant'
   everleaf put words.pool picture --value-from leaf.png
-  everleaf put words.pool session-17 anna --tree sessions --ttl 1h")]
+  everleaf put words.pool session-17 anna --tree sessions --ttl 1h
+  everleaf put words.pool lock 'host 7' --if-absent --ttl 30s")]
 pub struct Args {
     /// The pool.
     pool: PathBuf,
@@ -34,11 +35,18 @@ pub struct Args {
     #[command(flatten)]
     target: Target,
     /// The value expires after this time: seconds, which may have a fraction, or with the units
-    /// ms, s, m (minutes), h, d, w and y, like 90s, 15m or 1h 30m.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    ttl: Option<String>,
+    /// ms, s, m (minutes), h, d, w and y, like 90s, 15m or 1h 30m. `keep`: when the value before
+    /// would have.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "never",
+        value_parser = expiry,
+        allow_hyphen_values = true
+    )]
+    ttl: Expiry,
     /// Put the value only if the key is absent; otherwise change nothing and exit 1.
-    #[arg(long, conflicts_with = "ttl")]
+    #[arg(long)]
     if_absent: bool,
 }
 
@@ -50,14 +58,12 @@ pub fn run(args: Args) -> Outcome {
         (None, Some(file)) => target.content(value_from(file)?)?,
         (None, None) => return Err(Failure::usage("give a value, or --value-from FILE")),
     };
-    let life = args.ttl.as_deref().map(life).transpose().map_err(Failure::Usage)?;
     let store = Store::open(&args.pool)?;
     let tree = target.to_write(&store)?;
     let key = target.key_of(&args.key, tree.key_type())?;
-    let done = tree.write(|tree| match life {
-        Some(life) => tree.put_for(key.as_key(), &value, life).map(|_| true),
-        None if args.if_absent => tree.put_if_absent(key.as_key(), &value),
-        None => tree.put(key.as_key(), &value).map(|_| true),
+    let done = tree.write(|tree| match (tree.with_expiry(args.ttl), args.if_absent) {
+        (tree, true) => tree.put_if_absent(key.as_key(), &value),
+        (tree, false) => tree.put(key.as_key(), &value).map(|_| true),
     })?;
     store.close()?;
     if done {

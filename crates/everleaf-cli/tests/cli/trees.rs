@@ -103,12 +103,30 @@ fn values_that_expire_and_values_that_must_be_absent() {
         assert!(left.trim().parse::<f64>().is_ok_and(|left| left <= seconds), "{left}");
         bench.ok(["put", "p", "n", "1"]);
     }
+    let commands = [&["put", "p", "n", "2"][..], &["incr", "p", "n"], &["cas", "p", "n", "1", "2"]];
+    for command in commands {
+        for (told, left) in [("40", "39."), ("keep", "3599."), ("never", "never")] {
+            bench.ok(["put", "p", "n", "1", "--ttl", "1h"]);
+            bench.ok([command, &["--ttl", told]].concat());
+            assert_eq!(bench.ok(["get", "p", "n"]), "2\n");
+            let ttl = bench.ok(["ttl", "p", "n"]);
+            assert!(ttl.starts_with(left), "{command:?} --ttl {told}: {ttl}");
+        }
+    }
+    let lock = ["put", "p", "lock", "v", "--if-absent", "--ttl", "40"];
+    bench.ok(lock);
+    assert!(bench.ok(["ttl", "p", "lock"]).starts_with("39.") && !bench.fails(lock).is_empty());
+    bench.ok(["del", "p", "lock"]);
     let lines = b"expire k 40\nttl k\npersist k\nttl k\n";
     let shell = bench.run_with_input(["shell", "p"], lines).ok();
     assert!(shell.starts_with("39.") && shell.ends_with("\nnever\n"), "{shell}");
-    for line in ["expire nosuch 40", "persist nosuch", "expire k", "begin\nput k v\npersist k"] {
+    for line in ["expire nosuch 40", "persist nosuch", "expire k", "begin\nput k v\nincr k"] {
         assert!(!bench.run_with_input(["shell", "p"], line.as_bytes()).failed().is_empty());
     }
+    let lines = b"begin\nput k w 1h\nput k v keep\nexpire n 40\ncommit\nttl k\nttl n\n";
+    let shell = bench.run_with_input(["shell", "p"], lines).ok();
+    let left = |begin: &str| shell.lines().any(|line| line.starts_with(begin));
+    assert!(left("3599.") && left("39."), "{shell}");
     bench.ok(["expire", "p", "k", "40"]);
     bench.ok(["persist", "p", "k"]);
     assert_eq!(bench.ok(["ttl", "p", "k"]), "never\n");
@@ -125,7 +143,6 @@ fn values_that_expire_and_values_that_must_be_absent() {
     assert_eq!(bench.ok(["get", "p", "new", "--no-newline"]), "w");
     assert!(bench.refused(["put", "p", "k", "v", "--ttl", "soon"]).contains("seconds"));
     assert!(bench.refused(["put", "p", "k", "v", "--ttl", "1M"]).contains("15m (minutes)"));
-    bench.refused(["put", "p", "k", "v", "--ttl", "5", "--if-absent"]);
     assert!(bench.fails(["ttl", "p", "nosuch"]).contains("no key"));
     assert!(bench.fails(["cas", "p", "new", "x", "y"]).contains("another one"));
     assert!(bench.fails(["cas", "p", "nosuch", "x", "y"]).contains("no key"));

@@ -44,7 +44,7 @@ impl Limbo {
     pub fn new(chunks: usize) -> Result<Self, MapError> {
         Ok(Self {
             pins: Pins::default(),
-            by_chunk: super::zeroed_counts(chunks)?,
+            by_chunk: super::table(chunks)?,
             held: [const { Mutex::new(BTreeMap::new()) }; PARTS],
             freed: [const { CachePadded::new(Mutex::new(VecDeque::new())) }; WORKER_SLOTS],
             count: AtomicUsize::new(0),

@@ -19,13 +19,11 @@ mod limbo;
 mod spare;
 mod unpublished;
 
-use std::alloc::{Layout, alloc_zeroed};
 use std::io::ErrorKind;
 use std::ops::Range;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
-use everleaf_pmem::{MapError, Media, PCell, PPtr, Site, planted};
+use everleaf_pmem::{MapError, Media, PCell, PPtr, Site, ZeroCell, planted, try_zeroed_cells};
 use parking_lot::{Mutex, MutexGuard};
 
 use self::allocated::Allocated;
@@ -196,8 +194,8 @@ impl Chunks {
         };
         let chunks = (max_bytes / CHUNK) as usize + 1;
         Ok(Self {
-            shadow: zeroed(chunks)?,
-            flags: zeroed(chunks)?,
+            shadow: table(chunks)?,
+            flags: table(chunks)?,
             extents: Extents::new(),
             free: Mutex::new(free),
             allocated: Allocated::new(),
@@ -734,32 +732,13 @@ const fn shadow_byte(usage: Usage) -> u8 {
     }
 }
 
-/// Zeroed bytes that cost no memory before they are touched. A pool that may grow far wants many,
-/// and the system may refuse so many at once.
-fn zeroed(count: usize) -> Result<Box<[AtomicU8]>, MapError> {
-    // SAFETY: the all-zero byte is a valid AtomicU8.
-    unsafe { zeroed_cells(count) }
-}
-
-/// The same for counts.
-fn zeroed_counts(count: usize) -> Result<Box<[AtomicU16]>, MapError> {
-    // SAFETY: the all-zero word is a valid AtomicU16.
-    unsafe { zeroed_cells(count) }
-}
-
-/// # Safety
-/// Zeros must be a valid `T`, which has a size.
-unsafe fn zeroed_cells<T>(count: usize) -> Result<Box<[T]>, MapError> {
-    let refused = || MapError::System {
+/// A table of cells that cost no memory before they are touched. A pool that may grow far wants
+/// many, and the system may refuse so many at once.
+fn table<T: ZeroCell>(count: usize) -> Result<Box<[T]>, MapError> {
+    try_zeroed_cells(count).ok_or_else(|| MapError::System {
         action: "taking memory for the table of so large a pool",
         source: ErrorKind::OutOfMemory.into(),
-    };
-    let layout = Layout::array::<T>(count.max(1)).map_err(|_| refused())?;
-    // SAFETY: the layout has a size, because `T` has one and the count is not 0.
-    let start = NonNull::new(unsafe { alloc_zeroed(layout) }.cast::<T>()).ok_or_else(refused)?;
-    let cells = NonNull::slice_from_raw_parts(start, count.max(1));
-    // SAFETY: just allocated by the global allocator with this layout; zeros are valid (caller).
-    Ok(unsafe { Box::from_raw(cells.as_ptr()) })
+    })
 }
 
 #[cfg(test)]
@@ -772,12 +751,9 @@ mod tests {
     #[test]
     fn a_table_that_the_system_has_no_memory_for_is_refused() {
         for count in [usize::MAX, usize::MAX / 2, 1 << 60] {
-            let error = zeroed(count).unwrap_err().to_string();
+            let error = table::<AtomicU8>(count).unwrap_err().to_string();
             assert!(error.contains("memory for the table"), "{error}");
-            assert!(zeroed_counts(count).is_err());
         }
-        assert!(zeroed(5000).unwrap().iter().all(|cell| cell.load(Ordering::Relaxed) == 0));
-        assert_eq!(zeroed_counts(5000).unwrap().len(), 5000);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::core::keyspace::Space;
 use crate::core::life::TreeLiveness;
 use crate::core::progress::{Watch, report};
 use crate::core::reads::{Bounds, Reads};
-use crate::core::value::TimedValue;
+use crate::core::value::{NewValue, TimedValue};
 use crate::core::value_record::KeyBytes;
 use crate::core::write::Write;
 use crate::dump::read_frames;
@@ -228,7 +228,7 @@ impl Writing for Remote {
         _: &TreeLiveness,
         _: Key<'_>,
         _: Condition<'_>,
-        _: Option<TimedValue<'_>>,
+        _: Option<NewValue<'_>>,
     ) -> Result<WriteOutcome, Error> {
         Err(Error::ReadOnly)
     }

@@ -19,7 +19,7 @@ use crate::core::keyspace::Space;
 use crate::core::life::TreeLiveness;
 use crate::core::progress::Watch;
 use crate::core::reads::{Bounds, Reads};
-use crate::core::value::TimedValue;
+use crate::core::value::{NewValue, TimedValue};
 use crate::core::write::Write;
 use crate::{
     Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Key, OwnedKey,
@@ -41,8 +41,6 @@ pub enum Condition<'c> {
     Expired(u64),
     /// If this says so of the value. It runs under the lock of the key and must not call the store.
     If(&'c mut dyn FnMut(Option<&[u8]>) -> bool),
-    /// As `If`, and the new value expires when the one does that is there.
-    Keeping(&'c mut dyn FnMut(Option<&[u8]>) -> bool),
 }
 
 /// What became of a write.
@@ -63,7 +61,6 @@ impl Condition<'_> {
             Self::Present => Condition::Present,
             Self::Expired(by_ms) => Condition::Expired(*by_ms),
             Self::If(test) => Condition::If(test),
-            Self::Keeping(test) => Condition::Keeping(test),
         }
     }
 }
@@ -124,7 +121,7 @@ pub trait Writing: Send + Sync {
         life: &TreeLiveness,
         key: Key<'_>,
         condition: Condition<'_>,
-        new: Option<TimedValue<'_>>,
+        new: Option<NewValue<'_>>,
     ) -> Result<WriteOutcome, Error>;
     /// All of the writes or none; what became of each.
     fn apply(&self, writes: &[Write]) -> Result<Vec<WriteOutcome>, Error>;

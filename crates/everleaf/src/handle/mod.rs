@@ -15,19 +15,22 @@ use crate::core::backend::Backend;
 use crate::core::images::Images;
 use crate::core::keyspace::Space;
 use crate::core::life::TreeLiveness;
+use crate::core::value::Expiry;
 
 #[derive(Clone)]
 pub(crate) struct Handle {
     backend: Arc<dyn Backend>,
     space: Space,
     life: TreeLiveness,
+    /// When what is written by it expires; none: as is usual for each write.
+    expiry: Option<Expiry>,
     /// The snapshot that is read; none: what is there now.
     images: Option<Arc<Images>>,
 }
 
 impl Handle {
     pub(crate) fn new(backend: Arc<dyn Backend>, space: Space, life: TreeLiveness) -> Self {
-        Self { backend, space, life, images: None }
+        Self { backend, space, life, expiry: None, images: None }
     }
 
     /// The same as a snapshot shows it, of which it may be read only. A tree that is dropped later
@@ -35,6 +38,15 @@ impl Handle {
     pub(crate) fn in_snapshot(&self, images: &Arc<Images>) -> Self {
         let (images, life) = (Some(Arc::clone(images)), TreeLiveness::OF_STORE);
         Self { images, life, ..self.clone() }
+    }
+
+    /// The same, and what is written by it expires so.
+    pub(crate) fn with_expiry(&self, expiry: Expiry) -> Self {
+        Self { expiry: Some(expiry), ..self.clone() }
+    }
+
+    pub(crate) fn expiry_of_writes(&self) -> Option<Expiry> {
+        self.expiry
     }
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {

@@ -1,13 +1,11 @@
 //! Writing: one key, and all of a range.
 
-use std::time::Duration;
-
 use everleaf_index::Direction;
 
 use super::Handle;
 use crate::core::backend::{Condition, WriteOutcome};
 use crate::core::fetched::{BATCH_ENTRIES, Entry};
-use crate::core::value::TimedValue;
+use crate::core::value::{Expiry, NewValue};
 use crate::core::write::{Kind, Write};
 use crate::error::check_value;
 use crate::{Key, Result, Scan};
@@ -16,11 +14,11 @@ use crate::{Key, Result, Scan};
 type Change<'c> = dyn FnMut(Option<&[u8]>) -> Result<Option<Vec<u8>>> + 'c;
 
 impl Handle {
-    pub(crate) fn write(
+    fn write(
         &self,
         key: Key<'_>,
         condition: Condition<'_>,
-        new: Option<TimedValue<'_>>,
+        new: Option<NewValue<'_>>,
     ) -> Result<WriteOutcome> {
         if let Some(new) = new {
             check_value(new.value)?;
@@ -29,24 +27,22 @@ impl Handle {
         self.backend.write(&self.life, key.as_key(), condition, new)
     }
 
-    /// Stores a value in place of the one that there may be; whether there was one.
-    pub(crate) fn put(&self, key: Key<'_>, value: &[u8], expires_ms: Option<u64>) -> Result<bool> {
-        check_value(value)?;
-        let (key, new) = (self.space.encode(key)?, TimedValue { value, expires_ms });
-        let written = self.backend.write(&self.life, key.as_key(), Condition::Always, Some(new))?;
-        Ok(written.was_present)
+    fn new_value<'v>(&self, value: &'v [u8], expiry: Expiry) -> NewValue<'v> {
+        NewValue { value, expiry: expiry.counted_from(|| self.backend.now_ms()) }
     }
 
-    /// When what is to live so long from now on expires.
-    pub(crate) fn expires_after(&self, life: Duration) -> u64 {
-        let life_ms = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
-        self.backend.now_ms().saturating_add(life_ms)
+    /// Stores a value in place of the one that there may be; whether there was one. It expires so,
+    /// if that is said.
+    pub(crate) fn put(&self, key: Key<'_>, value: &[u8], expiry: Option<Expiry>) -> Result<bool> {
+        let new = self.new_value(value, expiry.or(self.expiry).unwrap_or(Expiry::Never));
+        Ok(self.write(key, Condition::Always, Some(new))?.was_present)
     }
 
     /// Stores a value where there is one, or where there is none; whether it did.
     pub(crate) fn put_if(&self, key: Key<'_>, value: &[u8], present: bool) -> Result<bool> {
         let condition = if present { Condition::Present } else { Condition::Absent };
-        Ok(self.write(key, condition, Some(TimedValue { value, expires_ms: None }))?.done)
+        let new = self.new_value(value, self.expiry.unwrap_or(Expiry::Never));
+        Ok(self.write(key, condition, Some(new))?.done)
     }
 
     /// Stores a value, or removes the key, and returns the value that was there.
@@ -56,7 +52,8 @@ impl Handle {
             old = value.map(<[u8]>::to_vec);
             old.is_some() || new.is_some()
         };
-        let value = new.map(|value| TimedValue { value, expires_ms: None });
+        let expiry = self.expiry.unwrap_or(Expiry::Never);
+        let value = new.map(|value| self.new_value(value, expiry));
         self.write(key, Condition::If(condition), value)?;
         Ok(old)
     }
@@ -67,21 +64,17 @@ impl Handle {
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<bool> {
-        let new = new.map(|value| TimedValue { value, expires_ms: None });
-        Ok(self.write(key, Condition::Keeping(&mut |value| value == expected), new)?.done)
+        let expiry = self.expiry.unwrap_or(Expiry::Kept);
+        let new = new.map(|value| self.new_value(value, expiry));
+        Ok(self.write(key, Condition::If(&mut |value| value == expected), new)?.done)
     }
 
-    /// Lets the value that is there expire then, or never; whether there is one. Where another
-    /// thread has written the key in between, it begins again.
-    pub(crate) fn expire(&self, key: Key<'_>, expires_ms: Option<u64>) -> Result<bool> {
-        loop {
-            let Some(value) = self.get(key)? else { return Ok(false) };
-            let new = Some(TimedValue { value: &value, expires_ms });
-            let is_there = &mut |found: Option<&[u8]>| found == Some(&*value);
-            if self.write(key, Condition::If(is_there), new)?.done {
-                return Ok(true);
-            }
-        }
+    /// Lets the value that is there expire so; whether there is one.
+    pub(crate) fn touch(&self, key: Key<'_>, expiry: Expiry) -> Result<bool> {
+        let (life, key) = (self.life.clone(), self.space.encode(key)?.as_key().to_owned());
+        let expiry = expiry.counted_from(|| self.backend.now_ms());
+        let touch = Write { life, key, kind: Kind::Touch, value: Box::default(), expiry };
+        Ok(self.backend.apply(&[touch])?.iter().all(|written| written.done))
     }
 
     /// Replaces the value by the result of `change` and returns it. Where another thread has
@@ -132,13 +125,7 @@ impl Handle {
         let mut cursor = self.cursor(scan)?.with_expired();
         let mut removed = 0;
         while !cursor.exhausted {
-            let removal = |key| Write {
-                life: self.life.clone(),
-                key,
-                kind: Kind::Delete,
-                value: Box::default(),
-                expires_ms: None,
-            };
+            let removal = |key| Write::removal(self.life.clone(), key);
             let writes: Vec<Write> = cursor
                 .fetch(direction, BATCH_ENTRIES)?
                 .into_iter()

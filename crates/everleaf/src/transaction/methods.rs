@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::{Transaction, TransactionOn};
-use crate::clock::to_ms;
+use crate::core::value::Expiry;
 use crate::untyped::{encode_value, scan_of, scan_of_prefix};
 use crate::{AsKey, Entry, KeyRange, Result, Scan};
 
@@ -125,7 +125,7 @@ macro_rules! transaction_methods {
         /// [`ValueTooLong`](crate::Error::ValueTooLong),
         /// [`NotEncodable`](crate::Error::NotEncodable) of a typed tree, a key that is too long.
         pub fn put(&mut self, key: impl $AsKey, value: impl $AsValue) -> Result<&mut Self> {
-            self.here().set($key(&key).as_key(), Some((&$value(&value)?, None)))?;
+            self.here().set($key(&key).as_key(), Some(&$value(&value)?), None)?;
             Ok(self)
         }
 
@@ -139,8 +139,8 @@ macro_rules! transaction_methods {
             value: impl $AsValue,
             expires: SystemTime,
         ) -> Result<&mut Self> {
-            let expires_ms = Some(to_ms(expires));
-            self.here().set($key(&key).as_key(), Some((&$value(&value)?, expires_ms)))?;
+            let expiry = Some(Expiry::At(expires));
+            self.here().set($key(&key).as_key(), Some(&$value(&value)?), expiry)?;
             Ok(self)
         }
 
@@ -154,8 +154,8 @@ macro_rules! transaction_methods {
             value: impl $AsValue,
             ttl: Duration,
         ) -> Result<&mut Self> {
-            let expires_ms = Some(self.here().expires_after(ttl));
-            self.here().set($key(&key).as_key(), Some((&$value(&value)?, expires_ms)))?;
+            let expiry = Some(Expiry::After(ttl));
+            self.here().set($key(&key).as_key(), Some(&$value(&value)?), expiry)?;
             Ok(self)
         }
 
@@ -166,7 +166,7 @@ macro_rules! transaction_methods {
         pub fn insert(&mut self, key: impl $AsKey, value: impl $AsValue) -> Result<Option<$V>> {
             let (key, value) = ($key(&key), $value(&value)?);
             let old = self.here().find(key.as_key())?.map($decode).transpose()?;
-            self.here().set(key.as_key(), Some((&value, None)))?;
+            self.here().set(key.as_key(), Some(&value), None)?;
             Ok(old)
         }
 
@@ -222,13 +222,9 @@ macro_rules! transaction_methods {
         ) -> Result<bool> {
             let (expected, new) = (expected.map($value).transpose()?, new.map($value).transpose()?);
             let key = $key(&key);
-            let here = &mut self.here();
-            let found = here.find_timed(key.as_key())?;
-            let expires_ms = found.and_then(|found| found.expires_ms);
-            let same = found.map(|found| found.bytes.as_slice()) == expected.as_deref();
+            let same = self.here().find(key.as_key())? == expected.as_deref();
             if same {
-                let new = new.as_deref().map(|value| (value, expires_ms));
-                here.set(key.as_key(), new)?;
+                self.here().change(key.as_key(), new.as_deref())?;
             }
             Ok(same)
         }
@@ -239,8 +235,7 @@ macro_rules! transaction_methods {
         /// # Errors
         /// As [`get`](Self::get) and [`put`](Self::put).
         pub fn touch(&mut self, key: impl $AsKey, ttl: Duration) -> Result<bool> {
-            let expires_ms = self.here().expires_after(ttl);
-            self.here().expire($key(&key).as_key(), Some(expires_ms))
+            self.here().expire($key(&key).as_key(), Expiry::After(ttl))
         }
 
         /// Lets the value of `key` stay for ever; false if the key is absent.
@@ -248,7 +243,7 @@ macro_rules! transaction_methods {
         /// # Errors
         /// As [`get`](Self::get) and [`put`](Self::put).
         pub fn persist(&mut self, key: impl $AsKey) -> Result<bool> {
-            self.here().expire($key(&key).as_key(), None)
+            self.here().expire($key(&key).as_key(), Expiry::Never)
         }
 
         /// Removes a key, if it is there. It reads nothing.
@@ -256,7 +251,7 @@ macro_rules! transaction_methods {
         /// # Errors
         /// As [`put`](Self::put).
         pub fn delete(&mut self, key: impl $AsKey) -> Result<&mut Self> {
-            self.here().set($key(&key).as_key(), None)?;
+            self.here().set($key(&key).as_key(), None, None)?;
             Ok(self)
         }
 
@@ -350,11 +345,8 @@ macro_rules! untyped_methods {
             key: impl AsKey,
             change: impl FnOnce(Option<&[u8]>) -> Option<N>,
         ) -> Result<Option<Vec<u8>>> {
-            let here = &mut self.here();
-            let old = here.find_timed(key.as_key())?;
-            let expires_ms = old.and_then(|old| old.expires_ms);
-            let new = change(old.map(|old| old.bytes.as_slice())).map(N::into);
-            here.set(key.as_key(), new.as_deref().map(|value| (value, expires_ms)))?;
+            let new = change(self.here().find(key.as_key())?).map(N::into);
+            self.here().change(key.as_key(), new.as_deref())?;
             Ok(new)
         }
     };

@@ -10,15 +10,14 @@ mod methods;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use everleaf_index::Direction;
 
 use crate::core::fetched::Entry;
 use crate::core::keyspace::Space;
 use crate::core::life::TreeLiveness;
-use crate::core::reads::{Bounds, Reads, Value, within};
-use crate::core::value::is_expired;
+use crate::core::reads::{Bounds, Reads, within};
+use crate::core::value::{Expiry, NewExpiry, is_expired};
 use crate::core::write::{Kind, Write};
 use crate::error::check_value;
 use crate::handle::Handle;
@@ -41,7 +40,9 @@ pub(crate) use self::methods::transaction_methods;
 /// * everything that was read belongs to one moment: no read shows a part of what another thread
 ///   writes together, and a read that could not be of the same moment any more says
 ///   [`Error::Conflict`],
-/// * there is one time: what has not expired when it begins does not expire on the way.
+/// * there is one time: what has not expired when it begins does not expire on the way. At the
+///   commit it counts as written by another thread if it was read and has expired by then: others
+///   may have seen that it is absent.
 ///
 /// What it reads and writes is kept in DRAM until it ends. A commit of n writes costs what a batch
 /// of n writes costs; a commit without any costs nothing, and cannot fail. Reading a range, or the
@@ -69,16 +70,20 @@ pub struct Transaction {
     handle: Handle,
     reads: Reads,
     /// What each key is to be.
-    writes: BTreeMap<OwnedKey, (TreeLiveness, Option<Value>)>,
+    writes: BTreeMap<OwnedKey, (TreeLiveness, Option<Own>)>,
     /// What was read is known to be of no one moment.
     conflict: bool,
 }
+
+/// A value that was written, and when it expires.
+type Own = (Vec<u8>, NewExpiry);
 
 /// The part of a transaction that concerns one tree.
 pub struct TransactionOn<'t, K = OwnedKey, V = Vec<u8>> {
     transaction: &'t mut Transaction,
     space: Space,
     life: TreeLiveness,
+    expiry: Option<Expiry>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -114,12 +119,14 @@ impl Transaction {
             return Err(Error::OtherStore);
         }
         let (space, life) = (tree.handle().space(), tree.handle().life().clone());
-        Ok(TransactionOn { transaction: self, space, life, types: PhantomData })
+        let expiry = tree.handle().expiry_of_writes();
+        Ok(TransactionOn { transaction: self, space, life, expiry, types: PhantomData })
     }
 
     fn here(&mut self) -> TransactionOn<'_> {
         let (space, life) = (self.handle.space(), self.handle.life().clone());
-        TransactionOn { transaction: self, space, life, types: PhantomData }
+        let expiry = self.handle.expiry_of_writes();
+        TransactionOn { transaction: self, space, life, expiry, types: PhantomData }
     }
 
     /// Writes what was written, durably when it returns, if everything that was read is still so.
@@ -155,18 +162,20 @@ impl Transaction {
         if self.writes.is_empty() {
             return Ok(());
         }
-        let write = |(key, (life, value)): (OwnedKey, (TreeLiveness, Option<Value>))| {
-            let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
-            let expires_ms = value.as_ref().and_then(|value| value.expires_ms);
-            let value = value.map_or_else(Box::default, |value| value.bytes.into());
-            Write { life, key, kind, value, expires_ms }
+        let write = |(key, (life, own)): (OwnedKey, (TreeLiveness, Option<Own>))| match own {
+            Some((value, expiry)) => {
+                Write { life, key, kind: Kind::Put, value: value.into(), expiry }
+            }
+            None => Write::removal(life, key),
         };
         let writes: Vec<Write> = self.writes.into_iter().map(write).collect();
         self.handle.backend().commit(&self.reads, &writes)
     }
 
-    fn has_expired(&self, value: &Value) -> bool {
-        is_expired(value.expires_ms, self.reads.now_ms)
+    /// A value that was written, unless it has expired.
+    fn present<'o>(&self, own: &'o Option<Own>) -> Option<&'o Own> {
+        // What is kept is of a value that has not.
+        own.as_ref().filter(|(_, expiry)| !is_expired(expiry.over(None), self.reads.now_ms))
     }
 
     /// Notes that what was read is of no one moment, so that nothing is committed.
@@ -188,11 +197,6 @@ impl<K, V> TransactionOn<'_, K, V> {
 
     /// What a key is now.
     pub(crate) fn find(&mut self, key: Key<'_>) -> Result<Option<&[u8]>> {
-        Ok(self.find_timed(key)?.map(|value| value.bytes.as_slice()))
-    }
-
-    /// The same with its expiry.
-    pub(crate) fn find_timed(&mut self, key: Key<'_>) -> Result<Option<&Value>> {
         let encoded = self.space.encode(key)?;
         let key = encoded.as_key().to_owned();
         let transaction = &mut *self.transaction;
@@ -207,32 +211,43 @@ impl<K, V> TransactionOn<'_, K, V> {
                 handle.backend().read_into(reads, life, key.as_ref())
             })?;
         }
-        let written = transaction.writes.get(&key).map(|(_, value)| value.as_ref());
-        let value = written.or_else(|| Some(transaction.reads.points.get(&key)?.as_ref()));
-        Ok(value.flatten().filter(|value| !transaction.has_expired(value)))
+        if let Some((_, own)) = transaction.writes.get(&key) {
+            return Ok(transaction.present(own).map(|(value, _)| value.as_slice()));
+        }
+        let read = transaction.reads.points.get(&key).and_then(Option::as_ref);
+        Ok(read.map(|value| value.bytes.as_slice()))
     }
 
-    /// Lets the value that is there expire then, or never; whether there is one.
-    pub(crate) fn expire(&mut self, key: Key<'_>, expires_ms: Option<u64>) -> Result<bool> {
-        let Some(bytes) = self.find(key)?.map(<[u8]>::to_vec) else { return Ok(false) };
-        self.set(key, Some((&bytes, expires_ms)))?;
+    /// Lets the value that is there expire so; whether there is one.
+    pub(crate) fn expire(&mut self, key: Key<'_>, expiry: Expiry) -> Result<bool> {
+        let Some(value) = self.find(key)?.map(<[u8]>::to_vec) else { return Ok(false) };
+        self.set(key, Some(&value), Some(expiry))?;
         Ok(true)
     }
 
-    /// What a key is to be.
-    pub(crate) fn set(&mut self, key: Key<'_>, value: Option<(&[u8], Option<u64>)>) -> Result<()> {
-        if let Some((bytes, _)) = value {
-            check_value(bytes)?;
-        }
-        let key = self.space.encode(key)?.as_key().to_owned();
-        let value = value.map(|(bytes, expires_ms)| Value { bytes: bytes.to_vec(), expires_ms });
-        self.transaction.writes.insert(key, (self.life.clone(), value));
-        Ok(())
+    /// What a key is to be in place of what was read of it: the expiry stays.
+    pub(crate) fn change(&mut self, key: Key<'_>, value: Option<&[u8]>) -> Result<()> {
+        self.set(key, value, self.expiry.or(Some(Expiry::Kept)))
     }
 
-    pub(crate) fn expires_after(&self, life: Duration) -> u64 {
-        let life_ms = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
-        self.transaction.reads.now_ms.saturating_add(life_ms)
+    /// What a key is to be. A value expires so, if that is said.
+    pub(crate) fn set(
+        &mut self,
+        key: Key<'_>,
+        value: Option<&[u8]>,
+        expiry: Option<Expiry>,
+    ) -> Result<()> {
+        value.map_or(Ok(()), check_value)?;
+        let key = self.space.encode(key)?.as_key().to_owned();
+        let transaction = &mut *self.transaction;
+        let expiry = expiry.or(self.expiry).unwrap_or(Expiry::Never);
+        let mut expiry = expiry.counted_from(|| transaction.reads.now_ms);
+        if let (NewExpiry::Kept, Some((_, own))) = (expiry, transaction.writes.get(&key)) {
+            expiry = transaction.present(own).map_or(NewExpiry::NEVER, |(_, expiry)| *expiry);
+        }
+        let own = value.map(|value| (value.to_vec(), expiry));
+        transaction.writes.insert(key, (self.life.clone(), own));
+        Ok(())
     }
 
     /// The entries that `scan` describes, from its end on, at most so many.
@@ -258,25 +273,24 @@ impl<K, V> TransactionOn<'_, K, V> {
     /// Removes the first entry of what `scan` describes, and returns it.
     pub(crate) fn pop(&mut self, scan: Scan) -> Result<Option<Entry>> {
         let Some(entry) = self.entries(scan, 1)?.pop() else { return Ok(None) };
-        self.set(entry.0.as_ref(), None)?;
+        self.set(entry.0.as_ref(), None, None)?;
         Ok(Some(entry))
     }
 
     /// Adds the entries of a range that was read, as they are with what was written since.
     fn merge(&self, range: &Bounds, end: Direction, entries: &mut Vec<Entry>) -> Result<()> {
         let Transaction { reads, writes, .. } = &*self.transaction;
-        let mut merged: BTreeMap<&OwnedKey, Option<&Value>> =
-            reads.seen_in(range).map(|(key, value)| (key, Some(value))).collect();
-        merged.extend(within(writes, range).map(|(key, (_, value))| (key, value.as_ref())));
-        let there = |value: &&Value| !self.transaction.has_expired(value);
-        let present =
-            merged.into_iter().filter_map(|(key, value)| Some((key, value.filter(there)?)));
-        let own = |(key, value): (&OwnedKey, &Value)| {
+        let mut merged: BTreeMap<&OwnedKey, Option<&Vec<u8>>> =
+            reads.seen_in(range).map(|(key, value)| (key, Some(&value.bytes))).collect();
+        let own = |own| self.transaction.present(own).map(|(value, _)| value);
+        merged.extend(within(writes, range).map(|(key, (_, written))| (key, own(written))));
+        let present = merged.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        let entry = |(key, value): (&OwnedKey, &Vec<u8>)| {
             let key = self.space.decode(key.as_ref());
             let key = key.ok_or(Error::corrupt(0, "a key belongs to no tree"))?;
-            Ok((key, value.bytes.clone()))
+            Ok((key, value.clone()))
         };
-        let mut present: Vec<Entry> = present.map(own).collect::<Result<_>>()?;
+        let mut present: Vec<Entry> = present.map(entry).collect::<Result<_>>()?;
         if end == Direction::Backward {
             present.reverse();
         }

@@ -10,7 +10,7 @@ use super::{
     KeyFor, OrderedKey, PrefixFor, RangeFor, StoredValue, TypedKeys, TypedRange, ValueFor,
 };
 use crate::batch::{BatchOn, batch_methods, in_batches};
-use crate::clock::to_ms;
+use crate::core::value::Expiry;
 use crate::core::write::Kind;
 use crate::transaction::{TransactionOn, transaction_methods};
 use crate::{AsKey, Batch, Result, Scan, Tree, View};
@@ -155,7 +155,8 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         value: impl ValueFor<V>,
         expires: SystemTime,
     ) -> Result<bool> {
-        self.handle().put(encode::<K>(&key).as_ref(), &value.encode()?, Some(to_ms(expires)))
+        let expiry = Some(Expiry::At(expires));
+        self.handle().put(encode::<K>(&key).as_ref(), &value.encode()?, expiry)
     }
 
     /// As [`put`](Tree::put), for this long from now on.
@@ -168,8 +169,8 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
         value: impl ValueFor<V>,
         ttl: Duration,
     ) -> Result<bool> {
-        let expires_ms = self.handle().expires_after(ttl);
-        self.handle().put(encode::<K>(&key).as_ref(), &value.encode()?, Some(expires_ms))
+        let expiry = Some(Expiry::After(ttl));
+        self.handle().put(encode::<K>(&key).as_ref(), &value.encode()?, expiry)
     }
 
     /// As [`put`](Tree::put), and returns the value that was replaced.
@@ -221,8 +222,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// # Errors
     /// Those of [`Tree::touch`](crate::Tree::touch).
     pub fn touch(&self, key: impl KeyFor<K>, ttl: Duration) -> Result<bool> {
-        let expires_ms = self.handle().expires_after(ttl);
-        self.handle().expire(encode::<K>(&key).as_ref(), Some(expires_ms))
+        self.handle().touch(encode::<K>(&key).as_ref(), Expiry::After(ttl))
     }
 
     /// Lets the value of `key` stay for ever; see [`Tree::persist`](crate::Tree::persist).
@@ -230,7 +230,7 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// # Errors
     /// Those of [`Tree::persist`](crate::Tree::persist).
     pub fn persist(&self, key: impl KeyFor<K>) -> Result<bool> {
-        self.handle().expire(encode::<K>(&key).as_ref(), None)
+        self.handle().touch(encode::<K>(&key).as_ref(), Expiry::Never)
     }
 
     /// Changes the value of `key` in place; see [`Tree::update`](crate::Tree::update).
@@ -399,7 +399,8 @@ impl<K: OrderedKey, V: StoredValue> TransactionOn<'_, K, V> {
     }
 
     /// Changes the value of `key`: `change` is given the value, or none if the key is absent, and
-    /// returns the new one, or none to remove the key. Returns the result of `change`.
+    /// returns the new one, or none to remove the key. Returns the result of `change`. The new
+    /// value expires when the old one would have.
     ///
     /// # Errors
     /// As [`get`](Self::get) and [`put`](Self::put).
@@ -422,10 +423,8 @@ impl<K: OrderedKey, V: StoredValue> TransactionOn<'_, K, V> {
         change: impl FnOnce(Option<V>) -> Option<V>,
     ) -> Result<Option<V>> {
         let new = change(self.get(&key)?);
-        match &new {
-            Some(value) => self.put(key, value)?,
-            None => self.delete(key)?,
-        };
+        let value = new.as_ref().map(ValueFor::encode).transpose()?;
+        self.change(encode::<K>(&key).as_ref(), value.as_deref())?;
         Ok(new)
     }
 }

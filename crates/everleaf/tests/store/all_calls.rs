@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::common::{folder, key, tiny, value};
 use everleaf::{
-    Clock, Engine, EngineParameters, KeyType, OwnedKey, Scan, Shutdown, Snapshot, Store, Tree, View,
+    Clock, Engine, EngineParameters, Expiry, KeyType, OwnedKey, Scan, Shutdown, Snapshot, Store,
+    Tree, View,
 };
 use proptest::prelude::*;
 
@@ -19,6 +20,9 @@ const NAMES: [&str; 3] = ["", "words", "numbers"];
 
 /// One write of a batch: what, tree, key, seed of the value, its length.
 type BatchStep = (u8, usize, u64, u64, usize);
+
+/// What is done, on which tree, to which key, and when what is written expires if that is said.
+type ToldStep = (Step, usize, u64, Option<Expiry>);
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -73,12 +77,11 @@ enum Step {
     Check,
 }
 
-/// What is done, on which tree, to which key.
-fn steps() -> impl Strategy<Value = Vec<(Step, usize, u64)>> {
+fn steps() -> impl Strategy<Value = Vec<ToldStep>> {
     let key = 0..60u64;
     let bytes = prop_oneof![4 => 0..40usize, 1 => 0..5000usize];
     let seed = any::<u64>();
-    let write = (0..4u8, 0..3usize, key.clone(), any::<u64>(), bytes.clone());
+    let write = (0..6u8, 0..3usize, key.clone(), any::<u64>(), bytes.clone());
     let step = prop_oneof![
         12 => (seed, bytes.clone(), proptest::option::weighted(0.3, 1..100u64))
             .prop_map(|(seed, bytes, life)| Step::Put { seed, bytes, life }),
@@ -106,7 +109,14 @@ fn steps() -> impl Strategy<Value = Vec<(Step, usize, u64)>> {
         1 => Just(Step::Kill),
         2 => Just(Step::Check),
     ];
-    proptest::collection::vec((step, 0..3usize, key), 1..160)
+    let told = prop_oneof![
+        Just(Expiry::Never),
+        Just(Expiry::Kept),
+        (1..100u64).prop_map(|life| Expiry::After(Duration::from_millis(life))),
+        (1000..3000u64).prop_map(|ms| Expiry::At(UNIX_EPOCH + Duration::from_millis(ms))),
+    ];
+    let told = proptest::option::weighted(0.4, told);
+    proptest::collection::vec((step, 0..3usize, key, told), 1..160)
 }
 
 /// The store under test, its model, and a snapshot with what it has to show.
@@ -117,6 +127,8 @@ struct Subject {
     clock: Clock,
     store: Option<Store>,
     model: Model,
+    /// When what the step writes expires, if that is said.
+    told: Option<Expiry>,
     snapshot: Option<(Snapshot, Model)>,
     copies: u32,
 }
@@ -138,6 +150,7 @@ impl Subject {
             clock,
             store,
             model: Model::new(),
+            told: None,
             snapshot: None,
             copies: 0,
         }
@@ -153,11 +166,12 @@ impl Subject {
     }
 
     fn tree(&self, tree: usize) -> Tree {
-        match tree {
+        let tree = match tree {
             0 => self.store().default_tree().clone(),
             1 => self.store().tree(NAMES[1]).unwrap(),
             _ => self.store().tree_with(NAMES[2], KeyType::U64).unwrap(),
-        }
+        };
+        self.told.map_or(tree.clone(), |told| tree.with_expiry(told))
     }
 
     fn key(&self, tree: usize, n: u64) -> OwnedKey {
@@ -179,20 +193,33 @@ impl Subject {
             .map(|(value, _)| value.clone())
     }
 
-    /// What is there, if it has not expired, keeps its expiry.
+    /// What is there, if it has not expired, keeps its expiry, unless something else is said.
     fn change(&mut self, tree: usize, key: &OwnedKey, value: Option<Vec<u8>>) {
-        let is_there = self.get(tree, key).is_some();
-        let expires = self.model.get(&(tree, key.clone())).and_then(|(_, expires)| *expires);
-        self.set(tree, key, value);
-        if let Some(entry) = self.model.get_mut(&(tree, key.clone())).filter(|_| is_there) {
-            entry.1 = expires;
-        }
+        self.store_in_model(tree, key, value, self.told.unwrap_or(Expiry::Kept));
     }
 
     fn set(&mut self, tree: usize, key: &OwnedKey, value: Option<Vec<u8>>) {
-        match value {
-            Some(value) => drop(self.model.insert((tree, key.clone()), (value, None))),
-            None => drop(self.model.remove(&(tree, key.clone()))),
+        self.store_in_model(tree, key, value, self.told.unwrap_or(Expiry::Never));
+    }
+
+    fn store_in_model(&mut self, tree: usize, key: &OwnedKey, value: Option<Vec<u8>>, by: Expiry) {
+        let (at, now) = ((tree, key.clone()), self.clock.now_ms());
+        let there = self.model.remove(&at).and_then(|(_, expires)| expires);
+        let Some(value) = value else { return };
+        let expires = match by {
+            Expiry::Never => None,
+            Expiry::Kept => there.filter(|expires| *expires > now),
+            Expiry::After(life) => Some(now + life.as_millis() as u64),
+            Expiry::At(at) => Some(at.duration_since(UNIX_EPOCH).unwrap().as_millis() as u64),
+        };
+        self.model.insert(at, (value, expires));
+    }
+
+    /// The life of the value that is there changes; none: for ever.
+    fn touch(&mut self, tree: usize, key: &OwnedKey, life: Option<u64>) {
+        let by = life.map_or(Expiry::Never, |ms| Expiry::After(Duration::from_millis(ms)));
+        if let Some(value) = self.get(tree, key) {
+            self.store_in_model(tree, key, Some(value), by);
         }
     }
 
@@ -230,13 +257,18 @@ impl Subject {
                 0 => on.put(&key, &value).unwrap(),
                 1 => on.put_if_absent(&key, &value).unwrap(),
                 2 => on.replace(&key, &value).unwrap(),
+                3 => on.touch(&key, Duration::from_millis(*n)).unwrap(),
+                4 => on.persist(&key).unwrap(),
                 _ => on.delete(&key).unwrap(),
             };
-            let done = [true, !there, there, there][*what as usize];
+            let done = [true, !there, there, there, there, there][*what as usize];
             expected.push(done);
-            if done || *what == 3 {
-                // What had expired is removed as well.
-                self.set(tree, &key, (*what != 3).then_some(value));
+            match what {
+                3 => self.touch(tree, &key, Some(*n)),
+                4 => self.touch(tree, &key, None),
+                5 => self.set(tree, &key, None), // What had expired is removed as well.
+                _ if done => self.set(tree, &key, Some(value)),
+                _ => {}
             }
         }
         assert_eq!(batch.commit().unwrap(), expected);
@@ -279,13 +311,14 @@ impl Subject {
         match step {
             Step::Put { seed, bytes, life } => {
                 let value = value(*seed, *bytes);
+                let life = life.map(Duration::from_millis);
                 let replaced = match life {
                     None => on.put(key, &value).unwrap(),
-                    Some(life) => on.put_for(key, &value, Duration::from_millis(*life)).unwrap(),
+                    Some(life) => on.put_for(key, &value, life).unwrap(),
                 };
                 assert_eq!(replaced, old.is_some());
-                let expires = life.map(|life| self.clock.now_ms() + life);
-                self.model.insert((tree, key.clone()), (value, expires));
+                let expiry = life.map(Expiry::After).or(self.told).unwrap_or(Expiry::Never);
+                self.store_in_model(tree, key, Some(value), expiry);
             }
             Step::Insert { seed, bytes } => {
                 let value = value(*seed, *bytes);
@@ -327,10 +360,7 @@ impl Subject {
                     Some(life) => on.touch(key, Duration::from_millis(*life)).unwrap(),
                 };
                 assert_eq!(touched, old.is_some());
-                if let Some(old) = old {
-                    let expires = life.map(|life| self.clock.now_ms() + life);
-                    self.model.insert((tree, key.clone()), (old, expires));
-                }
+                self.touch(tree, key, *life);
             }
             Step::Delete => {
                 assert_eq!(on.delete(key).unwrap(), old.is_some());
@@ -443,9 +473,10 @@ impl Subject {
     }
 }
 
-fn run(engine: Engine, key_type: KeyType, steps: &[(Step, usize, u64)]) {
+fn run(engine: Engine, key_type: KeyType, steps: &[ToldStep]) {
     let mut subject = Subject::new(engine, key_type);
-    for (step, tree, n) in steps {
+    for (step, tree, n, told) in steps {
+        subject.told = *told;
         subject.apply(step, *tree, *n);
     }
     subject.expect_snapshot();

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::common::{folder, key, value};
-use everleaf::{Clock, CreateOptions, Engine, KeyType, Result, Store, Tree};
+use crate::common::{self, folder, key, value};
+use everleaf::{Clock, CreateOptions, Engine, Expiry, KeyType, OwnedKey, Result, Store, Tree};
 
 const LIFE: Duration = Duration::from_secs(1);
 
@@ -353,5 +353,261 @@ fn an_expiry_stays_with_a_value_that_is_changed() {
         clock.advance(LIFE);
         assert_eq!(swept(&store), (1, 1), "{engine}");
         assert!(store.check().unwrap().ok, "{engine}");
+    }
+}
+
+#[test]
+fn a_life_is_of_whole_milliseconds_rounded_up() -> Result<()> {
+    let folder = folder();
+    let store = CreateOptions::new().clock(Clock::manual(1000)).create(folder.path().join("a"))?;
+    let (ms, typed) = (Duration::from_millis, store.default_tree().typed::<String, String>()?);
+    for (life, left) in [
+        (Duration::ZERO, None),
+        (Duration::from_nanos(1), Some(ms(1))),
+        (ms(1), Some(ms(1))),
+        (Duration::from_nanos(1_000_001), Some(ms(2))),
+        (Duration::MAX, Some(ms(u64::MAX - 1000))),
+    ] {
+        let ways: [(&str, &dyn Fn() -> Result<()>); 9] = [
+            ("put", &|| store.put_for("key", "", life).map(drop)),
+            ("typed put", &|| typed.put_for("key", "", life).map(drop)),
+            ("any write", &|| store.with_expiry(Expiry::After(life)).put("key", "").map(drop)),
+            ("touch", &|| store.touch("key", life).map(drop)),
+            ("typed touch", &|| typed.touch("key", life).map(drop)),
+            ("batch", &|| {
+                let mut batch = store.batch();
+                batch.put_for("key", "", life)?;
+                batch.commit().map(drop)
+            }),
+            ("touch in a batch", &|| {
+                let mut batch = store.batch();
+                batch.touch("key", life)?;
+                batch.commit().map(drop)
+            }),
+            ("transaction", &|| store.transaction(|tx| tx.put_for("key", "", life).map(drop))),
+            ("touch in one", &|| store.transaction(|tx| tx.touch("key", life).map(drop))),
+        ];
+        for (way, write) in ways {
+            store.put("key", "")?;
+            write()?;
+            assert_eq!(store.ttl("key")?, left.map(Some), "{way}, {life:?}");
+        }
+    }
+    Ok(())
+}
+
+/// A write of a value to a key.
+type Way = fn(&Store, &Tree, &OwnedKey) -> Result<()>;
+
+/// All of them, and when what they store expires if nothing is said.
+const WAYS: [(&str, Expiry, Way); 16] = [
+    ("put", Expiry::Never, |_, on, key| on.put(key, "new").map(drop)),
+    ("insert", Expiry::Never, |_, on, key| on.insert(key, "new").map(drop)),
+    ("put_if_absent", Expiry::Never, |_, on, key| on.put_if_absent(key, "new").map(drop)),
+    ("replace", Expiry::Never, |_, on, key| on.replace(key, "new").map(drop)),
+    ("put_many", Expiry::Never, |_, on, key| on.put_many([(key, "new")])),
+    ("extend", Expiry::Never, |_, on, key| on.extend([(key, "new")])),
+    ("update", Expiry::Kept, |_, on, key| on.update(key, |_| Some("new")).map(drop)),
+    ("compare_and_swap", Expiry::Kept, |_, on, key| {
+        let old = on.get(key)?;
+        on.compare_and_swap(key, old.as_deref(), Some(b"new")).map(drop)
+    }),
+    ("entry", Expiry::Kept, |_, on, key| {
+        let change = |value: &mut Vec<u8>| *value = b"new".to_vec();
+        on.entry(key).and_modify(change).or_insert("new").map(drop)
+    }),
+    ("batch", Expiry::Never, |store, on, key| {
+        let mut batch = store.batch();
+        batch.put(common::key(on.key_type(), 2), "")?.on(on)?.put(key, "new")?;
+        batch.commit().map(drop)
+    }),
+    ("batch of the tree", Expiry::Never, |_, on, key| {
+        let mut batch = on.batch();
+        batch.replace(key, "old")?.put_if_absent(key, "new")?.replace(key, "new")?;
+        batch.commit().map(drop)
+    }),
+    ("transaction", Expiry::Never, |store, on, key| {
+        store.transaction(|tx| tx.on(on)?.put(key, "new").map(drop))
+    }),
+    ("insert in a transaction", Expiry::Never, |store, on, key| {
+        store.transaction(|tx| tx.on(on)?.insert(key, "new").map(drop))
+    }),
+    ("update in a transaction", Expiry::Kept, |store, on, key| {
+        store.transaction(|tx| tx.on(on)?.update(key, |_| Some("new")).map(drop))
+    }),
+    ("compare_and_swap in a transaction", Expiry::Kept, |store, on, key| {
+        store.transaction(|tx| {
+            let old = tx.on(on)?.get(key)?;
+            tx.on(on)?.compare_and_swap(key, old.as_deref(), Some(b"new")).map(drop)
+        })
+    }),
+    ("two updates in a transaction", Expiry::Kept, |store, on, key| {
+        store.transaction(|tx| {
+            tx.on(on)?.update(key, |_| Some("newer"))?;
+            tx.on(on)?.update(key, |_| Some("new")).map(drop)
+        })
+    }),
+];
+
+#[test]
+fn every_write_sets_keeps_or_clears_an_expiry_as_it_is_told() -> Result<()> {
+    let folder = folder();
+    for (engine, key_type) in engines() {
+        let clock = Clock::manual(1000);
+        let path = folder.path().join(format!("told-{engine}-{key_type:?}.pool"));
+        let store = create(&path, (engine, key_type), &clock);
+        let moment = |life| SystemTime::UNIX_EPOCH + Duration::from_millis(clock.now_ms()) + life;
+        let (key, tree) = (key(key_type, 1), store.default_tree());
+        for (way, usual, write) in WAYS {
+            for told in [
+                None,
+                Some(Expiry::Never),
+                Some(Expiry::After(3 * LIFE)),
+                Some(Expiry::At(moment(5 * LIFE))),
+                Some(Expiry::Kept),
+            ] {
+                for life in [None, Some(Duration::ZERO), Some(2 * LIFE), Some(Duration::MAX)] {
+                    store.delete(&key)?;
+                    if let Some(life) = life {
+                        store.put_for(&key, "old", life)?;
+                    }
+                    let before = store.ttl(&key)?;
+                    let on = told.map_or(tree.clone(), |told| tree.with_expiry(told));
+                    write(&store, &on, &key)?;
+                    let done = store.get(&key)?.is_some_and(|value| value == b"new");
+                    let expected = match told.unwrap_or(usual) {
+                        _ if !done => before,
+                        Expiry::Never => Some(None),
+                        Expiry::After(life) => Some(Some(life)),
+                        Expiry::At(_) => Some(Some(5 * LIFE)),
+                        Expiry::Kept => before.or(Some(None)),
+                    };
+                    assert_eq!(store.ttl(&key)?, expected, "{engine}, {way}, {told:?}, {life:?}");
+                }
+            }
+        }
+        // What a write says by itself comes before what the tree says.
+        let kept = store.with_expiry(Expiry::Kept);
+        kept.put_for(&key, "", LIFE)?;
+        assert_eq!(store.ttl(&key)?, Some(Some(LIFE)));
+        assert!(kept.touch(&key, 2 * LIFE)?);
+        assert_eq!(store.ttl(&key)?, Some(Some(2 * LIFE)));
+        assert!(store.with_expiry(Expiry::After(LIFE)).persist(&key)?);
+        assert_eq!(store.ttl(&key)?, Some(None));
+        // What a transaction has written itself is what is there.
+        store.put_for(&key, "", LIFE)?;
+        store.transaction(|tx| {
+            tx.on(&kept)?.delete(&key)?.put(&key, "")?;
+            Ok(())
+        })?;
+        assert_eq!(store.ttl(&key)?, Some(None));
+        store.transaction(|tx| {
+            tx.put_for(&key, "", 7 * LIFE)?.on(&kept)?.put(&key, "")?;
+            Ok(())
+        })?;
+        assert_eq!(store.ttl(&key)?, Some(Some(7 * LIFE)));
+        assert!(store.check()?.ok, "{engine}");
+    }
+    Ok(())
+}
+
+#[test]
+fn trees_with_types_are_told_likewise() -> Result<()> {
+    let folder = folder();
+    let clock = Clock::manual(1000);
+    let store = create(&folder.path().join("a.pool"), (Engine::FPTREE_C, KeyType::Bytes), &clock);
+    let counts = store.typed_tree::<String, u64>("counts")?;
+    let ttl = || counts.ttl("a").map(Option::flatten);
+    counts.put_for("a", 1, LIFE)?;
+    counts.update("a", |count| count.map(|count| count + 1))?;
+    counts.entry("a").and_modify(|count| *count += 1).or_insert(1)?;
+    assert!(counts.compare_and_swap("a", Some(&3), Some(&4))?);
+    store.transaction(|tx| tx.on(&counts)?.update("a", |count| count.map(|count| count + 1)))?;
+    counts.with_expiry(Expiry::Kept).put("a", 6)?;
+    assert_eq!((counts.get("a")?, ttl()?), (Some(6), Some(LIFE)));
+    let longer = counts.with_expiry(Expiry::After(2 * LIFE));
+    store.transaction(|tx| tx.on(&longer)?.update("a", |count| count.map(|count| count + 1)))?;
+    assert_eq!((counts.get("a")?, ttl()?), (Some(7), Some(2 * LIFE)));
+    let mut batch = store.batch();
+    batch.on(&counts)?.persist("a")?.touch("b", LIFE)?.put("b", 1)?.touch("b", LIFE)?;
+    assert_eq!(batch.commit()?, [true, false, true, true]);
+    assert_eq!((ttl()?, counts.ttl("b")?), (None, Some(Some(LIFE))));
+    Ok(())
+}
+
+#[test]
+fn a_batch_touches_what_is_there_after_the_writes_before() -> Result<()> {
+    let folder = folder();
+    for (engine, key_type) in engines() {
+        let clock = Clock::manual(1000);
+        let path = folder.path().join(format!("touches-{engine}-{key_type:?}.pool"));
+        let store = create(&path, (engine, key_type), &clock);
+        let at = |n| key(key_type, n);
+        for (n, life) in [(1, LIFE), (2, LIFE), (3, Duration::ZERO), (4, LIFE), (5, LIFE)] {
+            store.put_for(at(n), value(n, 300), life)?;
+        }
+        let mut batch = store.batch();
+        batch.touch(at(1), 2 * LIFE)?.persist(at(2))?.touch(at(3), LIFE)?.touch(at(6), LIFE)?;
+        batch.delete(at(4))?.persist(at(4))?;
+        batch.put(at(5), "new")?.touch(at(5), 3 * LIFE)?.touch(at(5), 2 * LIFE)?;
+        let done = [true, true, false, false, true, false, true, true, true];
+        assert_eq!(batch.commit()?, done, "{engine}");
+        let ttls: Vec<_> = (1..=6).map(|n| store.ttl(at(n)).unwrap()).collect();
+        let longer = Some(Some(2 * LIFE));
+        assert_eq!(ttls, [longer, Some(None), None, None, longer, None], "{engine}");
+        assert_eq!(store.get(at(1))?, Some(value(1, 300)), "{engine}");
+        assert_eq!(store.get(at(2))?, Some(value(2, 300)), "{engine}");
+        assert_eq!(store.get(at(5))?.as_deref(), Some(&b"new"[..]), "{engine}");
+        clock.advance(2 * LIFE);
+        assert_eq!(swept(&store), (3, 3), "{engine}");
+        assert!(store.check()?.ok && store.len()? == 1, "{engine}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_key_that_is_touched_and_changed_at_a_time_loses_neither_its_expiry_nor_a_change() {
+    const CHANGES: u64 = 3000;
+    let folder = folder();
+    for engine in Engine::available().filter(|engine| engine.has_keys(KeyType::U64)) {
+        let path = folder.path().join(format!("touched-{engine}.pool"));
+        let store = create(&path, (engine, KeyType::U64), &Clock::manual(1000));
+        let count = store.default_tree().typed::<u64, u64>().unwrap();
+        count.put_for(7, 0, LIFE).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0..CHANGES {
+                    match n % 3 {
+                        0 => drop(count.update(7, |count| Some(count? + 1)).unwrap()),
+                        1 => drop(count.entry(7).and_modify(|count| *count += 1).or_insert(0)),
+                        _ => {
+                            drop(store.transaction(|tx| {
+                                tx.on(&count)?.update(7, |count| Some(count? + 1))
+                            }))
+                        }
+                    }
+                }
+            });
+            scope.spawn(|| {
+                for n in 1..=CHANGES {
+                    let life = Duration::from_secs(n);
+                    let touched = match n % 3 {
+                        0 => count.touch(7, life).unwrap(),
+                        1 => count.persist(7).unwrap(),
+                        _ => {
+                            let mut batch = store.batch();
+                            batch.touch(7, life).unwrap();
+                            batch.commit().unwrap() == [true]
+                        }
+                    };
+                    assert!(touched, "{engine}");
+                    let left = count.ttl(7).unwrap().unwrap();
+                    assert_eq!(left, (n % 3 != 1).then_some(life), "{engine}: it stays");
+                }
+            });
+        });
+        assert_eq!(count.get(7).unwrap(), Some(CHANGES), "{engine}");
+        let life = Duration::from_secs(CHANGES);
+        assert_eq!(count.ttl(7).unwrap(), Some(Some(life)), "{engine}");
     }
 }

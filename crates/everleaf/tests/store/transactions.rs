@@ -171,8 +171,11 @@ fn a_transaction_has_one_time() -> Result<()> {
     let mut tx = store.begin()?;
     clock.advance(Duration::from_secs(2));
     assert!(tx.contains_key("short")?, "it had not expired when the transaction began");
+    tx.commit()?; // It has written nothing.
+    let mut tx = store.begin()?;
     tx.put_for("mine", "", Duration::from_secs(1))?;
-    assert!(tx.contains_key("mine")?);
+    clock.advance(Duration::from_secs(2));
+    assert!(tx.contains_key("mine")?, "so it is of what it writes itself");
     tx.commit()?;
     assert!(!store.contains_key("short")? && !store.contains_key("mine")?);
     // They are in the pool still, and had expired when this one began.
@@ -180,6 +183,63 @@ fn a_transaction_has_one_time() -> Result<()> {
     assert!(!tx.contains_key("short")? && tx.get("mine")?.is_none());
     assert!(tx.range("a"..)?.is_empty() && tx.put_if_absent("short", "again")?);
     tx.commit()
+}
+
+#[test]
+fn what_was_read_and_has_expired_by_the_commit_is_a_conflict() -> Result<()> {
+    const LIFE: Duration = Duration::from_secs(1);
+    type Work = fn(&mut Transaction) -> Result<()>;
+    let works: [(&str, Work); 8] = [
+        ("touch", |tx| tx.touch("session", LIFE).map(drop)),
+        ("persist", |tx| tx.persist("session").map(drop)),
+        ("update", |tx| tx.update("session", |old| old.map(<[u8]>::to_vec)).map(drop)),
+        ("compare and swap", |tx| {
+            tx.compare_and_swap("session", Some(b"of ann"), Some(b"of bob")).map(drop)
+        }),
+        ("insert", |tx| tx.insert("session", "of bob").map(drop)),
+        ("remove", |tx| tx.remove("session").map(drop)),
+        ("a read, and a write of another key", |tx| {
+            assert!(tx.contains_key("session")?);
+            tx.put("other", "").map(drop)
+        }),
+        ("a range, and a write of another key", |tx| {
+            assert_eq!(tx.range("s"..)?.len(), 1);
+            tx.put("other", "").map(drop)
+        }),
+    ];
+    for engine in Engine::available().filter(|engine| engine.has_keys(KeyType::Bytes)) {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Clock::manual(1_000_000);
+        let options = CreateOptions::new().engine(engine).clock(clock.clone());
+        let store = options.create(folder.path().join("a.pool"))?;
+        for (name, work) in works {
+            store.clear()?;
+            store.put_for("session", "of ann", LIFE)?;
+            let mut tx = store.begin()?;
+            work(&mut tx)?;
+            clock.advance(LIFE - Duration::from_millis(1));
+            tx.commit()?;
+            store.clear()?;
+            store.put_for("session", "of ann", LIFE)?;
+            let mut tx = store.begin()?;
+            work(&mut tx)?;
+            clock.advance(LIFE);
+            assert!(!store.contains_key("session")?, "others see that it is absent");
+            assert!(matches!(tx.commit(), Err(Error::Conflict)), "{engine}, {name}");
+            assert_eq!(store.len()?, 0, "{engine}, {name}");
+        }
+        store.put_for("session", "of ann", LIFE)?;
+        let mut runs = 0;
+        let touched = store.transaction(|tx| {
+            runs += 1;
+            let touched = tx.touch("session", LIFE)?;
+            tx.put("other", "")?;
+            clock.advance(LIFE);
+            Ok(touched)
+        })?;
+        assert_eq!((runs, touched), (2, false), "{engine}");
+    }
+    Ok(())
 }
 
 #[test]

@@ -130,10 +130,6 @@ pub struct SortedTree<K: TreeKey, M: Media> {
 }
 
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
-    fn expect_one_word(words: usize) -> Result<(), IndexError> {
-        if words == 1 { Ok(()) } else { Err(IndexError::ValueWords { words, expected: 1 }) }
-    }
-
     /// Waits for other threads, a turn a call.
     #[inline(always)]
     fn relax(&self) -> impl Fn() + '_ {
@@ -195,24 +191,10 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
     }
 }
 
-/// Stores the old value where the caller wants it; whether there was one.
-#[inline(always)]
-fn hand_over(found: Option<u64>, place: &mut [u64]) -> bool {
-    if let (Some(value), Some(place)) = (found, place.first_mut()) {
-        *place = value;
-    }
-    found.is_some()
-}
-
 impl<K: TreeKey, M: Media> Index<K> for SortedTree<K, M> {
-    fn value_words(&self) -> usize {
-        1
-    }
-
     #[inline]
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        Self::expect_one_word(value.len())?;
-        self.ended(self.find(key)).map(|found| hand_over(found, value))
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        self.ended(self.find(key))
     }
 
     fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
@@ -220,41 +202,23 @@ impl<K: TreeKey, M: Media> Index<K> for SortedTree<K, M> {
     }
 
     #[inline]
-    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
-        Self::expect_one_word(value.len())?;
-        self.ended(self.insert(key, value[0]))
+    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+        self.ended(SortedTree::insert(self, key, value))
     }
 
     #[inline]
-    fn update_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        Self::expect_one_word(value.len())?;
-        Self::expect_one_word(old.len())?;
-        self.ended(self.update(key, value[0], &mut Steps::none()))
-            .map(|found| hand_over(found, old))
+    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+        self.ended(SortedTree::update(self, key, value, &mut Steps::none()))
     }
 
     #[inline]
-    fn upsert_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        Self::expect_one_word(value.len())?;
-        Self::expect_one_word(old.len())?;
-        self.ended(self.upsert(key, value[0], &mut Steps::none()))
-            .map(|found| hand_over(found, old))
+    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+        self.ended(SortedTree::upsert(self, key, value, &mut Steps::none()))
     }
 
     #[inline]
-    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        Self::expect_one_word(old.len())?;
-        self.ended(self.remove(key, &mut Steps::none())).map(|found| hand_over(found, old))
+    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        self.ended(SortedTree::remove(self, key, &mut Steps::none()))
     }
 
     fn links(&self) -> Links {

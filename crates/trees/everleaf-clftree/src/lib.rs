@@ -194,34 +194,19 @@ pub struct ClfTree<K: TreeKey, M: Media> {
     of: PhantomData<fn() -> K>,
 }
 
-fn expect_one_word(words: usize) -> Result<(), IndexError> {
-    if words == 1 { Ok(()) } else { Err(IndexError::ValueWords { words, expected: 1 }) }
-}
-
 impl<K: TreeKey, M: Media> ClfTree<K, M> {
-    /// Writes what an operation found to where its caller wants it; whether it found something.
+    /// Ends an operation.
     #[inline(always)]
-    fn end_with(
-        &self,
-        found: Result<Option<u64>, IndexError>,
-        value: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    fn ended<T>(&self, result: T) -> T {
         self.pool.media().end_operation();
-        let found = found?;
-        value.iter_mut().zip(found).for_each(|(to, word)| *to = word);
-        Ok(found.is_some())
+        result
     }
 }
 
 impl<K: TreeKey, M: Media> SerialIndex<K> for ClfTree<K, M> {
-    fn value_words(&self) -> usize {
-        1
-    }
-
     #[inline]
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        expect_one_word(value.len())?;
-        self.end_with(self.find(key), value)
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        self.ended(self.find(key))
     }
 
     fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
@@ -229,43 +214,27 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for ClfTree<K, M> {
     }
 
     #[inline]
-    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
-        expect_one_word(value.len())?;
-        let old = self.put(key, value[0], Some(Put::Insert), &mut Steps::none());
-        Ok(!self.end_with(old, &mut [])?)
+    fn insert(&mut self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+        let old = self.put(key, value, Some(Put::Insert), &mut Steps::none());
+        Ok(self.ended(old)?.is_none())
     }
 
     #[inline]
-    fn update_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        expect_one_word(value.len())?;
-        expect_one_word(old.len())?;
-        let replaced = self.put(key, value[0], Some(Put::Update), &mut Steps::none());
-        self.end_with(replaced, old)
+    fn update(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+        let replaced = self.put(key, value, Some(Put::Update), &mut Steps::none());
+        self.ended(replaced)
     }
 
     #[inline]
-    fn upsert_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        expect_one_word(value.len())?;
-        expect_one_word(old.len())?;
-        let replaced = self.put(key, value[0], None, &mut Steps::none());
-        self.end_with(replaced, old)
+    fn upsert(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+        let replaced = self.put(key, value, None, &mut Steps::none());
+        self.ended(replaced)
     }
 
     #[inline]
-    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        expect_one_word(old.len())?;
-        let removed = self.remove(key, &mut Steps::none());
-        self.end_with(removed, old)
+    fn remove(&mut self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        let removed = ClfTree::remove(self, key, &mut Steps::none());
+        self.ended(removed)
     }
 
     fn links(&self) -> Links {

@@ -87,23 +87,17 @@ impl<const LINES: usize> Draft<LINES> {
     /// Moves entries that went past their home back, as far as there is room now. There is always
     /// room for each where it is.
     pub fn pull_home(&mut self) {
-        for line in 0..LINES {
-            for slot in 0..ENTRIES {
-                let home = self.homes[line][slot];
-                if home == NO_HOME || usize::from(home) == line {
-                    continue;
-                }
-                let is_free = |home: &u8| *home == NO_HOME;
-                let free = window::<LINES>(home.into())
-                    .take_while(|at| *at != line)
-                    .find_map(|at| Some((at, self.homes[at].iter().position(is_free)?)));
-                if let Some((at, free)) = free {
-                    self.lines[at][2 * free] = self.lines[line][2 * slot];
-                    self.lines[at][2 * free + 1] = self.lines[line][2 * slot + 1];
-                    self.lines[line][2 * slot] = KeyWord::NEVER_USED.into_word();
-                    self.homes[line][slot] = NO_HOME;
-                    self.homes[at][free] = home;
-                }
+        for (line, slot, home) in self.away() {
+            let is_free = |home: &u8| *home == NO_HOME;
+            let free = window::<LINES>(home)
+                .take_while(|at| *at != line)
+                .find_map(|at| Some((at, self.homes[at].iter().position(is_free)?)));
+            if let Some((at, free)) = free {
+                self.lines[at][2 * free] = self.lines[line][2 * slot];
+                self.lines[at][2 * free + 1] = self.lines[line][2 * slot + 1];
+                self.lines[line][2 * slot] = KeyWord::NEVER_USED.into_word();
+                self.homes[line][slot] = NO_HOME;
+                self.homes[at][free] = home as u8;
             }
         }
     }
@@ -112,22 +106,38 @@ impl<const LINES: usize> Draft<LINES> {
     /// gone past: there a search must go on (I3).
     pub fn mark_passed(&mut self) {
         let mut passed = 0_u64;
-        for (line, homes) in self.homes.iter().enumerate() {
-            for home in homes {
-                let home = if *home == NO_HOME { line } else { (*home).into() };
-                // From its home on so many lines.
-                let distance = if home > line { line + LINES - home } else { line - home };
-                let lines = ((1 << distance) - 1) << home;
-                passed |= lines | lines >> LINES;
-            }
+        for (line, _, home) in self.away() {
+            // From its home on so many lines.
+            let distance = if home > line { line + LINES - home } else { line - home };
+            let lines = ((1 << distance) - 1) << home;
+            passed |= lines | lines >> LINES;
         }
         for (line, (words, homes)) in self.lines.iter_mut().zip(&self.homes).enumerate() {
             let is_passed = passed >> line & 1 != 0 && !planted(381);
             let none = if is_passed { KeyWord::DEAD } else { KeyWord::NEVER_USED };
             for slot in 0..ENTRIES {
-                words[2 * slot] =
-                    if homes[slot] == NO_HOME { none.into_word() } else { words[2 * slot] };
+                // Without a branch, as above.
+                let is_free = u64::from(homes[slot] == NO_HOME).wrapping_neg();
+                words[2 * slot] = words[2 * slot] & !is_free | none.into_word() & is_free;
             }
         }
+    }
+
+    /// The entries that are not in the line of their home: line, slot, home.
+    fn away(&self) -> impl Iterator<Item = (usize, usize, usize)> + use<LINES> {
+        let mut away = 0_u64;
+        for (line, homes) in self.homes.iter().enumerate() {
+            for (slot, home) in homes.iter().enumerate() {
+                let is_away = *home != NO_HOME && usize::from(*home) != line;
+                away |= u64::from(is_away) << (ENTRIES * line + slot);
+            }
+        }
+        let homes = self.homes;
+        std::iter::from_fn(move || {
+            let place = (away != 0).then(|| away.trailing_zeros() as usize)?;
+            away &= away - 1;
+            let (line, slot) = (place / ENTRIES, place % ENTRIES);
+            Some((line, slot, homes[line][slot].into()))
+        })
     }
 }

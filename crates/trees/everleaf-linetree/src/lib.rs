@@ -259,34 +259,14 @@ fn leaf_at<M: Media, const LINES: usize>(
     leaf.ok_or(IndexError::Corrupt { offset, what: "a leaf lies outside the pool" })
 }
 
-/// The one word of a value.
-#[inline(always)]
-fn one_word(words: usize) -> Result<(), IndexError> {
-    if words == 1 { Ok(()) } else { Err(IndexError::ValueWords { words, expected: 1 }) }
-}
-
-/// Copies the value, if there is one.
-#[inline(always)]
-fn copied(found: Option<u64>, to: &mut [u64]) -> bool {
-    if let Some(value) = found {
-        to[0] = value;
-    }
-    found.is_some()
-}
-
 impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES> {
-    fn value_words(&self) -> usize {
-        1
-    }
-
     #[inline]
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        one_word(value.len())?;
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
         let found = match self.try_find(key) {
             Some(found) => Ok(found),
             None => self.find(key),
         };
-        Ok(copied(self.ended(found)?, value))
+        self.ended(found)
     }
 
     fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
@@ -294,42 +274,23 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
     }
 
     #[inline]
-    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
-        one_word(value.len())?;
-        self.ended(self.insert(key, value[0]))
+    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+        self.ended(LineTree::insert(self, key, value))
     }
 
     #[inline]
-    fn update_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        one_word(value.len())?;
-        one_word(old.len())?;
-        let found = self.ended(self.update(key, value[0]))?;
-        Ok(copied(found, old))
+    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+        self.ended(LineTree::update(self, key, value))
     }
 
     #[inline]
-    fn upsert_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        one_word(value.len())?;
-        one_word(old.len())?;
-        let found = self.ended(self.upsert(key, value[0]))?;
-        Ok(copied(found, old))
+    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+        self.ended(LineTree::upsert(self, key, value))
     }
 
     #[inline]
-    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        one_word(old.len())?;
-        let found = self.ended(self.remove(key))?;
-        Ok(copied(found, old))
+    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        self.ended(LineTree::remove(self, key))
     }
 
     fn links(&self) -> Links {

@@ -26,7 +26,7 @@ use everleaf_pmem::{Media, PCell, PPtr, WORD, site};
 use everleaf_pool::{Audit, EntryHead, Pool, PoolError, Record, Seal, Workers};
 
 use super::layout::OwnLog;
-use super::{LineTree, WORKERS, copied, one_word};
+use super::{LineTree, WORKERS};
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::version_locks::{LockGuard, VersionLocks};
 
@@ -138,15 +138,11 @@ impl<K: TreeKey, M: Media, const LINES: usize> OwnRecords<K, M, LINES> {
 }
 
 impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for OwnRecords<K, M, LINES> {
-    fn value_words(&self) -> usize {
-        1
-    }
-
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        one_word(value.len())?;
+    #[inline]
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
         let _records = self.pool().pin(); // What is found is not used again meanwhile.
         let found = self.tree.find(key)?.map(|record| self.value(record)).transpose()?;
-        Ok(copied(self.tree.ended(found), value))
+        Ok(self.tree.ended(found))
     }
 
     fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
@@ -158,51 +154,36 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for OwnRecords<K, M, LIN
         })
     }
 
-    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
-        one_word(value.len())?;
+    #[inline]
+    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
         K::admit(key)?;
         let _alone = self.lock();
         if self.tree.find(key)?.is_some() {
             return Ok(self.tree.ended(false));
         }
-        self.tree.ended(self.exchange(key, None, Some(value[0]))).map(|_| true)
+        self.tree.ended(self.exchange(key, None, Some(value))).map(|_| true)
     }
 
-    fn update_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        one_word(value.len())?;
-        one_word(old.len())?;
+    #[inline]
+    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
         let _alone = self.lock();
-        let Some(found) = self.tree.find(key)? else { return Ok(self.tree.ended(false)) };
-        let before = self.tree.ended(self.exchange(key, Some(found), Some(value[0])))?;
-        Ok(copied(before, old))
+        let Some(found) = self.tree.find(key)? else { return Ok(self.tree.ended(None)) };
+        self.tree.ended(self.exchange(key, Some(found), Some(value)))
     }
 
-    fn upsert_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        one_word(value.len())?;
-        one_word(old.len())?;
+    #[inline]
+    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
         K::admit(key)?;
         let _alone = self.lock();
         let found = self.tree.find(key)?;
-        let before = self.tree.ended(self.exchange(key, found, Some(value[0])))?;
-        Ok(copied(before, old))
+        self.tree.ended(self.exchange(key, found, Some(value)))
     }
 
-    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        one_word(old.len())?;
+    #[inline]
+    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
         let _alone = self.lock();
-        let Some(found) = self.tree.find(key)? else { return Ok(self.tree.ended(false)) };
-        let before = self.tree.ended(self.exchange(key, Some(found), None))?;
-        Ok(copied(before, old))
+        let Some(found) = self.tree.find(key)? else { return Ok(self.tree.ended(None)) };
+        self.tree.ended(self.exchange(key, Some(found), None))
     }
 
     fn scan(

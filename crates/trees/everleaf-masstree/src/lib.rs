@@ -259,10 +259,6 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         self.inner_nodes.fetch_add(inner_nodes as u64, Ordering::Relaxed);
     }
 
-    fn expect_one_word(words: usize) -> Result<(), IndexError> {
-        if words == 1 { Ok(()) } else { Err(IndexError::ValueWords { words, expected: 1 }) }
-    }
-
     /// Does an operation that changes something, again and again until no other thread is in its
     /// way. An attempt is of one epoch; none ends while a thread waits for a lock for long.
     /// Where the pool is full, what was freed in this epoch may be enough: it is ended once.
@@ -306,15 +302,6 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     }
 }
 
-/// Stores the old value where the caller wants it; whether there was one.
-#[inline(always)]
-fn hand_over(found: Option<u64>, place: &mut [u64]) -> bool {
-    if let (Some(value), Some(place)) = (found, place.first_mut()) {
-        *place = value;
-    }
-    found.is_some()
-}
-
 impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DURABLE> {
     fn contract(&self) -> Contract {
         // Of the transient tree nothing survives: there is nothing to wait for.
@@ -345,14 +332,9 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
         self.sync().map(|()| None)
     }
 
-    fn value_words(&self) -> usize {
-        1
-    }
-
     #[inline]
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        Self::expect_one_word(value.len())?;
-        self.ended(self.find(key)).map(|found| hand_over(found, value))
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        self.ended(self.find(key))
     }
 
     fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
@@ -360,39 +342,23 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
     }
 
     #[inline]
-    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
-        Self::expect_one_word(value.len())?;
-        self.ended(self.insert(key, value[0], false)).map(|found| found.is_none())
+    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+        self.ended(Masstree::insert(self, key, value, false)).map(|found| found.is_none())
     }
 
     #[inline]
-    fn update_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        Self::expect_one_word(value.len())?;
-        Self::expect_one_word(old.len())?;
-        self.ended(self.update(key, value[0])).map(|found| hand_over(found, old))
+    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+        self.ended(Masstree::update(self, key, value))
     }
 
     #[inline]
-    fn upsert_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        Self::expect_one_word(value.len())?;
-        Self::expect_one_word(old.len())?;
-        self.ended(self.insert(key, value[0], true)).map(|found| hand_over(found, old))
+    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+        self.ended(Masstree::insert(self, key, value, true))
     }
 
     #[inline]
-    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        Self::expect_one_word(old.len())?;
-        self.ended(self.remove(key)).map(|found| hand_over(found, old))
+    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        self.ended(Masstree::remove(self, key))
     }
 
     fn scan(

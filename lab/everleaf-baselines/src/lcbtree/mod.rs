@@ -120,10 +120,6 @@ pub struct LcbTree<K: TreeKey, M: Media> {
 }
 
 impl<K: TreeKey, M: Media> LcbTree<K, M> {
-    fn expect_one_word(words: usize) -> Result<(), IndexError> {
-        if words == 1 { Ok(()) } else { Err(IndexError::ValueWords { words, expected: 1 }) }
-    }
-
     fn nodes(&self) -> Nodes<'_, M> {
         Nodes::new(&self.pool, self.shape)
     }
@@ -140,22 +136,10 @@ fn word_of<K: TreeKey>(key: K::Ref<'_>) -> u64 {
     K::as_word(key).unwrap_or_default()
 }
 
-/// Stores the old value where the caller wants it; whether there was one.
-fn hand_over(found: Option<u64>, place: &mut [u64]) -> bool {
-    if let (Some(value), Some(place)) = (found, place.first_mut()) {
-        *place = value;
-    }
-    found.is_some()
-}
-
 impl<K: TreeKey, M: Media> SerialIndex<K> for LcbTree<K, M> {
-    fn value_words(&self) -> usize {
-        1
-    }
-
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        Self::expect_one_word(value.len())?;
-        self.ended(self.nodes().find(word_of::<K>(key))).map(|found| hand_over(found, value))
+    #[inline]
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        self.ended(self.nodes().find(word_of::<K>(key)))
     }
 
     fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
@@ -166,40 +150,28 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for LcbTree<K, M> {
         Ok(())
     }
 
-    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
-        Self::expect_one_word(value.len())?;
-        let inserted = self.insert(word_of::<K>(key), value[0]);
+    #[inline]
+    fn insert(&mut self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+        let inserted = LcbTree::insert(self, word_of::<K>(key), value);
         self.ended(inserted)
     }
 
-    fn update_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        Self::expect_one_word(value.len())?;
-        Self::expect_one_word(old.len())?;
-        let updated = self.update(word_of::<K>(key), value[0]);
-        self.ended(updated).map(|found| hand_over(found, old))
+    #[inline]
+    fn update(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+        let updated = LcbTree::update(self, word_of::<K>(key), value);
+        self.ended(updated)
     }
 
-    fn upsert_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        Self::expect_one_word(value.len())?;
-        Self::expect_one_word(old.len())?;
-        let found = self.upsert(word_of::<K>(key), value[0]);
-        self.ended(found).map(|found| hand_over(found, old))
+    #[inline]
+    fn upsert(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+        let found = LcbTree::upsert(self, word_of::<K>(key), value);
+        self.ended(found)
     }
 
-    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        Self::expect_one_word(old.len())?;
-        let removed = self.remove(word_of::<K>(key));
-        self.ended(removed).map(|found| hand_over(found, old))
+    #[inline]
+    fn remove(&mut self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+        let removed = LcbTree::remove(self, word_of::<K>(key));
+        self.ended(removed)
     }
 
     fn scan(

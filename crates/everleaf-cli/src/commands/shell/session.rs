@@ -16,7 +16,7 @@ use crate::escape::{Controls, write_escaped};
 use crate::failure::{Failure, complain};
 use crate::keys::KeyArgument;
 use crate::size::{display_count, display_counted, display_size};
-use crate::target::life;
+use crate::target::{expiry, life};
 
 /// What becomes of the shell after a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,8 +132,8 @@ impl<'s> Session<'s> {
         let (tree, absent) = (&self.tree, "there is no such key");
         let (done, refusal) = match *words {
             ["put", _, value] => (tree.put(key.as_key(), value).map(|_| true), ""),
-            ["put", _, value, seconds] => {
-                (tree.put_for(key.as_key(), value, life(seconds)?).map(|_| true), "")
+            ["put", _, value, time] => {
+                (tree.with_expiry(expiry(time)?).put(key.as_key(), value).map(|_| true), "")
             }
             ["insert", _, value] => {
                 (tree.put_if_absent(key.as_key(), value), "the key is there already")
@@ -162,15 +162,19 @@ impl<'s> Session<'s> {
     /// A write that waits for `commit`.
     fn gather_write(&mut self, words: &[&str], key: &KeyArgument) -> Result<(), Sentence> {
         let Some(batch) = &mut self.batch else { return Ok(()) };
-        let mut on = batch.on(&self.tree).map_err(say)?;
-        let key = key.as_key();
+        let (mut tree, key) = (self.tree.clone(), key.as_key());
+        if let ["put", _, _, time] = *words {
+            tree = tree.with_expiry(expiry(time)?);
+        }
+        let mut on = batch.on(&tree).map_err(say)?;
         match *words {
-            ["put", _, value] => on.put(key, value.as_bytes()),
-            ["put", _, value, seconds] => on.put_for(key, value.as_bytes(), life(seconds)?),
+            ["put", _, value] | ["put", _, value, _] => on.put(key, value.as_bytes()),
             ["insert", _, value] => on.put_if_absent(key, value.as_bytes()),
             ["update", _, value] => on.replace(key, value.as_bytes()),
+            ["expire", _, time] => on.touch(key, life(time)?),
+            ["persist", _] => on.persist(key),
             ["del", _] => on.delete(key),
-            [word @ ("cas" | "incr" | "expire" | "persist"), ..] => {
+            [word @ ("cas" | "incr"), ..] => {
                 return Err(format!("a batch has no {word}; commit or abort it first"));
             }
             _ => return Err(usage(words[0])),

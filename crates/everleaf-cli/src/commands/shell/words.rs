@@ -5,7 +5,11 @@ use everleaf::Scan;
 /// Commands: name, what follows, what it does.
 pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("get", "KEY", "print a value"),
-    ("put", "KEY VALUE [TIME]", "store a value; it expires after TIME, like 90, 15m or 1h"),
+    (
+        "put",
+        "KEY VALUE [TIME]",
+        "store a value; it expires after TIME, like 90, 15m or 1h, or `keep`: as the one before",
+    ),
     ("insert", "KEY VALUE", "store a value if the key is absent"),
     ("update", "KEY VALUE", "store a value if the key is present"),
     ("cas", "KEY OLD NEW", "replace the value if it is OLD"),

@@ -12,7 +12,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use everleaf_pmem::{DurablePoint, Media, Process};
+use everleaf_pmem::{DurablePoint, Media, Process, zeroed_cells};
 use everleaf_pool::{Pool, PoolError};
 use rustc_hash::FxHasher;
 
@@ -31,8 +31,7 @@ pub(super) struct Stripes(Box<[AtomicU64]>);
 impl Stripes {
     /// As many as this media needs.
     pub(super) fn of_media(media: &impl Media) -> Self {
-        let count = if media.is_durable_later() { STRIPES } else { 0 };
-        Self((0..count).map(|_| AtomicU64::new(0)).collect())
+        Self(if media.is_durable_later() { zeroed_cells(STRIPES) } else { Box::default() })
     }
 
     /// Whether there are any: then the media's fences only order.

@@ -370,7 +370,7 @@ pub(super) mod tests {
     use super::super::Terms;
     use super::*;
     use crate::core::backend::Writing;
-    use crate::core::value::TimedValue;
+    use crate::core::value::{NewExpiry, NewValue};
     use crate::core::write::{Kind, Write};
     use crate::registry::SHIPPED;
     use crate::{Clock, DurabilityMode, Engine, EngineParameters, KeyType};
@@ -411,7 +411,7 @@ pub(super) mod tests {
     }
 
     pub(in super::super) fn put(store: &Store, key: &str, expires_ms: Option<u64>) {
-        let new = TimedValue { value: b"value", expires_ms };
+        let new = NewValue { value: b"value", expiry: NewExpiry::At(expires_ms) };
         let key = Key::Bytes(key.as_bytes());
         store.write(&TreeLiveness::OF_STORE, key, Condition::Always, Some(new)).unwrap();
     }
@@ -423,7 +423,8 @@ pub(super) mod tests {
 
     fn write(kind: Kind, key: &str, expires_ms: Option<u64>) -> Write {
         let (life, key) = (TreeLiveness::OF_STORE, OwnedKey::Bytes(key.as_bytes().into()));
-        Write { life, key, kind, value: b"together".as_slice().into(), expires_ms }
+        let expiry = NewExpiry::At(expires_ms);
+        Write { life, key, kind, value: b"together".as_slice().into(), expiry }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! again, with all locks held; if something has changed, that is a conflict. So is it at the
 //! commit, with the locks of the keys that are written held alone and those of the keys that were
 //! read shared; of all keys, if ranges were read, for no lock is of a key that is not there yet.
+//! What was read and has expired by then is a conflict too: others may have seen that it is absent.
 //! Then the writes are done as a batch, before any of the locks is given back: everything that was
 //! read holds at the moment at which the writes happen.
 //!
@@ -25,12 +26,12 @@ use everleaf_pmem::{Media, planted};
 use super::Attached;
 use super::durable::wait;
 use super::expiring::WhenFull;
-use super::read::narrow_bound;
+use super::read::{Now, narrow_bound};
 use crate::core::backend::{Backend, Transacting, Visit};
 use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, borrowed, passes};
 use crate::core::gate::Turn;
 use crate::core::life::TreeLiveness;
-use crate::core::link::{OpenStore, value_record};
+use crate::core::link::{Held, OpenStore, value_record};
 use crate::core::reads::{Bounds, Reads, Value};
 use crate::core::value::is_expired;
 use crate::core::value_record::KeyBytes;
@@ -124,7 +125,14 @@ impl<M: Media, K: StoreKey> Transacting for Attached<M, K> {
             if !is_as_read(live, reads)? {
                 return Err(Error::Conflict);
             }
-            self.write_locked(live, &mut locks, writes, &keys)?;
+            // Before the time is looked at, as in a batch.
+            Held::begin_change(&mut locks);
+            let now = Now::of(self);
+            let expired = |seen: &Value| now.is_past(seen.expires_ms) && !planted(326);
+            if reads.points.values().flatten().any(expired) {
+                return Err(Error::Conflict);
+            }
+            self.write_locked(live, &mut locks, writes, &keys, &now)?;
             Ok(())
         })
     }

@@ -1,5 +1,6 @@
 //! Writing a key, and writing many keys together.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use everleaf_pmem::{Media, PPtr, planted};
@@ -12,7 +13,7 @@ use super::read::Now;
 use crate::core::backend::{Backend, Condition, WriteOutcome, Writing};
 use crate::core::life::TreeLiveness;
 use crate::core::link::{Change, Held, OpenStore, value_record};
-use crate::core::value::{TimedValue, is_expired};
+use crate::core::value::{NewExpiry, NewValue, TimedValue, is_expired};
 use crate::core::value_record::KeyBytes;
 use crate::core::write::{Kind, Write};
 use crate::{Error, Key, StoreKey};
@@ -22,10 +23,13 @@ struct Outcome<'w> {
     old: PPtr<Record>,
     /// When that expires; none if there is none.
     had: Option<Expires>,
-    /// Whether there is a value now that has not expired: after the writes so far.
-    present: bool,
-    /// What is to be stored at last; the inner none: nothing. The outer none: what is there stays.
-    new: Option<Option<TimedValue<'w>>>,
+    /// The same of the value after the writes so far; none if it has expired, too.
+    there: Option<Expires>,
+    /// When what is to be stored at last expires; the inner none: nothing is to be. The outer none:
+    /// what is there stays.
+    new: Option<Option<Expires>>,
+    /// What is to be stored then.
+    value: Cow<'w, [u8]>,
 }
 
 impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
@@ -34,7 +38,7 @@ impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
         life: &TreeLiveness,
         key: Key<'_>,
         mut condition: Condition<'_>,
-        new: Option<TimedValue<'_>>,
+        new: Option<NewValue<'_>>,
     ) -> Result<WriteOutcome, Error> {
         let narrow = K::narrow_checked(key)?;
         let when_full = if new.is_some() { WhenFull::RemoveExpired } else { WhenFull::Fail };
@@ -53,7 +57,7 @@ impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
         self.writing(when_full, |live| {
             writes.iter().try_for_each(|write| write.life.check())?;
             let mut locks = live.lock_all_to_write(&keys);
-            self.write_locked(live, &mut locks, writes, &keys)
+            self.write_locked(live, &mut locks, writes, &keys, &Now::of(self))
         })
     }
 }
@@ -66,20 +70,24 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         life: &TreeLiveness,
         narrow: K::Ref<'_>,
         condition: Condition<'_>,
-        new: Option<TimedValue<'_>>,
+        new: Option<NewValue<'_>>,
     ) -> Result<WriteOutcome, Error> {
         life.check()?;
         let key = K::widen(narrow);
-        let expires = new.is_some_and(|new| new.expires_ms.is_some()) && !planted(331);
-        self.expiring.mark(&live.pool, expires)?;
+        let expires = new.is_some_and(|new| matches!(new.expiry, NewExpiry::At(Some(_))));
+        self.expiring.mark(&live.pool, expires && !planted(331))?;
         let mut lock = live.lock_to_write(narrow);
         let _note = self.note(live, &[narrow]); // Dropped before the lock.
-        if let (Condition::Always, Some(new), true) = (&condition, new, self.snapshots.is_empty()) {
+        if let (Condition::Always, Some(NewValue { value, expiry: NewExpiry::At(expires_ms) })) =
+            (&condition, new)
+            && self.snapshots.is_empty()
+        {
+            let new = TimedValue { value, expires_ms };
             lock.begin_change();
             let found = live.try_upsert(narrow, new).inspect_err(|_| self.doubt())?;
             if let Some(old) = found {
-                let (had, has) = (old.map(|old| old.expires_ms), Some(new.expires_ms));
-                self.changed(live, key, had, has);
+                let had = old.map(|old| old.expires_ms);
+                self.changed(live, key, had, Some(expires_ms));
                 let was_present = had.is_some_and(|expires| !Now::of(self).is_past(expires));
                 return Ok(WriteOutcome { done: true, was_present });
             }
@@ -88,12 +96,9 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         let expired = linked.is_some_and(|linked| Now::of(self).is_past(linked.expires_ms));
         let was_present = linked.is_some() && (!expired || planted(322));
         let old = linked.map_or(PPtr::NULL, |linked| linked.record);
-        let new = match (&condition, linked.filter(|_| was_present)) {
-            (Condition::Keeping(_), Some(linked)) => {
-                new.map(|new| TimedValue { expires_ms: linked.expires_ms, ..new })
-            }
-            _ => new,
-        };
+        let there = linked.filter(|_| was_present).map(|linked| linked.expires_ms);
+        let new =
+            new.map(|new| TimedValue { value: new.value, expires_ms: new.expiry.over(there) });
         let done = match condition {
             Condition::Always => true,
             Condition::Absent => !was_present,
@@ -101,11 +106,11 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
             Condition::Expired(by_ms) => {
                 linked.is_some_and(|linked| is_expired(linked.expires_ms, by_ms))
             }
-            Condition::If(test) | Condition::Keeping(test) if was_present => {
+            Condition::If(test) if was_present => {
                 let records = live.pin_records();
                 test(Some(value_record(&records, old.offset(), &KeyBytes::of(key))?.value))
             }
-            Condition::If(test) | Condition::Keeping(test) => test(None),
+            Condition::If(test) => test(None),
         };
         if done && !(new.is_none() && old.is_null()) {
             self.keep_image(live, key, old)?;
@@ -173,41 +178,52 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         locks: &mut [Held<'_>],
         writes: &'w [Write],
         keys: &[K::Ref<'w>],
+        now: &Now<'_, Self>,
     ) -> Result<Vec<WriteOutcome>, Error> {
         let _note = self.note(live, keys); // Dropped before the locks.
         let mut outcomes: BTreeMap<K::Ref<'_>, Outcome<'_>> = BTreeMap::new();
-        let now = Now::of(self);
         for key in keys {
             if !outcomes.contains_key(key) {
                 let linked = live.linked(*key)?;
-                let present = linked.is_some_and(|linked| !now.is_past(linked.expires_ms));
                 let old = linked.map_or(PPtr::NULL, |linked| linked.record);
                 let had = linked.map(|linked| linked.expires_ms);
-                outcomes.insert(*key, Outcome { old, had, present, new: None });
+                let (there, new, value) = Default::default();
+                outcomes.insert(*key, Outcome { old, had, there, new, value });
             }
+        }
+        // Before the time is looked at: who reads a value as expired has looked at it before.
+        Held::begin_change(locks);
+        for outcome in outcomes.values_mut() {
+            outcome.there = outcome.had.filter(|expires| !now.is_past(*expires));
         }
         let mut written = Vec::with_capacity(writes.len());
         for (write, key) in writes.iter().zip(keys) {
             let Some(outcome) = outcomes.get_mut(key) else { continue };
-            written.push(outcome.then(write, &now));
+            if write.kind == Kind::Touch && outcome.there.is_some() && outcome.new.is_none() {
+                let (records, bytes) = (live.pin_records(), KeyBytes::of(K::widen(*key)));
+                let found = value_record(&records, outcome.old.offset(), &bytes)?;
+                outcome.value = found.value.to_vec().into();
+            }
+            written.push(outcome.then(write, now));
         }
-        let changes: Vec<Change<'_, K>> =
-            outcomes.iter().filter_map(|(key, outcome)| outcome.change::<K>(*key)).collect();
+        let (mut changes, mut had): (Vec<Change<'_, K>>, Vec<_>) = Default::default();
+        for (key, outcome) in &outcomes {
+            if let Some(new) = outcome.at_last() {
+                let key = K::narrow(K::widen(*key))?; // For as long as the values live.
+                changes.push(Change { key, old: outcome.old, new });
+                had.push(outcome.had);
+            }
+        }
         for change in changes.iter().filter(|_| !planted(328)) {
             self.keep_image(live, K::widen(change.key), change.old)?;
-        }
-        if !changes.is_empty() {
-            Held::begin_change(locks);
         }
         let expires =
             changes.iter().any(|change| change.new.is_some_and(|new| new.expires_ms.is_some()));
         self.expiring.mark(&live.pool, expires)?;
         self.countable(live.exchange_all(&changes))?;
-        for change in &changes {
-            let had = outcomes.get(&change.key).and_then(|outcome| outcome.had);
+        for (change, had) in changes.iter().zip(had) {
             let has = change.new.map(|new| new.expires_ms);
-            let key = K::widen(change.key);
-            self.changed(live, key, had, has);
+            self.changed(live, K::widen(change.key), had, has);
         }
         Ok(written)
     }
@@ -216,27 +232,27 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
 impl<'w> Outcome<'w> {
     /// One write more.
     fn then<B: Backend>(&mut self, write: &'w Write, now: &Now<'_, B>) -> WriteOutcome {
-        let was_present = self.present;
+        let was_present = self.there.is_some();
         let done = match write.kind {
             Kind::Put | Kind::Delete => true,
             Kind::Insert => !was_present,
-            Kind::Update => was_present,
+            Kind::Update | Kind::Touch => was_present,
         };
         if done {
-            let value = TimedValue { value: &write.value, expires_ms: write.expires_ms };
-            let puts = write.kind != Kind::Delete;
-            self.present = puts && !now.is_past(write.expires_ms);
-            self.new = Some(puts.then_some(value));
+            if write.kind != Kind::Touch {
+                self.value = Cow::Borrowed(&write.value);
+            }
+            let expires = write.expiry.over(self.there);
+            let stored = (write.kind != Kind::Delete).then_some(expires);
+            self.there = stored.filter(|expires| !now.is_past(*expires));
+            self.new = Some(stored);
         }
         WriteOutcome { done, was_present }
     }
 
-    /// What is to be done at last; none if nothing is.
-    fn change<K: StoreKey>(&self, key: K::Ref<'w>) -> Option<Change<'w, K>> {
-        match self.new {
-            None => None,
-            Some(None) if self.old.is_null() => None,
-            Some(new) => Some(Change { key, old: self.old, new }),
-        }
+    /// What is to be stored at last, or that nothing is; none if nothing is to be done.
+    fn at_last(&self) -> Option<Option<TimedValue<'_>>> {
+        let stored = self.new.filter(|stored| stored.is_some() || !self.old.is_null())?;
+        Some(stored.map(|expires_ms| TimedValue { value: &self.value, expires_ms }))
     }
 }

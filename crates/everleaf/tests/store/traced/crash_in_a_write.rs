@@ -4,17 +4,20 @@
 
 use everleaf_engines::all;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::common::{key, tiny, value};
 use everleaf::internal::{create_on, open_on};
-use everleaf::{Clock, KeyType, OwnedKey, Store};
+use everleaf::{Clock, Expiry, KeyType, OwnedKey, Store};
 use everleaf_crash::{Event, Traced};
 
 const POOL_BYTES: u64 = 192 << 10;
 pub(super) const GARBAGE_SEED: u64 = 7;
 
 pub(super) type Content = BTreeMap<OwnedKey, Vec<u8>>;
+
+/// The content, and when each value expires.
+type Timed = (Content, Vec<Option<SystemTime>>);
 
 /// What is durable for sure, and what may be, by line in the order of the stores.
 pub(super) struct Durable {
@@ -94,17 +97,22 @@ pub(super) fn content(store: &Store) -> Content {
     store.iter().collect::<Result<_, _>>().unwrap()
 }
 
+fn timed(store: &Store) -> Timed {
+    let expiry = |key| store.expiry(key).unwrap().unwrap();
+    (content(store), store.keys().map(|key| expiry(key.unwrap())).collect())
+}
+
 /// Recovers `image` and compares; then writes go on.
-fn recovers_to_either(image: &[u64], before: &Content, after: &Content, spare: &OwnedKey) {
+fn recovers_to_either(image: &[u64], before: &Timed, after: &Timed, spare: &OwnedKey) {
     let media = Traced::from_image(image, POOL_BYTES, GARBAGE_SEED).unwrap();
     let clock = Clock::manual(0);
     let (store, _pool) =
         open_on(all(), &crate::common::opening().clock(clock.clone()), media).unwrap();
-    let found = content(&store);
+    let found = timed(&store);
     assert!(
         found == *before || found == *after,
         "neither before nor after: {:?}",
-        found.keys().collect::<Vec<_>>()
+        found.0.keys().zip(&found.1).collect::<Vec<_>>()
     );
     let outcome = store.check().unwrap();
     assert!(outcome.ok, "{outcome:?}");
@@ -127,11 +135,11 @@ fn explore(key_type: KeyType, prepare: impl Fn(&Store), write: impl Fn(&Store)) 
     let media = Traced::new(POOL_BYTES, POOL_BYTES, GARBAGE_SEED).unwrap();
     let (store, pool) = create_on(all(), &tiny(key_type), media).unwrap();
     prepare(&store);
-    let before = content(&store);
+    let before = timed(&store);
     pool.media().take_events();
     let image = pool.media().image();
     write(&store);
-    let after = content(&store);
+    let after = timed(&store);
     assert_ne!(before, after, "the write under test must change something");
     let events = pool.media().take_events();
     assert!(events.iter().any(|event| matches!(event, Event::Fence { .. })));
@@ -189,6 +197,38 @@ fn crash_in_the_first_value_that_expires_leaves_it_to_be_found_or_not_there() {
                 batch.put(key(key_type, 10), value(10, 20)).unwrap();
                 batch.commit().unwrap();
             });
+        }
+    }
+}
+
+#[test]
+fn crash_in_a_write_that_keeps_sets_or_clears_an_expiry_leaves_all_or_nothing() {
+    const LIFE: Duration = Duration::from_secs(3600);
+    for key_type in [KeyType::U64, KeyType::Bytes] {
+        for bytes in LENGTHS {
+            let (kept, other) = (key(key_type, 9), key(key_type, 10));
+            let prepare = |store: &Store| {
+                store.put_for(&kept, value(1, 20), LIFE).unwrap();
+                store.put(&other, value(2, bytes)).unwrap();
+            };
+            let stays = |store: &Store, write: &dyn Fn()| {
+                let expiry = || store.expiry(&kept).unwrap().flatten();
+                let before = expiry();
+                write();
+                assert!(before.is_some() && expiry() == before, "it is kept");
+            };
+            explore(key_type, prepare, |store| {
+                stays(store, &|| drop(store.update(&kept, |_| Some(value(3, bytes))).unwrap()));
+            });
+            explore(key_type, prepare, |store| {
+                stays(store, &|| {
+                    let mut batch = store.with_expiry(Expiry::Kept).batch();
+                    batch.put(&kept, value(3, bytes)).unwrap().touch(&other, LIFE).unwrap();
+                    assert_eq!(batch.commit().unwrap(), [true, true]);
+                });
+            });
+            explore(key_type, prepare, |store| assert!(store.touch(&other, LIFE).unwrap()));
+            explore(key_type, prepare, |store| assert!(store.persist(&kept).unwrap()));
         }
     }
 }
