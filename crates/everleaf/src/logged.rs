@@ -189,20 +189,28 @@ pub(crate) fn open(
     locked: LockedFile,
     start: Instant,
 ) -> Result<Store, Error> {
-    let engine = registry::check_format(options.known_engines(), locked.format())?.entry;
-    let engine = Engine::of(engine);
-    let terms = terms(options, engine, locked.format())?;
+    let format = locked.format().clone();
+    let code = registry::check_format(options.known_engines(), &format)?;
+    let engine = Engine::of(code.entry);
+    let terms = terms(options, engine, &format)?;
     locked.check_length()?;
     let (uuid, max_bytes) = (locked.uuid(), locked.max_bytes());
     let file = locked.into_file();
     let (folder, disk, pool) = open_folder(path, (&file, Some(uuid)), !options.read_only)?;
+    // What the log adds to the file makes no other pool of it.
+    let same = |of_memory: &Format, terms| match *of_memory == format {
+        true => Ok((code, terms)),
+        false => {
+            Err(Error::corrupt(0, "the log makes another format of the pool than its file has"))
+        }
+    };
     if options.read_only {
         let lock = file.try_clone().map_err(io_failed("opening", path))?;
         let base = base_of(uuid, max_bytes, file, options.prefault);
         let region = read_only(&base, &disk).map_err(failed(&folder))?;
         let media = Mapped::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
         return options
-            .open_as(options.known_engines(), media, start, |_, _| Ok(terms), Some(lock))
+            .open_as(media, start, |of_memory| same(of_memory, terms), Some(lock))
             .map(|(store, _)| store);
     }
     let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
@@ -211,9 +219,8 @@ pub(crate) fn open(
     let disk = Arc::new(disk);
     let media = Log::open(&base, disk.clone(), how).map_err(failed(&folder))?;
     disk.note_pool(&pool).map_err(io_failed("noting the pool in", &folder))?;
-    options
-        .open_as(options.known_engines(), media, start, |_, _| Ok(terms), None)
-        .map(|(store, _)| store)
+    let opened = options.open_as(media, start, |of_memory| same(of_memory, terms), None);
+    opened.map(|(store, _)| store)
 }
 
 /// The terms for a pool of this format.

@@ -708,12 +708,14 @@ impl OpenOptions {
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
         let (medium, keeps) = (media.region().medium(), media.durability());
         let log = media.is_durable_later();
-        let terms = |engine, format: &Format| {
-            let ground = DurabilityContext { log, ..DurabilityContext::new(engine, medium, keeps) };
+        let accept = |format: &Format| {
+            let code = registry::check_format(engines, format)?;
+            let ground = DurabilityContext::new(Engine::of(code.entry), medium, keeps);
+            let ground = DurabilityContext { log, ..ground };
             let mode = ground.of_opening(choice_of(format)?, self.durability, !self.read_only)?;
-            Ok(self.terms(ground, mode))
+            Ok((code, self.terms(ground, mode)))
         };
-        self.open_as(engines, media, start, terms, None)
+        self.open_as(media, start, accept, None)
     }
 
     /// The terms on which a store on this ground is opened, to promise what the mode says.
@@ -721,23 +723,19 @@ impl OpenOptions {
         terms(ground, mode, !self.read_only, self.transactions, &self.clock)
     }
 
-    /// The same, with the terms for a pool of an engine and a format, and a file that stays locked
-    /// until the store is closed.
+    /// The same. `accept` says which code opens a pool of this format, and on which terms; `lock`
+    /// is a file that stays locked until the store is closed.
     pub(crate) fn open_as<M: Media>(
         &self,
-        engines: Engines<M>,
         media: M,
         start: Instant,
-        terms: impl FnOnce(Engine, &Format) -> Result<Terms, Error>,
+        accept: impl FnOnce(&Format) -> Result<(&'static EngineCode<M>, Terms), Error>,
         lock: Option<File>,
     ) -> Result<(Store, Arc<Pool<M>>), Error> {
         if !self.restoring && !planted(344) && Pool::has_mark_on(&media, BEING_RESTORED) {
             return Err(Error::BeingRestored);
         }
-        let (pool, opened, (code, terms)) = Pool::open_if(media, |format| {
-            let code = registry::check_format(engines, format)?;
-            Ok::<_, Error>((code, terms(Engine::of(code.entry), format)?))
-        })?;
+        let (pool, opened, (code, terms)) = Pool::open_if(media, accept)?;
         let backend = match pool.format().key_type {
             KeyType::U64 => attach::<M, U64Keys>(code, &pool, &opened, terms, start, lock)?,
             KeyType::Bytes => attach::<M, BytesKeys>(code, &pool, &opened, terms, start, lock)?,

@@ -173,9 +173,7 @@ pub(crate) fn check_format<M: Media>(
     let code = engines.code(format);
     let code = code.ok_or_else(|| Error::EngineOfPool { name: format.engine.clone() })?;
     let code = code.map_err(|error| of_pool(error, format))?;
-    let engine = Engine::of(code.entry);
-    engine.check_keys(format.key_type)?;
-    engine.unpack(format.parameters).map_err(|error| of_pool(error, format))?;
+    Engine::of(code.entry).check_keys(format.key_type)?;
     Ok(code)
 }
 

@@ -25,58 +25,42 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         K::admit(key)?;
         let wanted = Self::wanted(key);
         let skip = if new.is_some() { SkipIf::Never } else { SkipIf::Absent };
+        let media = self.pool.media();
         loop {
             let found = match self.try_lock_leaf(key, wanted, skip) {
                 Some(found) => found,
                 None => self.lock_leaf(key, wanted, skip)?,
             };
-            if let Some(done) = self.link_found(found, key, wanted, new, steps)? {
-                return Ok(done);
-            }
-        }
-    }
-
-    /// The same where the key's leaf is locked. None if its window was full: room was made, and the
-    /// key's leaf is to be looked for again.
-    #[inline(always)]
-    fn link_found(
-        &self,
-        found: Found<'_, LINES>,
-        key: K::Ref<'_>,
-        wanted: Wanted,
-        new: Option<u64>,
-        steps: &mut dyn LinkSteps,
-    ) -> Result<Option<bool>, IndexError> {
-        let media = self.pool.media();
-        let done = match (found, new) {
-            (Found::Nothing, _) | (Found::Absent(_), None) => return Ok(Some(false)),
-            (Found::Present(locked, slot), Some(value)) => {
-                let done = replace(media, slot, value, steps)?;
-                drop(locked);
-                done
-            }
-            (Found::Absent(locked), Some(value)) => {
-                let Some(slot) = free_in(media, locked.leaf, wanted) else {
-                    self.make_room(locked, key)?;
-                    return Ok(None);
-                };
-                let (leaf, half) = (locked.leaf, half::<K>(key));
-                let enter = || enter::<K, M, LINES>(media, leaf, slot, half, |_| true);
-                let done = add(media, slot, wanted, value, enter, steps)?;
-                locked.guard.count(1);
-                done
-            }
-            (Found::Present(locked, slot), None) => {
-                let half = half::<K>(key);
-                let (is_empty, done) = clear::<K, M, LINES>(media, locked.leaf, slot, half, steps)?;
-                locked.guard.count(-1);
-                if is_empty {
-                    self.end_leaf(locked, key)?;
+            let done = match (found, new) {
+                (Found::Nothing, _) | (Found::Absent(_), None) => return Ok(false),
+                (Found::Present(locked, slot), Some(value)) => {
+                    let done = replace(media, slot, value, steps)?;
+                    drop(locked);
+                    done
                 }
-                done
-            }
-        };
-        done.0.map(|()| Some(true))
+                (Found::Absent(locked), Some(value)) => {
+                    let Some(slot) = free_in(media, locked.leaf, wanted) else {
+                        self.make_room(locked, key)?;
+                        continue; // The key's leaf may be another one now.
+                    };
+                    let (leaf, half) = (locked.leaf, half::<K>(key));
+                    let enter = || enter::<K, M, LINES>(media, leaf, slot, half, |_| true);
+                    let done = add(media, slot, wanted, value, enter, steps)?;
+                    locked.guard.count(1);
+                    done
+                }
+                (Found::Present(locked, slot), None) => {
+                    let (leaf, half) = (locked.leaf, half::<K>(key));
+                    let (is_empty, done) = clear::<K, M, LINES>(media, leaf, slot, half, steps)?;
+                    locked.guard.count(-1);
+                    if is_empty {
+                        self.end_leaf(locked, key)?;
+                    }
+                    done
+                }
+            };
+            return done.0.map(|()| true);
+        }
     }
 }
 

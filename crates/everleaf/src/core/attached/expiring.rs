@@ -42,6 +42,7 @@ use rustc_hash::FxHasher;
 
 use super::Attached;
 use super::counts::{Expires, heads};
+use super::durable::wait;
 use crate::core::backend::{Backend, Condition, Sweeping, Swept};
 use crate::core::fetched::BATCH_ENTRIES;
 use crate::core::life::TreeLiveness;
@@ -62,6 +63,15 @@ const MAX_ROOM: usize = GROUP << 11;
 const PATIENCE: usize = 100_000;
 
 type Part = BTreeSet<(u64, OwnedKey)>;
+
+/// What becomes of an operation that is refused for want of room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum WhenFull {
+    /// It fails.
+    Fail,
+    /// Expired values are removed, and it is done again.
+    RemoveExpired,
+}
 
 pub(super) struct Expiring {
     parts: Box<[CachePadded<Mutex<Part>>]>,
@@ -198,7 +208,7 @@ impl<M: Media, K: StoreKey> Sweeping for Attached<M, K> {
     /// Removes at most [`GROUP`] of what had expired by then. An error only where it could do
     /// nothing.
     fn remove_some_expired(&self, by_ms: u64) -> Result<Swept, Error> {
-        self.writing(|live| {
+        self.writing(WhenFull::Fail, |live| {
             let (mut swept, mut failed) = (Swept::default(), None);
             for (expires_ms, key) in self.expiring.take(by_ms, GROUP) {
                 let (life, expired) = (TreeLiveness::OF_STORE, Condition::Expired(by_ms));
@@ -270,27 +280,42 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         }
     }
 
-    /// As [`writing`](Self::writing). A write that is refused for want of room is tried again as
-    /// long as the room of expired values comes back, a bounded number of times.
+    /// An operation that writes. Where it is refused for want of room it may be done again, as long
+    /// as the room of expired values comes back, a bounded number of times.
     ///
     /// In between this holds nothing: no lock, no pin, no worker and no guard of an epoch. It has
     /// come by the gate, and does so again; a turn of its own is not an obstacle. So whatever the
     /// removals wait for does not wait for this.
-    pub(super) fn writing_with_room<R>(
+    pub(super) fn writing<R>(
         &self,
+        when_full: WhenFull,
         mut operation: impl FnMut(&OpenStore<M, K>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        if !self.terms.writable {
+            return Err(Error::ReadOnly);
+        }
         let mut most = FIRST_ROOM;
         loop {
+            self.ready()?; // Before the gate, at which it could wait.
+            self.gate.pass();
             let removed = self.expiring.removed.load(Ordering::Acquire);
-            // Not by what waiting for the medium says: then the operation is done.
-            let mut refused = false;
-            let done =
-                self.writing(|live| operation(live).inspect_err(|error| refused = error.is_full()));
-            if !refused || most > MAX_ROOM || !self.make_room(most, removed) {
-                return done;
+            let shared = self.share();
+            let live = shared.as_ref().ok_or(Error::Closed)?;
+            let result = operation(live);
+            live.pool.media().end_operation();
+            let pending = self.pending(live);
+            drop(shared);
+            match result {
+                // Whatever waiting says, it is done, and not done again.
+                Ok(result) => return wait(pending).map(|()| result),
+                Err(error) if when_full == WhenFull::Fail || !error.is_full() => {
+                    return Err(error);
+                }
+                Err(error) if most > MAX_ROOM || !self.make_room(most, removed) => {
+                    return Err(error);
+                }
+                Err(_) => most *= 2,
             }
-            most *= 2;
         }
     }
 

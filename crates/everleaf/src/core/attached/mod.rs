@@ -16,7 +16,7 @@ use std::fs::File;
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use crossbeam_utils::sync::{ShardedLock, ShardedLockWriteGuard};
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use everleaf_index::IndexStatistics;
 use everleaf_pmem::{Durability, Media, Medium, Process, Transactions, planted};
 use everleaf_pool::{Audit, Claim, KeyType, Opened, Pool, Shutdown};
@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 
 use self::counts::{Counted, Counts};
 use self::durable::{Stripes, wait};
-use self::expiring::Expiring;
+use self::expiring::{Expiring, WhenFull};
 use crate::clock::Clock;
 use crate::core::backend::{BEING_RESTORED, Backend, ClaimedPlace};
 use crate::core::behind::Waiting;
@@ -159,10 +159,13 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         operation: impl FnOnce(&OpenStore<M, K>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         self.ready()?;
-        // A panic under the lock, of a caller's closure say, leaves nothing half done: what was
-        // left midway is known as interrupted.
-        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
-        operation(live.as_ref().ok_or(Error::Closed)?)
+        operation(self.share().as_ref().ok_or(Error::Closed)?)
+    }
+
+    /// What operations share; none once closed. A panic under the lock, of a caller's closure say,
+    /// leaves nothing half done: what was left midway is known as interrupted.
+    fn share(&self) -> ShardedLockReadGuard<'_, Option<OpenStore<M, K>>> {
+        self.live.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// No other operation is under way meanwhile.
@@ -188,30 +191,9 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
                 Err(TryLockError::WouldBlock) => {}
             }
             // Who relaxes holds nothing.
-            let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
-            let pool = live.as_ref().map(|live| Arc::clone(&live.pool));
-            drop(live);
+            let pool = self.share().as_ref().map(|live| Arc::clone(&live.pool));
             pool.iter().for_each(|pool| pool.media().relax());
         }
-    }
-
-    fn writing<R>(
-        &self,
-        operation: impl FnOnce(&OpenStore<M, K>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        if !self.terms.writable {
-            return Err(Error::ReadOnly);
-        }
-        self.ready()?; // Before the gate, at which it could wait.
-        self.gate.pass();
-        let (result, pending) = self.read(|live| {
-            let result = operation(live);
-            live.pool.media().end_operation();
-            Ok((result, self.pending(live)))
-        })?;
-        let result = result?;
-        wait(pending)?;
-        Ok(result)
     }
 }
 
@@ -412,7 +394,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     }
 
     fn mark_being_restored(&self, marked: bool) -> Result<(), Error> {
-        self.writing(|live| {
+        self.writing(WhenFull::Fail, |live| {
             let pool = &live.pool;
             Ok(if marked {
                 pool.set_mark(BEING_RESTORED)

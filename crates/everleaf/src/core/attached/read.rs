@@ -5,6 +5,7 @@ use std::ops::{Bound, ControlFlow};
 
 use everleaf_index::Direction;
 use everleaf_pmem::{Media, planted};
+use everleaf_pool::RecordGuard;
 
 use super::Attached;
 use super::durable::wait;
@@ -34,6 +35,19 @@ impl<'b, B: Backend> Now<'b, B> {
     }
 }
 
+/// What the index leads to, unless it has expired.
+#[inline(always)]
+fn find<'g, M: Media, K: StoreKey, B: Backend>(
+    live: &OpenStore<M, K>,
+    records: &'g RecordGuard<'_, M>,
+    key: K::Ref<'_>,
+    now: &Now<'_, B>,
+) -> Result<Option<TimedValue<'g>>, Error> {
+    let Some(offset) = live.index.get(key)? else { return Ok(None) };
+    let found = value_record(records, offset, &KeyBytes::of(K::widen(key)))?.found();
+    Ok(Some(found).filter(|found| !now.is_past(found.expires_ms) || planted(320)))
+}
+
 /// A copy of what was found.
 fn copied(found: TimedValue<'_>) -> (Vec<u8>, Option<u64>) {
     (found.value.to_vec(), found.expires_ms)
@@ -56,43 +70,31 @@ impl<M: Media, K: StoreKey> Reading for Attached<M, K> {
     ) -> Result<bool, Error> {
         let narrow = K::narrow_checked(key)?;
         let now = Now::of(self);
-        let find = |live: &OpenStore<M, K>, take: &mut dyn FnMut(Option<TimedValue<'_>>)| {
+        self.ready()?;
+        let shared = self.share();
+        let live = shared.as_ref().ok_or(Error::Closed)?;
+        life.check()?;
+        let number = live.lock_of(narrow);
+        let before = live.version(number);
+        {
             let records = live.pin_records(); // Before the record is found: see its text.
-            let found = match live.index.get(narrow)? {
-                Some(offset) => Some(value_record(&records, offset, &KeyBytes::of(key))?.found()),
-                None => None,
-            };
-            take(found.filter(|found| !now.is_past(found.expires_ms) || planted(320)));
-            Ok::<_, Error>(())
-        };
-        let (there, later) = self.read(|live| {
-            life.check()?;
-            let number = live.lock_of(narrow);
-            let before = live.version(number);
-            let mut there = None;
-            find(live, &mut |found| {
-                if live.is_settled(number, before) && self.pending_of(live, narrow).is_none() {
-                    there = Some(found.is_some());
-                    found.into_iter().for_each(&mut *show);
-                }
-            })?;
-            if let Some(there) = there {
-                return Ok((there, None));
+            let found = find(live, &records, narrow, &now)?;
+            if live.is_settled(number, before) && self.pending_of(live, narrow).is_none() {
+                found.into_iter().for_each(show);
+                return Ok(found.is_some());
             }
-            // Nothing is pinned while this waits. It is shown when nothing is held any more.
-            let _lock = live.lock_to_read(narrow);
-            let mut copy = None;
-            find(live, &mut |found| copy = found.map(copied))?;
-            Ok((copy.is_some(), Some((self.pending_of(live, narrow), copy))))
-        })?;
-        if let Some((pending, copy)) = later {
-            wait(pending)?;
-            let found = copy
-                .as_ref()
-                .map(|(value, expires_ms)| TimedValue { value, expires_ms: *expires_ms });
-            found.into_iter().for_each(show);
         }
-        Ok(there)
+        // Nothing is pinned while this waits. It is shown when nothing is held any more.
+        let lock = live.lock_to_read(narrow);
+        let copy = find(live, &live.pin_records(), narrow, &now)?.map(copied);
+        let pending = self.pending_of(live, narrow);
+        drop(lock);
+        drop(shared);
+        wait(pending)?;
+        let found = copy.as_ref();
+        let found = found.map(|(value, expires_ms)| TimedValue { value, expires_ms: *expires_ms });
+        found.into_iter().for_each(show);
+        Ok(copy.is_some())
     }
 
     fn get_many(

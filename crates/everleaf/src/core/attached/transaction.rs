@@ -25,6 +25,7 @@ use everleaf_pmem::{Media, planted};
 
 use super::Attached;
 use super::durable::wait;
+use super::expiring::WhenFull;
 use super::read::{Now, narrow_bound};
 use crate::core::backend::{Backend, Transacting, Visit};
 use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, borrowed, passes};
@@ -110,7 +111,7 @@ impl<M: Media, K: StoreKey> Transacting for Attached<M, K> {
             .iter()
             .map(|write| K::narrow_checked(write.key.as_ref()))
             .collect::<Result<Vec<_>, _>>()?;
-        self.writing_with_room(|live| {
+        self.writing(WhenFull::RemoveExpired, |live| {
             writes.iter().try_for_each(|write| write.life.check())?;
             let mut locks = if reads.ranges.is_empty() {
                 let number =

@@ -8,6 +8,7 @@ use everleaf_pool::Record;
 
 use super::Attached;
 use super::counts::Expires;
+use super::expiring::WhenFull;
 use super::read::Now;
 use crate::core::backend::{Backend, Condition, WriteOutcome, Writing};
 use crate::core::life::TreeLiveness;
@@ -40,13 +41,9 @@ impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
         new: Option<NewValue<'_>>,
     ) -> Result<WriteOutcome, Error> {
         let narrow = K::narrow_checked(key)?;
-        match new {
-            None => self.writing(|live| self.write_in(live, life, narrow, condition, None)),
-            // The condition may be asked several times: each time about what is there.
-            Some(_) => self.writing_with_room(|live| {
-                self.write_in(live, life, narrow, condition.reborrow(), new)
-            }),
-        }
+        let when_full = if new.is_some() { WhenFull::RemoveExpired } else { WhenFull::Fail };
+        // The condition may be asked several times: each time about what is there.
+        self.writing(when_full, |live| self.write_in(live, life, narrow, condition.reborrow(), new))
     }
 
     fn apply(&self, writes: &[Write]) -> Result<Vec<WriteOutcome>, Error> {
@@ -54,14 +51,14 @@ impl<M: Media, K: StoreKey> Writing for Attached<M, K> {
             .iter()
             .map(|write| K::narrow_checked(write.key.as_ref()))
             .collect::<Result<Vec<_>, _>>()?;
-        let apply = |live: &OpenStore<M, K>| {
+        // Removals do not wait for what has expired: see `Handle::remove_all`.
+        let removals = writes.iter().all(|write| write.kind == Kind::Delete);
+        let when_full = if removals { WhenFull::Fail } else { WhenFull::RemoveExpired };
+        self.writing(when_full, |live| {
             writes.iter().try_for_each(|write| write.life.check())?;
             let mut locks = live.lock_all_to_write(&keys);
             self.write_locked(live, &mut locks, writes, &keys, &Now::of(self))
-        };
-        // Removals do not wait for what has expired: see `Handle::remove_all`.
-        let removals = writes.iter().all(|write| write.kind == Kind::Delete);
-        if removals { self.writing(apply) } else { self.writing_with_room(apply) }
+        })
     }
 }
 
@@ -87,7 +84,7 @@ impl<M: Media, K: StoreKey> Attached<M, K> {
         {
             let new = TimedValue { value, expires_ms };
             lock.begin_change();
-            let found = live.link_found(narrow, new).inspect_err(|_| self.doubt())?;
+            let found = live.try_upsert(narrow, new).inspect_err(|_| self.doubt())?;
             if let Some(old) = found {
                 let had = old.map(|old| old.expires_ms);
                 self.changed(live, key, had, Some(expires_ms));

@@ -73,11 +73,11 @@ impl<M: Media> LinkSteps for FindingSteps<'_, M> {
 }
 
 impl<M: Media, K: StoreKey> OpenStore<M, K> {
-    /// Links a new record of `key` in place of whatever the index holds, and says what that is: one
-    /// way down. The outer none: nothing was done, and the caller asks the index first; so it is
+    /// Links a new record of `key` in place of whatever the index holds, and says what that was, by
+    /// one descent. The outer none: nothing was done, and the caller asks the index first; so it is
     /// where the index takes no part in links, for a record that is a run, or replaces one, and
     /// where the pool is full. The caller has the key's lock.
-    pub(crate) fn link_found(
+    pub(crate) fn try_upsert(
         &self,
         key: K::Ref<'_>,
         new: TimedValue<'_>,

@@ -9,7 +9,7 @@ use super::search::{Found, SkipIf};
 use crate::entry::key_word;
 use crate::layout::Shape;
 use crate::link::{NewEntry, add, clear, replace};
-use everleaf_tree::key::{KeyHash, TreeKey};
+use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Makes `new` the value of a key, or removes it. False if nothing was done: there is no such
@@ -24,59 +24,42 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         K::admit(key)?;
         let hash = K::hash(key);
         let skip = if new.is_some() { SkipIf::Never } else { SkipIf::Absent };
-        if let Some(found) = self.try_lock_leaf(key, hash, skip)
-            && let Some(done) = self.link_found(found, key, hash, new, steps)?
-        {
-            return Ok(done);
-        }
-        loop {
-            let found = self.lock_leaf(key, hash, skip)?;
-            if let Some(done) = self.link_found(found, key, hash, new, steps)? {
-                return Ok(done);
-            }
-        }
-    }
-
-    /// The same where the key's leaf is locked. None if the leaf was full: it was split, and the
-    /// key's leaf is to be looked for again.
-    #[inline(always)]
-    fn link_found(
-        &self,
-        found: Found<'_, S>,
-        key: K::Ref<'_>,
-        hash: KeyHash,
-        new: Option<u64>,
-        steps: &mut dyn LinkSteps,
-    ) -> Result<Option<bool>, IndexError> {
         let media = self.pool.media();
-        let done = match (found, new, key_word::<K, S>(self.shape, key, hash)) {
-            (Found::Nothing | Found::Absent(_), None, _)
-            | (Found::Present(..), None, None)
-            | (Found::Absent(_), Some(_), None) => return Ok(Some(false)),
-            // Another thread put or removed the key meanwhile; looked for again.
-            (Found::Nothing, Some(_), _) => return Ok(None),
-            (Found::Present(locked, slot), Some(value), _) => {
-                replace(media, locked.leaf, slot, value, steps)?
-            }
-            (Found::Absent(locked), Some(value), Some(key_word)) => {
-                let Some(slot) = self.shape.dead_slot(locked.live, hash) else {
-                    self.split(locked, key)?;
-                    return Ok(None);
-                };
-                let entry = NewEntry { slot, key: key_word, value, hash };
-                let done = add(media, locked.leaf, locked.live, entry, steps)?;
-                locked.guard.count(1);
-                done
-            }
-            (Found::Present(locked, slot), None, Some(_)) => {
-                let done = clear(media, locked.leaf, locked.live, slot, steps)?;
-                locked.guard.count(-1);
-                if locked.live.without(slot).is_empty() && locked.offset != self.leftmost {
-                    self.leave(&locked, key)?;
+        let mut locked_at_once = self.try_lock_leaf(key, hash, skip);
+        loop {
+            let found = match locked_at_once.take() {
+                Some(found) => found,
+                None => self.lock_leaf(key, hash, skip)?,
+            };
+            let done = match (found, new, key_word::<K, S>(self.shape, key, hash)) {
+                (Found::Nothing | Found::Absent(_), None, _)
+                | (Found::Present(..), None, None)
+                | (Found::Absent(_), Some(_), None) => return Ok(false),
+                // Another thread put or removed the key meanwhile; looked for again.
+                (Found::Nothing, Some(_), _) => continue,
+                (Found::Present(locked, slot), Some(value), _) => {
+                    replace(media, locked.leaf, slot, value, steps)?
                 }
-                done
-            }
-        };
-        done.0.map(|()| Some(true))
+                (Found::Absent(locked), Some(value), Some(key_word)) => {
+                    let Some(slot) = self.shape.dead_slot(locked.live, hash) else {
+                        self.split(locked, key)?;
+                        continue; // The key's leaf may be another one now.
+                    };
+                    let entry = NewEntry { slot, key: key_word, value, hash };
+                    let done = add(media, locked.leaf, locked.live, entry, steps)?;
+                    locked.guard.count(1);
+                    done
+                }
+                (Found::Present(locked, slot), None, Some(_)) => {
+                    let done = clear(media, locked.leaf, locked.live, slot, steps)?;
+                    locked.guard.count(-1);
+                    if locked.live.without(slot).is_empty() && locked.offset != self.leftmost {
+                        self.leave(&locked, key)?;
+                    }
+                    done
+                }
+            };
+            return done.0.map(|()| true);
+        }
     }
 }
