@@ -160,6 +160,12 @@ impl Lines {
         self.list(|part, _, word| part.private[word].load(Relaxed))
     }
 
+    /// Whether a page was stored to, and not given back.
+    pub(crate) fn is_private(&self, page: u64) -> bool {
+        let (word, bit) = bit_of(page);
+        self.part(page * PAGE_LINES).private[word].load(Relaxed) & bit != 0
+    }
+
     /// Whether a page was captured since it was written. The caller has the latches of its lines.
     pub(crate) fn is_marked(&self, page: u64) -> bool {
         let (word, bit) = bit_of(page);

@@ -124,10 +124,14 @@ impl Core {
         Ok(())
     }
 
-    /// Lets the system read the pages of captures, many at a time. Lines ascend.
+    /// Lets the system read the pages of captures that are not in memory yet, many at a time. Lines
+    /// ascend; one outside the pool is no page.
     fn read_ahead(&self, captures: &[Capture]) {
-        for pages in captures.chunk_by(|a, b| a.line / PAGE_LINES == b.line / PAGE_LINES) {
-            self.memory.region().will_need(pages[0].line / PAGE_LINES * BLOCK, BLOCK);
+        let pages = captures.chunk_by(|a, b| a.line / PAGE_LINES == b.line / PAGE_LINES);
+        let pages = pages.map(|of_page| of_page[0].line / PAGE_LINES);
+        let inside = pages.filter(|page| *page < self.line_count() / PAGE_LINES);
+        for page in inside.filter(|page| !self.lines.is_private(*page)) {
+            self.memory.region().will_need(page * BLOCK, BLOCK);
         }
     }
 
