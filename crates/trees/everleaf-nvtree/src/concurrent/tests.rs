@@ -12,8 +12,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
+use crate::Variant;
 use crate::engine::sizes_of;
-use crate::tests::{TINY, assert_sound, dram_pool};
+use crate::tests::{TINY, tested};
+use everleaf_conformance::{assert_sound, dram_pool};
 use everleaf_tree::parameters::Parameters;
 
 const THREADS: u64 = 4;
@@ -94,7 +96,7 @@ fn scan(tree: &Tree, direction: Direction, staying: usize) {
 fn run(parameters: Parameters, locks: usize, seed: u64) {
     const KEYS: u64 = 500;
     println!("{parameters:?}, {locks} latches, seed {seed}");
-    let pool = dram_pool::<U64Keys>(parameters, 64 << 20);
+    let pool = dram_pool::<U64Keys>(tested(Variant::Concurrent, parameters), 64 << 20);
     let tree = tree(&pool, locks);
     let staying: Vec<u64> = (1..KEYS * (THREADS + 1) / STAYING).map(|i| i * STAYING).collect();
     staying.iter().for_each(|key| assert!(tree.insert(*key, u64::MAX).unwrap()));
@@ -116,11 +118,11 @@ fn run(parameters: Parameters, locks: usize, seed: u64) {
         joined.into_iter().map(|keys| keys.unwrap()).sum()
     });
     assert_eq!(tree.count(), keys + count as u64);
-    assert_sound::<U64Keys, _>(&pool, tree);
+    assert_sound::<U64Keys>(&pool, tree);
     // What stands in the pool is the same tree.
     let again = self::tree(&pool, 64);
     assert_eq!(again.count(), tree.count());
-    assert_sound::<U64Keys, _>(&pool, &again);
+    assert_sound::<U64Keys>(&pool, &again);
 }
 
 #[test]
@@ -144,7 +146,7 @@ fn threads_that_meet_in_every_latch_get_on() {
 /// A pool that holds no more leaves: updates of threads find one as long as each gives one back.
 #[test]
 fn a_full_pool_refuses_no_updates_of_threads_that_give_leaves_back() {
-    let pool = dram_pool::<U64Keys>(TINY, 64 << 10);
+    let pool = dram_pool::<U64Keys>(tested(Variant::Concurrent, TINY), 64 << 10);
     let tree = tree(&pool, 8192);
     let spread = |key: u64| key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut keys = Vec::new();
@@ -177,17 +179,17 @@ fn a_full_pool_refuses_no_updates_of_threads_that_give_leaves_back() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert_eq!(refused, 0);
-    assert_sound::<U64Keys, _>(&pool, tree);
+    assert_sound::<U64Keys>(&pool, tree);
     for key in keys {
         assert_eq!(tree.remove(*key).unwrap(), Some(1));
     }
-    assert_sound::<U64Keys, _>(&pool, tree);
+    assert_sound::<U64Keys>(&pool, tree);
 }
 
 /// A thread that stays pinned keeps what it may read: a full pool waits for it, not for ever.
 #[test]
 fn a_stalled_reader_makes_a_full_pool_refuse_and_not_hang() {
-    let pool = dram_pool::<U64Keys>(TINY, 64 << 10);
+    let pool = dram_pool::<U64Keys>(tested(Variant::Concurrent, TINY), 64 << 10);
     let tree = tree(&pool, 64);
     let keys: Vec<u64> = (0..6000).take_while(|key| tree.insert(*key, 0).is_ok()).collect();
     let stalled = tree.enter();
@@ -198,13 +200,13 @@ fn a_stalled_reader_makes_a_full_pool_refuse_and_not_hang() {
     assert!(refused > 0, "what has left may still be read");
     drop(stalled);
     keys.iter().for_each(|key| assert!(tree.update(*key, 8).unwrap().is_some()));
-    assert_sound::<U64Keys, _>(&pool, &tree);
+    assert_sound::<U64Keys>(&pool, &tree);
 }
 
 /// A leaf that has left is not used again while a thread is pinned that may read it.
 #[test]
 fn what_a_pinned_thread_may_read_is_not_written() {
-    let pool = dram_pool::<U64Keys>(TINY, 1 << 20);
+    let pool = dram_pool::<U64Keys>(tested(Variant::Concurrent, TINY), 1 << 20);
     let tree = tree(&pool, 64);
     (0..4).for_each(|key| assert!(tree.insert(key * 10, key).unwrap()));
     let pinned = tree.enter();
@@ -221,14 +223,14 @@ fn what_a_pinned_thread_may_read_is_not_written() {
     (200..400).for_each(|key| assert!(tree.upsert(key, key).is_ok()));
     (0..400).for_each(|key| assert!(tree.update(key, 1).unwrap().is_some()));
     assert_ne!(read(), before, "it serves again");
-    assert_sound::<U64Keys, _>(&pool, &tree);
+    assert_sound::<U64Keys>(&pool, &tree);
 }
 
 /// Runs `beside` again and again while threads merge and split two neighbours, in pools where these
 /// are the first leaves and where they are not.
 fn beside_merges(merges: usize, beside: impl Fn(&Tree, u64) + Sync) {
     for first in [0, 1000] {
-        let pool = dram_pool::<U64Keys>(TINY, 1 << 20);
+        let pool = dram_pool::<U64Keys>(tested(Variant::Concurrent, TINY), 1 << 20);
         let tree = tree(&pool, 8192);
         let keys = (0..first / 10).chain((0..4).map(|i| first + i * 10));
         keys.for_each(|key| assert!(tree.insert(key, 0).unwrap()));
@@ -247,7 +249,7 @@ fn beside_merges(merges: usize, beside: impl Fn(&Tree, u64) + Sync) {
             done.store(true, Ordering::Relaxed);
             merged.unwrap().unwrap();
         });
-        assert_sound::<U64Keys, _>(&pool, tree);
+        assert_sound::<U64Keys>(&pool, tree);
     }
 }
 
