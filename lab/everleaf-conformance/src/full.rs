@@ -19,8 +19,8 @@ pub struct Filled {
 /// Keys that are in a tree, with their values.
 type Present<K> = Vec<(<K as KeyKind>::Owned, u64)>;
 
-/// Fills a pool with the keys of different numbers below 40,000, updates each so many times,
-/// removes all of them, and inserts half of them again.
+/// Fills a pool with the keys of different numbers below 40,000, updates each so many times, and
+/// opens it again; removes half of them, then the others, and inserts as many again as were left.
 pub fn fill_up<K: KeyKind>(
     tested: impl TestedTree<K>,
     pool: &Arc<Pool<Dram>>,
@@ -36,13 +36,15 @@ pub fn fill_up<K: KeyKind>(
     drop(tree);
     let tree = opened(tested, pool);
     assert_holds(&*tree, &present);
+    make_room(&*tree, &mut present);
+    assert_sound(pool, &*tree);
     for (key, value) in &present {
         assert_eq!(tree.remove(K::borrow(key)).unwrap(), Some(*value), "{tested:?}");
     }
     assert_sound(pool, &*tree);
     assert!(tree.is_empty());
     let empty = tree.statistics();
-    for (key, _) in &present[..present.len() / 2] {
+    for (key, _) in &present {
         assert!(tree.insert(K::borrow(key), 1).unwrap());
     }
     assert_sound(pool, &*tree);
@@ -77,6 +79,20 @@ fn assert_holds<K: KeyKind>(tree: &dyn Index<K>, present: &Present<K>) {
     assert_eq!(tree.len(), present.len() as u64);
     for (key, value) in present {
         assert_eq!(tree.get(K::borrow(key)).unwrap(), Some(*value));
+    }
+}
+
+/// Removes every other key, and inserts an eighth of these again.
+fn make_room<K: KeyKind>(tree: &dyn Index<K>, present: &mut Present<K>) {
+    let all = std::mem::take(present);
+    for (key, value) in all.iter().step_by(2) {
+        assert_eq!(tree.remove(K::borrow(key)).unwrap(), Some(*value));
+    }
+    present.extend(all.iter().skip(1).step_by(2).cloned());
+    assert_holds(tree, present);
+    for (key, value) in all.iter().step_by(16) {
+        assert!(tree.insert(K::borrow(key), *value).unwrap(), "removals made room");
+        present.push((key.clone(), *value));
     }
 }
 

@@ -4,7 +4,7 @@
 //! Map of the files: `pools` (memory of every kind, with a pool in it) · `sound` (every invariant
 //! holds, nothing leaks) · `explore` (crashes at every event) · `model` (random operations beside a
 //! map) · `full` (a pool without room) · `damage` (cells that are overwritten) · `counting`
-//! (flushes and fences).
+//! (flushes and fences) · `threads` (threads that work beside each other).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -15,6 +15,7 @@ pub mod full;
 pub mod model;
 mod pools;
 mod sound;
+pub mod threads;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -23,7 +24,6 @@ use everleaf_index::{Index, IndexError, KeyKind};
 use everleaf_pmem::Media;
 use everleaf_pool::{Format, Pool, Shutdown};
 use everleaf_tree::Opening;
-use everleaf_tree::key::TestKey;
 
 pub use pools::{counting_pool, dram_pool, full_disk_pool, image_of, traced_pool};
 pub use sound::{Entries, assert_sound, problems, scanned};
@@ -49,12 +49,6 @@ pub type Opened<K, M> = (Arc<Pool<M>>, Box<dyn Index<K>>);
 
 /// The keys that a test makes of numbers.
 pub type KeyOf<K> = fn(u64) -> <K as KeyKind>::Owned;
-
-/// [`TestKey::ascending`] of the low half of a number: numbers from the top of all are those from
-/// the top of these.
-pub fn ascending<K: TestKey>(number: u64) -> K::Owned {
-    K::ascending(number as u16)
-}
 
 /// The tree of a pool, as after a crash.
 pub fn opened<K: KeyKind>(

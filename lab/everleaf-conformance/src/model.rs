@@ -76,7 +76,7 @@ pub fn numbers() -> impl Strategy<Value = u64> + Clone {
 pub fn operations(
     number: impl Strategy<Value = u64> + Clone + 'static,
 ) -> impl Strategy<Value = Action> {
-    let value = prop_oneof![Just(0u64), Just(u64::MAX), Just(7), any::<u64>()];
+    let value = prop_oneof![Just(0u64), Just(u64::MAX), Just(7), 0..1u64 << 45, any::<u64>()];
     let pair = (number.clone(), value);
     let changes = (number.clone(), prop::option::weighted(0.6, any::<u64>()));
     prop_oneof![
@@ -121,6 +121,12 @@ pub struct Twin<K: KeyKind> {
     key: KeyOf<K>,
     words: usize,
     entries: BTreeMap<K::Owned, Vec<u64>>,
+}
+
+impl<K: KeyKind> Clone for Twin<K> {
+    fn clone(&self) -> Self {
+        Self { entries: self.entries.clone(), ..*self }
+    }
 }
 
 impl<K: KeyKind> Twin<K> {
@@ -255,6 +261,7 @@ impl<K: KeyKind> Twin<K> {
 
     /// Compares all entries, in both directions.
     pub fn compare_all(&self, tree: &dyn Index<K>) {
+        assert_eq!(tree.len(), self.entries.len() as u64);
         for direction in [Direction::Forward, Direction::Backward] {
             self.scan(tree, 0, 2, direction, usize::MAX);
         }

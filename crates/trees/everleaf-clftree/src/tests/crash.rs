@@ -1,7 +1,6 @@
 //! Crashes at every event of every operation, under the model that tears lines and under the
 //! assumption that it does not. More of it, and all barriers, are explored with the other engines.
 
-use everleaf_conformance::ascending;
 use everleaf_conformance::explore::{
     self, Op, Scenario, explored, inserts, is_never_lost, removes,
 };
@@ -10,7 +9,7 @@ use everleaf_index::{BytesKeys, U64Keys};
 use everleaf_pmem::LineAtomicity;
 use everleaf_tree::key::TestKey;
 
-use super::{ENCODED, ENCODED_SHADOW, SHADOW, TINY, Tested};
+use super::{ENCODED, ENCODED_SHADOW, SHADOW, TINY, Tested, ascending};
 use Op::{Insert, Remove, Update};
 
 const ATOMIC_LINE: Assumptions = Assumptions { eadr: false, atomic_line: true };

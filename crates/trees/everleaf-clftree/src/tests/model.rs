@@ -2,14 +2,14 @@
 //! closed, or not, and opened again.
 
 use everleaf_conformance::model::{self, Action, actions, ascending_and_descending, numbers};
-use everleaf_conformance::{TestedTree, ascending, assert_sound, dram_pool, opened};
+use everleaf_conformance::{TestedTree, assert_sound, dram_pool, opened};
 use everleaf_index::{BytesKeys, U64Keys};
 use everleaf_pmem::{Cpu, Mapped, Region};
 use everleaf_pool::Pool;
 use everleaf_tree::key::TestKey;
 use proptest::prelude::*;
 
-use super::{ENCODED, ENCODED_SHADOW, SHADOW, TINY, Tested};
+use super::{ENCODED, ENCODED_SHADOW, SHADOW, TINY, Tested, ascending};
 
 /// With inner nodes that are written at once, and by the log.
 fn run<K: TestKey>(tested: Tested, actions: &[Action]) {

@@ -1,11 +1,11 @@
 //! A full pool: what needs no room is done, the rest is refused, and nothing is lost.
 
 use everleaf_conformance::full::fill_up;
-use everleaf_conformance::{ascending, dram_pool, full_disk_pool};
+use everleaf_conformance::{dram_pool, full_disk_pool};
 use everleaf_index::{BytesKeys, U64Keys};
 use everleaf_tree::key::TestKey;
 
-use super::{Parameters, TINY, Tested, VARIANTS, tested};
+use super::{Parameters, TINY, Tested, VARIANTS, ascending, tested};
 
 /// In a pool of its greatest size, and on a disk that is full; every key is updated as often as
 /// fills its leaf more than once.

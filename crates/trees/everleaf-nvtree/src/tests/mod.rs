@@ -52,3 +52,8 @@ impl<K: TestKey> TestedTree<K> for Tested {
         open(pool, self.variant, opening)
     }
 }
+
+/// The key of the low bits of a number: the greatest numbers have the greatest keys.
+pub(crate) fn ascending<K: TestKey>(number: u64) -> K::Owned {
+    K::ascending(number as u16)
+}

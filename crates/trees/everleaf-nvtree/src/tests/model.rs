@@ -1,13 +1,12 @@
 //! The tree against the model, at random, with sizes of every kind and both kinds of keys; what is
 //! closed, or not, and opened again.
 
-use everleaf_conformance::ascending;
 use everleaf_conformance::model::{Action, Left, actions, numbers, run};
 use everleaf_index::{BytesKeys, U64Keys};
 use everleaf_tree::key::TestKey;
 use proptest::prelude::*;
 
-use super::{Parameters, TINY, VARIANTS, Variant, tested};
+use super::{Parameters, TINY, VARIANTS, Variant, ascending, tested};
 
 const SIZES: &[Parameters] = &[
     TINY,
