@@ -45,6 +45,12 @@ lines() {
     find "$@" -name target -prune -o -name '*.rs' -print0 | xargs -0 cat | wc -l
 }
 
+# Lines of the files that ARCHITECTURE.md lists as the road of the default engine, without tests.
+road() {
+    sed -nE 's/^\| \[[^]]*\]\((crates[^)]*)\).*/\1/p' ARCHITECTURE.md |
+        xargs -n 1 sed '/^mod tests {/,$d' | wc -l
+}
+
 # Kind of number, and number.
 numbers() {
     printf 'text of everleaf (%s)\t%s\n' "$profile" "$(text)"
@@ -52,6 +58,7 @@ numbers() {
     printf 'crates under everleaf\t%s\n' "$(dependencies everleaf)"
     printf 'crates under everleaf-cli\t%s\n' "$(dependencies everleaf-cli)"
     printf 'lines of the product\t%s\n' "$(lines crates bindings)"
+    printf 'lines of the road\t%s\n' "$(road)"
     printf 'lines of the laboratory\t%s\n' "$(lines lab fuzz)"
 }
 

@@ -294,8 +294,10 @@ pub(crate) fn value_record<'g, M: Media>(
     offset: u64,
     key: &KeyBytes<'_>,
 ) -> Result<ValueRecord<'g>, Error> {
+    // The key that a scan shows may be the record's own.
+    let is_key = |found: &[u8]| std::ptr::eq(found, key.as_slice()) || found == key.as_slice();
     match ValueRecord::parse(records.record(PPtr::at(offset))?) {
-        Some(found) if found.key == key.as_slice() => Ok(found),
+        Some(found) if is_key(found.key) => Ok(found),
         _ => Err(foreign_record(offset)),
     }
 }

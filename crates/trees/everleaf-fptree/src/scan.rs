@@ -1,7 +1,7 @@
 //! Scanning one leaf: its live keys are sorted on the stack and shown, while the lines of the next
 //! leaf are on their way.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::Media;
@@ -41,32 +41,41 @@ pub(super) fn collect<'p, 'e, K: TreeKey, M: Media, S: Shape>(
 
 /// Prefetches the records of a leaf's keys. What it reads may be changing: nothing depends on it.
 #[inline(always)]
-fn prefetch_keys<K: TreeKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
+pub(super) fn prefetch_keys<K: TreeKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
     if K::RECORDS && !M::COUNTS_READS {
         let slots = leaf.live(media).and(leaf.shape().all());
         slots.for_each(|slot| prefetch_record::<K, M, S>(media, leaf, slot));
     }
 }
 
-/// Shows sorted entries of a leaf in `direction`. Half-way it prefetches the keys of the `next`
-/// one, whose lines are there by then.
+/// Shows entries of a leaf, by their places in its order, in `direction`. Half-way it prefetches
+/// the keys of the `next` one, whose lines are there by then.
+///
+/// # Errors
+/// As of `entry_at`.
 #[inline(always)]
-pub(super) fn show<K: TreeKey, M: Media, S: Shape>(
+pub(super) fn show<'p, K: TreeKey, M: Media, S: Shape>(
     media: &M,
     leaf: Leaf<'_, S>,
-    entries: &[Entry<'_, K>],
+    part: Range<usize>,
     next: Option<Leaf<'_, S>>,
     direction: Direction,
+    (slot_at, key_at): (impl Fn(usize) -> usize, impl Fn(usize) -> Result<K::Ref<'p>, IndexError>),
     visit: &mut Visit<'_, K>,
-) -> ControlFlow<()> {
-    let mut words = [0; MAX_VALUE_WORDS];
+) -> Result<ControlFlow<()>, IndexError> {
+    let (mut words, mut damaged) = ([0; MAX_VALUE_WORDS], None);
     let words = &mut words[..leaf.shape().value_words()];
-    let ahead = |entry: &Entry<'_, K>| {
-        K::prefetch_value(media, &leaf.value(usize::from(entry.1))[0]);
-    };
+    let ahead = |at: usize| K::prefetch_value(media, &leaf.value(slot_at(at))[0]);
     let half_way = || next.into_iter().for_each(|next| prefetch_keys::<K, M, S>(media, next));
-    scan::show(entries, direction, ahead, half_way, |entry| {
-        leaf.read_value(media, usize::from(entry.1), words);
-        visit(entry.0, words)
-    })
+    let shown = scan::show(part, direction, ahead, half_way, |at| match key_at(at) {
+        Ok(key) => {
+            leaf.read_value(media, slot_at(at), words);
+            visit(key, words)
+        }
+        Err(error) => {
+            damaged = Some(error);
+            ControlFlow::Break(())
+        }
+    });
+    damaged.map_or(Ok(shown), Err)
 }

@@ -1,7 +1,7 @@
 //! What scans share: the walk from leaf to leaf by key, which keeps to the keys whatever splits and
 //! removals do meanwhile, and showing the sorted entries of a leaf.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 
 use everleaf_index::{Direction, IndexError, KeyKind, Visit};
 
@@ -117,48 +117,68 @@ pub fn within<'e, 'p, K: TreeKey>(
     bound: Bound<K::Ref<'_>>,
     direction: Direction,
 ) -> &'e [Entry<'p, K>] {
+    let key_at = |at: usize| Ok(entries[at].0);
+    let part = part_within::<K>(0..entries.len(), bound, direction, key_at);
+    part.map_or(&[], |part| &entries[part])
+}
+
+/// The part of a sorted range that lies on this side of the bound. Of most leaves of a scan that
+/// is all, and one key is read.
+///
+/// # Errors
+/// As of `key_at`.
+#[inline(always)]
+pub fn part_within<'p, K: TreeKey>(
+    range: Range<usize>,
+    bound: Bound<K::Ref<'_>>,
+    direction: Direction,
+    key_at: impl Fn(usize) -> Result<K::Ref<'p>, IndexError>,
+) -> Result<Range<usize>, IndexError> {
     let (key, included) = match bound {
-        Bound::Unbounded => return entries,
         Bound::Included(key) => (key, true),
         Bound::Excluded(key) => (key, false),
+        Bound::Unbounded => return Ok(range),
     };
-    let equal_is_before = included == (direction == Direction::Backward);
-    let is_before = |entry: &Entry<'_, K>| {
-        let order = K::cmp_keys(entry.0, key);
-        order.is_lt() || order.is_eq() && equal_is_before
+    let forward = direction == Direction::Forward;
+    let is_before = |at: usize| -> Result<bool, IndexError> {
+        let order = K::cmp_keys(key_at(at)?, key);
+        Ok(order.is_lt() || order.is_eq() && included != forward)
     };
-    // All of them, in most leaves of a scan.
-    match direction {
-        Direction::Forward if !entries.first().is_some_and(is_before) => return entries,
-        Direction::Backward if entries.last().is_none_or(is_before) => return entries,
-        _ => {}
+    let outermost = if forward { range.start } else { range.end.wrapping_sub(1) };
+    if range.is_empty() || is_before(outermost)? != forward {
+        return Ok(range);
     }
-    let (before, after) = entries.split_at(entries.partition_point(is_before));
-    if direction == Direction::Forward { after } else { before }
+    // What is less than `least` lies before the bound, and nothing from `most` on.
+    let (mut least, mut most) = (range.start, range.end);
+    while least < most {
+        let middle = least.midpoint(most);
+        if is_before(middle)? { least = middle + 1 } else { most = middle }
+    }
+    Ok(if forward { least..range.end } else { range.start..least })
 }
 
 /// Shows sorted entries in `direction`, each announced some entries `ahead`. `half_way` is called
 /// in the middle.
 #[inline(always)]
-pub fn show<'e, E>(
-    entries: &'e [E],
+pub fn show<E>(
+    entries: impl DoubleEndedIterator<Item = E> + ExactSizeIterator + Clone,
     direction: Direction,
-    ahead: impl Fn(&E),
+    ahead: impl Fn(E),
     half_way: impl FnOnce(),
-    show: impl FnMut(&'e E) -> ControlFlow<()>,
+    show: impl FnMut(E) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     match direction {
-        Direction::Forward => in_turn(entries.iter(), ahead, half_way, show),
-        Direction::Backward => in_turn(entries.iter().rev(), ahead, half_way, show),
+        Direction::Forward => in_turn(entries, ahead, half_way, show),
+        Direction::Backward => in_turn(entries.rev(), ahead, half_way, show),
     }
 }
 
 #[inline(always)]
-fn in_turn<'e, E: 'e>(
-    mut entries: impl ExactSizeIterator<Item = &'e E> + Clone,
-    ahead: impl Fn(&E),
+fn in_turn<E>(
+    mut entries: impl ExactSizeIterator<Item = E> + Clone,
+    ahead: impl Fn(E),
     half_way: impl FnOnce(),
-    mut show: impl FnMut(&'e E) -> ControlFlow<()>,
+    mut show: impl FnMut(E) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let (mut coming, half) = (entries.clone(), entries.len() / 2);
     coming.by_ref().take(AHEAD).for_each(&ahead);

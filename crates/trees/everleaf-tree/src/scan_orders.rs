@@ -128,14 +128,23 @@ fn stamp(locked: &LockGuard<'_>) -> u64 {
 pub struct Order([u64; WORDS]);
 
 impl Order {
-    /// The places of the entries, ascending by key.
+    /// How many entries there are.
     #[inline(always)]
-    pub fn places(&self) -> impl Iterator<Item = usize> + Clone + '_ {
-        let count = (self.0[1] as usize).min(MAX_ORDERED);
-        let places = self.0[2..].iter().flat_map(|word| {
-            (0..PLACES).map(move |place| (word >> (place * BITS)) as usize & ((1 << BITS) - 1))
-        });
-        places.take(count)
+    pub fn len(&self) -> usize {
+        (self.0[1] as usize).min(MAX_ORDERED)
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The place of an entry, by the order of the keys; `at` is less than [`len`](Self::len).
+    #[inline(always)]
+    pub fn place(&self, at: usize) -> usize {
+        let word = self.0[2..].get(at / PLACES).copied().unwrap_or_default();
+        (word >> (at % PLACES * BITS)) as usize & ((1 << BITS) - 1)
     }
 }
 
@@ -154,7 +163,9 @@ mod tests {
         let orders = ScanOrders::new(1024, 1 << 20);
         let lock = |leaf: u64| locks.lock(&relax, leaf);
         let found = |leaf: u64, locked: &LockGuard<'_>| {
-            orders.of(leaf, locked).map(|order| order.places().collect::<Vec<_>>())
+            orders
+                .of(leaf, locked)
+                .map(|order| (0..order.len()).map(|at| order.place(at)).collect::<Vec<_>>())
         };
         let keep = |leaf: u64, locked: &LockGuard<'_>, places: &[u8]| {
             orders.keep(SimdLevel::SCALAR.into(), leaf, locked, places.iter().copied());

@@ -1,6 +1,8 @@
 //! Batches under the explorer: all or nothing in every image, and every barrier of a batch is
 //! needed.
 
+use std::collections::BTreeSet;
+
 use everleaf::Engine;
 use everleaf_crash::{Mutant, Options, Report, explore};
 use everleaf_testkit::{
@@ -41,7 +43,6 @@ fn a_batch_of_a_hundred_puts_is_all_or_nothing_in_every_image() {
 #[test]
 fn every_barrier_of_a_batch_is_needed() {
     let full = "insert 10 10\ninsert 20 20\ninsert 30 30\ninsert 40 40\n";
-    let mut killed = std::collections::BTreeSet::new();
     // What follows a batch takes the blocks that it has freed: a batch that is done again is found
     // out.
     let plain = format!("{full}explore\nbatch insert 15 1; update 20 2; remove 30\ninsert 50 30\n");
@@ -53,9 +54,6 @@ fn every_barrier_of_a_batch_is_needed() {
             "{full}cut pool.batch.{site} batch insert 15 1; remove 30; update 20 3\ninsert 50 30\n"
         )
     };
-    let options = Options { mutate: true, ..options(16) };
-    let without =
-        |mutant: &Mutant| matches!(mutant, Mutant::Without(_)).then(|| mutant.site().name());
     // An engine that takes part in a batch, and one whose entries are changed one by one.
     let scripts = [
         (Engine::FPTREE, &plain),
@@ -64,22 +62,29 @@ fn every_barrier_of_a_batch_is_needed() {
         (Engine::FPTREE, &cut("B5.fence")),
         (Engine::CIRCTREE, &plain),
     ];
+    // No pool is full here beside other workers (`subject/sites.rs`).
+    let is_asked = |name: &str| {
+        name != "pool.batch.B1.given"
+            && (name.starts_with("pool.batch.") || name.starts_with("pool.recover.batch."))
+    };
+    let sites = POOL_SITES.iter().filter(|site| is_asked(site.name()));
+    let mut alive: BTreeSet<Mutant> = sites.map(|site| Mutant::Without(*site)).collect();
+    let judging = |alive: &BTreeSet<Mutant>| Options {
+        mutate: true,
+        asked: Some(alive.clone()),
+        ..options(16)
+    };
     for (engine, script) in scripts {
         let scenario = Scenario::parse(script, Some(ScriptKeys::U64)).unwrap();
-        let report = explored(engine, scenario, &options);
-        killed.extend(report.killed.iter().filter_map(|(mutant, _)| without(mutant)));
+        let report = explored(engine, scenario, &judging(&alive));
+        report.killed.iter().for_each(|(mutant, _)| _ = alive.remove(mutant));
     }
     // The chunk that a batch has taken which is given up, and what another thread then puts there.
     let given_up = [Action::RefusedBatch(1000), Action::Doubt(0, 1000)];
     let given_up = given_up.map(|action| AllocatorOperation { worker: 0, action });
-    let report = explore(&AllocatorSubject::new(Vec::new(), given_up.into()), &options).unwrap();
+    let subject = AllocatorSubject::new(Vec::new(), given_up.into());
+    let report = explore(&subject, &judging(&alive)).unwrap();
     assert!(report.violations.is_empty(), "{}", report.violations[0]);
-    killed.extend(report.killed.iter().filter_map(|(mutant, _)| without(mutant)));
-    // No pool is full here beside other workers (`subject/sites.rs`).
-    killed.insert("pool.batch.B1.given");
-    let of_batches =
-        |name: &&str| name.starts_with("pool.batch.") || name.starts_with("pool.recover.batch.");
-    let sites = POOL_SITES.iter().map(|site| site.name()).filter(of_batches);
-    let survivors: Vec<&str> = sites.filter(|name| !killed.contains(name)).collect();
-    assert_eq!(survivors, Vec::<&str>::new());
+    report.killed.iter().for_each(|(mutant, _)| _ = alive.remove(mutant));
+    assert_eq!(alive, BTreeSet::new());
 }

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use everleaf::Engine;
-use everleaf_engines::pools;
 use everleaf_log::Weak;
 use everleaf_testkit::{DiskCase, DiskReport, ScriptKeys};
 
+/// Of the engines of the product; `everleaf-lab explore` takes those of the laboratory as well.
 #[test]
 fn no_power_failure_of_a_disk_takes_back_what_was_acknowledged() {
-    for engine in pools().map(Engine::of) {
+    for engine in Engine::available() {
         let (mut report, mut programs) = (DiskReport::default(), 0);
         for case in DiskCase::all(engine, None, 11, 1, 3) {
             case.explore(&mut report).unwrap_or_else(|violation| panic!("{violation}"));

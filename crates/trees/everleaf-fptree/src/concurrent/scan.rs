@@ -8,11 +8,13 @@ use everleaf_index::{Direction, IndexError, Visit};
 use everleaf_pmem::{Media, planted};
 
 use super::ConcurrentFpTree;
+use crate::entry::read_key;
 use crate::layout::Shape;
 use crate::scan::{collect, no_entries, show};
 use everleaf_tree::inner::Sought;
 use everleaf_tree::key::TreeKey;
-use everleaf_tree::scan::{self, Leaves, Shown, within};
+use everleaf_tree::scan::{self, Entry, Leaves, Shown, part_within};
+use everleaf_tree::scan_orders::Order;
 use everleaf_tree::shared_nodes::SharedNodes;
 use everleaf_tree::sort::sort;
 
@@ -66,31 +68,40 @@ impl<K: TreeKey, M: Media, S: Shape> Leaves<K> for ConcurrentFpTree<K, M, S> {
             return Ok(None);
         }
         let records = self.pool.pin();
-        let mut entries = no_entries::<K>();
         let order = self.orders.of(sought.child, &guard);
-        let entries = match &order {
-            Some(order) => collect::<K, M, S>(&records, leaf, order.places(), &mut entries)?,
-            None => {
-                let live = leaf.live(media).and(self.shape.all());
-                collect::<K, M, S>(&records, leaf, live, &mut entries)?
-            }
-        };
         // The next leaf is on its way while this one is sorted and shown.
         // It may be no leaf by now.
         let next = sought.hint.filter(|next| self.prefetch_leaf(*next).is_ok());
         let next = next.and_then(|next| self.leaf(next).ok());
-        if order.is_none() {
+        let mut entries = no_entries::<K>();
+        let entries: &[Entry<'_, K>] = if order.is_none() {
+            let live = leaf.live(media).and(self.shape.all());
+            let entries = collect::<K, M, S>(&records, leaf, live, &mut entries)?;
             sort::<K>(media.simd(), entries);
             let places = entries.iter().map(|entry| entry.1);
             self.orders.keep(media.dram(), sought.child, &guard, places);
-        }
-        let mut part = within::<K>(entries, bound, direction);
+            entries
+        } else {
+            &[]
+        };
+        // Where the order is known the keys that are not shown are not read.
+        let slot_at = |at: usize| match &order {
+            Some(order) => order.place(at),
+            None => usize::from(entries[at].1),
+        };
+        let key_at = |at: usize| match &order {
+            Some(order) => read_key::<K, M, S>(&records, leaf, order.place(at)),
+            None => Ok(entries[at].0),
+        };
+        let all = 0..order.as_ref().map_or(entries.len(), Order::len);
+        let mut part = part_within::<K>(all, bound, direction, key_at)?;
         if let (Some(end), Direction::Forward) = (&sought.bound, direction) {
             // Since the leaf was looked for it may have taken over the range after it, where the
             // scan will look next.
-            part = within::<K>(part, Bound::Excluded(K::borrow(end)), Direction::Backward);
+            let end = Bound::Excluded(K::borrow(end));
+            part = part_within::<K>(part, end, Direction::Backward, key_at)?;
         }
-        let shown = show::<K, M, S>(media, leaf, part, next, direction, visit);
+        let shown = show::<K, M, S>(media, leaf, part, next, direction, (slot_at, key_at), visit)?;
         guard.unlock_unchanged();
         Ok(Some(shown))
     }

@@ -39,14 +39,10 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
                 next.prefetch_all(self.pool.media());
             }
             sort::<K>(self.pool.media().simd(), entries);
-            let shown = show::<K, M, S>(
-                self.pool.media(),
-                leaf,
-                within::<K>(entries, bound, direction),
-                next,
-                direction,
-                visit,
-            );
+            let part = within::<K>(entries, bound, direction);
+            let entry = (|at: usize| usize::from(part[at].1), |at: usize| Ok(part[at].0));
+            let media = self.pool.media();
+            let shown = show::<K, M, S>(media, leaf, 0..part.len(), next, direction, entry, visit)?;
             match (shown, next) {
                 (ControlFlow::Continue(()), Some(next)) => leaf = next,
                 _ => return Ok(()),
