@@ -204,7 +204,6 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for WbTree<K, M> {
 
     fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
         assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
-        self.expect_words(1)?;
         for (key, value) in keys.iter().zip(values) {
             let mut word = [0];
             *value = self.ended(self.look_up(*key, &mut word))?.then_some(word[0]);

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use everleaf_conformance::assert_sound;
 use everleaf_crash::{Dram, Event, Traced};
 use everleaf_index::{BytesKeys, Index};
 use everleaf_pmem::{Cpu, LINE, Media, Region};
@@ -11,7 +12,7 @@ use everleaf_pool::{KeyType, Pool, Shutdown};
 use super::super::SortedTree;
 use super::super::layout::{Anchor, Discipline, Shape};
 use super::super::search::{Destination, Located, Path};
-use super::{assert_sound, format};
+use super::format;
 use crate::shifted;
 use everleaf_tree::key::TestKey;
 use everleaf_tree::key::TreeKey;

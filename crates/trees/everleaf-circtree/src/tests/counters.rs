@@ -1,33 +1,23 @@
 //! Exact numbers: entries shifted, flushes, fences.
 
-use std::sync::Arc;
-
+use everleaf_conformance::counting::{self, flushes_and_fences, of, own};
+use everleaf_conformance::{Opened, assert_sound};
 use everleaf_crash::{Counts, Instrumented};
-use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Counter, Cpu, Mapped, Region};
-use everleaf_pool::{KeyType, Pool};
+use everleaf_index::U64Keys;
+use everleaf_pmem::Counter;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::super::layout::SLOTS;
-use super::super::{Variant, create};
-use super::{assert_sound, format};
+use super::{Tested, Variant};
 
-fn counted(
-    node_slots: u64,
-    variant: Variant,
-) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
-    let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
-    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
-    let pool = Pool::create(media, &format(KeyType::U64, node_slots)).unwrap();
-    let tree = create::<U64Keys, _>(&pool, variant).unwrap();
-    pool.media().reset();
-    (pool, tree)
+fn counted(node_slots: u64, variant: Variant) -> Opened<U64Keys, Instrumented> {
+    counting::counted(Tested(variant, node_slots))
 }
 
 /// Flushes and fences.
 fn barriers(counts: &Counts) -> (u64, u64) {
-    (counts.flushes.values().sum(), counts.fences.values().sum())
+    (of(&counts.flushes, ""), of(&counts.fences, ""))
 }
 
 #[test]
@@ -66,17 +56,11 @@ fn compare_with_arrays(keys: u64) {
             assert_sound(&pool, &*tree);
             let counts = pool.media().counts();
             // The allocator's are the same for both.
-            let own = |barriers: &std::collections::BTreeMap<everleaf_pmem::Site, u64>| -> u64 {
-                barriers
-                    .iter()
-                    .filter(|(site, _)| !site.name().starts_with("pool."))
-                    .map(|(_, count)| count)
-                    .sum()
-            };
+            let (flushes, fences) = flushes_and_fences(&counts);
             [
                 counts.event(Counter::EntriesShifted),
-                own(&counts.flushes),
-                own(&counts.fences),
+                flushes,
+                fences,
                 64 * own(&counts.lines_flushed),
             ]
         });
@@ -182,14 +166,7 @@ fn splits_and_merges_cost_what_the_first_pages_say() {
         let (pool, tree) = counted(32, variant);
         let cost = |sites: &str| {
             let counts = pool.media().counts();
-            let of = |barriers: &std::collections::BTreeMap<everleaf_pmem::Site, u64>| -> u64 {
-                barriers
-                    .iter()
-                    .filter(|(site, _)| site.name().starts_with(sites))
-                    .map(|(_, count)| count)
-                    .sum()
-            };
-            (of(&counts.flushes), of(&counts.fences))
+            (of(&counts.flushes, sites), of(&counts.fences, sites))
         };
         (0..32).for_each(|key| assert!(tree.insert(key * 10, 1).unwrap()));
         assert!(tree.insert(155, 1).unwrap());

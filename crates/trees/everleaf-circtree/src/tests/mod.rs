@@ -9,23 +9,40 @@ mod threads;
 
 use std::sync::Arc;
 
-use everleaf_index::Index;
+use everleaf_conformance::TestedTree;
+use everleaf_index::{Index, IndexError};
 use everleaf_pmem::Media;
-use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool};
-
-use super::{OFFER, TUNED};
-use everleaf_tree::key::TreeKey;
+use everleaf_pool::{Format, KeyType, Pool};
+use everleaf_tree::Opening;
+use everleaf_tree::key::TestKey;
 use everleaf_tree::parameters::Parameters;
+
+use super::{OFFER, TUNED, Variant, open};
 
 pub(super) fn format(key_type: KeyType, node_slots: u64) -> Format {
     let parameters = OFFER.pack(Parameters { leaf_slots: node_slots, ..TUNED });
     Format { engine: "circtree".into(), key_type, parameters }
 }
 
-/// Every invariant holds and nothing leaks.
-pub(super) fn assert_sound<K: TreeKey, M: Media>(pool: &Arc<Pool<M>>, tree: &dyn Index<K>) {
-    let mut audit = Audit::new();
-    let report = tree.check(&mut audit).unwrap();
-    assert_eq!((report.violations, report.keys), (Vec::new(), tree.len()));
-    assert_eq!(pool.finish_audit(audit), AuditReport::default());
+/// A tree with so many slots a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tested(pub Variant, pub u64);
+
+impl<K: TestKey> TestedTree<K> for Tested {
+    fn format(self) -> Format {
+        format(K::KEY_TYPE, self.1)
+    }
+
+    fn open<M: Media>(
+        self,
+        pool: &Arc<Pool<M>>,
+        opening: Opening,
+    ) -> Result<Box<dyn Index<K>>, IndexError> {
+        open(pool, self.0, opening.shutdown)
+    }
+}
+
+/// The key of the low bits of a number: the greatest numbers have the greatest keys.
+pub(super) fn ascending<K: TestKey>(number: u64) -> K::Owned {
+    K::ascending(number as u16)
 }

@@ -108,7 +108,7 @@ fn content(image: &[u64], shifted: bool) -> Vec<(u64, u64)> {
     let (pool, opened) = Pool::open(media).unwrap();
     let shape = shape(&pool, shifted);
     let tree = SortedTree::<U64Keys, _>::open(&pool, shape, false, opened.shutdown).unwrap();
-    super::assert_sound(&pool, &tree as &dyn everleaf_index::Index<U64Keys>);
+    everleaf_conformance::assert_sound(&pool, &tree as &dyn everleaf_index::Index<U64Keys>);
     let node = Node::at(
         &pool,
         pool.media().load(&pool.index_root::<Anchor>().unwrap().root).offset(),

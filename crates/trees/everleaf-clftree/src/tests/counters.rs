@@ -1,51 +1,24 @@
 //! Exact numbers: flushes and fences.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
+use everleaf_conformance::counting::{self, cost, own};
+use everleaf_conformance::{Opened, TestedTree, assert_sound, opened};
 use everleaf_crash::{Event, Instrumented, Traced};
 use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Counter, Cpu, LineAtomicity, Mapped, Region, Site};
-use everleaf_pool::{Pool, Shutdown};
+use everleaf_pmem::{Counter, LineAtomicity};
+use everleaf_pool::Pool;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::super::Variant;
-use super::{ENCODED, TINY, Tested, assert_sound, format_of, opened_after};
+use super::{ENCODED, TINY, Tested};
 
 /// Sizes of a pool of which none are asked for.
 pub(super) const DEFAULT: Tested = Tested { leaf_slots: 31, group_bytes: 256 << 10, ..TINY };
 
-pub(super) type Counted = (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>);
+pub(super) type Counted = Opened<U64Keys, Instrumented>;
 
 fn counted(leaf_slots: u64) -> Counted {
-    counted_with(Tested { leaf_slots, ..DEFAULT })
-}
-
-pub(super) fn counted_with(tested: Tested) -> Counted {
-    counted_below(tested, 1 << 30)
-}
-
-/// In a pool of so many bytes at most.
-pub(super) fn counted_below(tested: Tested, max_bytes: u64) -> Counted {
-    let region = Region::anonymous(64 << 10, max_bytes).unwrap();
-    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
-    let pool = Pool::create(media, &format_of::<U64Keys>(tested)).unwrap();
-    let tree = opened_after::<U64Keys, _>(&pool, Shutdown::Clean).unwrap();
-    pool.media().reset();
-    (pool, tree)
-}
-
-/// Those of the tree, without those of the pool.
-pub(super) fn own(barriers: &BTreeMap<Site, u64>) -> u64 {
-    let own = barriers.iter().filter(|(site, _)| !site.name().starts_with("pool."));
-    own.map(|(_, count)| count).sum()
-}
-
-pub(super) fn flushes_and_fences(pool: &Pool<Instrumented>) -> (u64, u64) {
-    let counts = pool.media().counts();
-    pool.media().reset();
-    (own(&counts.flushes), own(&counts.fences))
+    counting::counted(Tested { leaf_slots, ..DEFAULT })
 }
 
 #[test]
@@ -53,15 +26,15 @@ fn an_insertion_flushes_its_entry_and_the_live_bit_once_where_they_share_a_line(
     let (pool, tree) = counted(31);
     for (key, expected) in (0..).zip([(1, 1), (1, 1), (1, 1), (2, 2), (2, 2)]) {
         assert!(tree.insert(key, key).unwrap());
-        assert_eq!(flushes_and_fences(&pool), expected, "key {key}");
+        assert_eq!(cost(&pool), expected, "key {key}");
     }
     assert_eq!(tree.update(4, 1).unwrap(), Some(4));
-    assert_eq!(flushes_and_fences(&pool), (1, 1));
+    assert_eq!(cost(&pool), (1, 1));
     assert_eq!(tree.remove(4).unwrap(), Some(1));
-    assert_eq!(flushes_and_fences(&pool), (1, 1));
+    assert_eq!(cost(&pool), (1, 1));
     assert!(!tree.insert(1, 1).unwrap() && tree.update(9, 1).unwrap().is_none());
     assert!(tree.get(1).unwrap().is_some());
-    assert_eq!(flushes_and_fences(&pool), (0, 0));
+    assert_eq!(cost(&pool), (0, 0));
     assert_sound(&pool, &*tree);
 }
 
@@ -70,16 +43,16 @@ fn a_split_flushes_two_leaves_and_what_publishes_them() {
     let (pool, tree) = counted(31);
     let fill = |keys: std::ops::Range<u64>| {
         keys.for_each(|key| assert!(tree.insert(key * 10, key).unwrap()));
-        flushes_and_fences(&pool);
+        cost(&pool);
     };
     fill(0..31);
     // Two leaves of 16 entries, 5 lines each; a first inner node; the root word.
     assert!(tree.insert(5, 5).unwrap());
-    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((12, 2), 2));
+    assert_eq!((cost(&pool), tree.statistics().leaves), ((12, 2), 2));
     fill(31..46);
     // The same; the log and the parent.
     assert!(tree.insert(155, 5).unwrap());
-    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((12, 2), 3));
+    assert_eq!((cost(&pool), tree.statistics().leaves), ((12, 2), 3));
     assert_sound(&pool, &*tree);
 }
 
@@ -88,18 +61,18 @@ fn the_last_key_of_a_leaf_is_removed_by_its_parent_or_the_root() {
     let (pool, tree) = counted(3);
     (0..6).for_each(|key| assert!(tree.insert(key, key).unwrap()));
     assert_eq!(tree.statistics().leaves, 3);
-    flushes_and_fences(&pool);
+    cost(&pool);
     assert_eq!(tree.remove(0).unwrap(), Some(0));
-    assert_eq!(flushes_and_fences(&pool), (1, 1));
+    assert_eq!(cost(&pool), (1, 1));
     // The log and the parent.
     assert_eq!(tree.remove(1).unwrap(), Some(1));
-    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((2, 2), 2));
+    assert_eq!((cost(&pool), tree.statistics().leaves), ((2, 2), 2));
     assert_eq!(tree.remove(2).unwrap(), Some(2));
-    flushes_and_fences(&pool);
+    cost(&pool);
     // The root word.
     assert_eq!(tree.remove(3).unwrap(), Some(3));
     let statistics = tree.statistics();
-    assert_eq!((flushes_and_fences(&pool), statistics.leaves, statistics.height), ((1, 1), 1, 1));
+    assert_eq!((cost(&pool), statistics.leaves, statistics.height), ((1, 1), 1, 1));
     assert_sound(&pool, &*tree);
 }
 
@@ -107,8 +80,8 @@ fn the_last_key_of_a_leaf_is_removed_by_its_parent_or_the_root() {
 fn a_media_that_keeps_lines_whole_needs_no_log() {
     let media = Traced::new(256 << 10, 256 << 10, 1).unwrap();
     let media = media.with_line_atomicity(LineAtomicity::Line).unwrap();
-    let pool = Pool::create(media, &format_of::<U64Keys>(TINY)).unwrap();
-    let tree = opened_after::<U64Keys, _>(&pool, Shutdown::Clean).unwrap();
+    let pool = Pool::create(media, &TestedTree::<U64Keys>::format(TINY)).unwrap();
+    let tree = opened::<U64Keys>(TINY, &pool);
     (0..5).for_each(|key| assert!(tree.insert(key, key).unwrap()));
     pool.media().take_events();
     assert!(tree.insert(5, 5).unwrap());
@@ -142,14 +115,15 @@ fn tables(keys: u64) -> Vec<[f64; 3]> {
     let mut ratios = Vec::new();
     for (variant, table) in [Variant::Append, Variant::InPlace].into_iter().zip(PAPER) {
         for (leaf_slots, paper) in [3, 7, 15, 31].into_iter().zip(table) {
-            let (pool, tree) =
-                counted_with(Tested { variant, leaf_slots, paper_order: true, ..DEFAULT });
+            let (pool, tree) = counting::counted::<U64Keys>(Tested {
+                variant,
+                leaf_slots,
+                paper_order: true,
+                ..DEFAULT
+            });
             insert_uniform(&*tree, keys, seed);
             let counts = pool.media().counts();
-            let of = |part: &str| -> u64 {
-                let named = |site: &Site| site.name().starts_with(&format!("clftree.{part}"));
-                counts.flushes.iter().filter(|(site, _)| named(site)).map(|(_, n)| n).sum()
-            };
+            let of = |part: &str| counting::of(&counts.flushes, &format!("clftree.{part}"));
             let splits = counts.events[Counter::LeafSplits as usize];
             let lines = of("publish.") + of("paper.") + counts.line_writes;
             let parts = [
@@ -211,7 +185,7 @@ fn flushes_an_insertion(keys: u64) {
         insert_uniform(&*tree, keys, seed);
         assert_sound(&pool, &*tree);
         let splits = pool.media().counts().events[Counter::LeafSplits as usize];
-        let (flushes, fences) = flushes_and_fences(&pool);
+        let (flushes, fences) = cost(&pool);
         let each = |count: u64| count as f64 / keys as f64;
         println!("| {slots} | {splits} | {:.3} | {:.3} |", each(flushes), each(fences));
         assert!((1.5..4.0).contains(&each(flushes)), "{slots} entries, seed {seed}");
@@ -232,25 +206,25 @@ fn a_million_insertions_flush_less_than_four_lines_each() {
 
 #[test]
 fn an_encoded_leaf_is_flushed_once_beside_its_log() {
-    let (pool, tree) = counted_with(ENCODED);
+    let (pool, tree) = counting::counted::<U64Keys>(ENCODED);
     // The log and the leaf.
     for key in 0..24 {
         assert!(tree.insert(key, key).unwrap());
-        assert_eq!(flushes_and_fences(&pool), (2, 2), "key {key}");
+        assert_eq!(cost(&pool), (2, 2), "key {key}");
     }
     assert_eq!(tree.update(4, 1).unwrap(), Some(4));
-    assert_eq!(flushes_and_fences(&pool), (2, 2));
+    assert_eq!(cost(&pool), (2, 2));
     // Two leaves, a first inner node, the root word.
     assert!(tree.insert(24, 24).unwrap());
-    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((4, 2), 2));
+    assert_eq!((cost(&pool), tree.statistics().leaves), ((4, 2), 2));
     assert_eq!(tree.remove(4).unwrap(), Some(1));
-    assert_eq!(flushes_and_fences(&pool), (2, 2));
+    assert_eq!(cost(&pool), (2, 2));
     assert!(!tree.insert(1, 1).unwrap() && tree.update(99, 1).unwrap().is_none());
     assert!(tree.get(1).unwrap().is_some() && tree.remove(99).unwrap().is_none());
-    assert_eq!(flushes_and_fences(&pool), (0, 0));
+    assert_eq!(cost(&pool), (0, 0));
     assert_sound(&pool, &*tree);
     // At once: the line.
-    let (pool, tree) = counted_with(Tested { paper_order: true, ..ENCODED });
+    let (pool, tree) = counting::counted::<U64Keys>(Tested { paper_order: true, ..ENCODED });
     assert!(tree.insert(1, 1).unwrap());
     let counts = pool.media().counts();
     assert_eq!((own(&counts.flushes), counts.line_writes, own(&counts.fences)), (0, 1, 1));
@@ -272,16 +246,14 @@ fn encoded_flushes(keys: u64) -> [u64; 3] {
     println!("{keys} uniform keys, seed {seed}");
     VALUES.map(|(name, value_of)| {
         // The order of the paper counts a line at once, whatever the processor has.
-        let (pool, tree) = counted_with(Tested { paper_order: true, ..ENCODED });
+        let (pool, tree) = counting::counted::<U64Keys>(Tested { paper_order: true, ..ENCODED });
         let mut random = StdRng::seed_from_u64(seed);
         while tree.len() < keys {
             let (key, inserted) = (random.random::<u64>() >> 33, tree.len());
             tree.insert(key, value_of(key, inserted, &mut random)).unwrap();
         }
         let counts = pool.media().counts();
-        let of = |site: &str| -> u64 {
-            counts.flushes.iter().filter(|(of, _)| of.name() == site).map(|(_, n)| n).sum()
-        };
+        let of = |site: &str| counting::of(&counts.flushes, site);
         let [splits, inner] =
             [Counter::LeafSplits, Counter::InnerSplits].map(|n| counts.events[n as usize]);
         let (leaves, roots) = (of("clftree.encoded.P1.leaf"), of("clftree.publish.P2.root"));

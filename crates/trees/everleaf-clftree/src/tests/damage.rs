@@ -1,61 +1,27 @@
 //! Damage is an error or a violation, never a panic and never an endless loop.
 
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
 
+use everleaf_conformance::damage::{self, cells, finds, fuzz, refused, reopened, violations};
+use everleaf_conformance::{Opened, assert_sound};
 use everleaf_crash::Traced;
-use everleaf_index::{BytesKeys, Direction, Index, IndexError, U64Keys};
+use everleaf_index::{BytesKeys, Direction, Index, U64Keys};
 use everleaf_pmem::{LINE, Line, Media, PCell};
-use everleaf_pool::{Audit, Pool, Shutdown};
-use rand::rngs::StdRng;
-use rand::{Rng, RngExt, SeedableRng};
+use everleaf_pool::Pool;
+use everleaf_tree::key::TestKey;
 
 use super::super::encode::{Bases, Encoded, Kind, Overwritten, Words, encode};
 use super::super::layout::{ClfAnchor, Root};
-use super::{
-    ENCODED, ENCODED_SHADOW, SHADOW, TINY, Tested, assert_sound, format_of, opened, opened_after,
-};
-use everleaf_tree::key::TestKey;
+use super::{ENCODED, ENCODED_SHADOW, SHADOW, TINY, Tested};
 
 const BYTES: u64 = 128 << 10;
 
-type Opened<K> = (Arc<Pool<Traced>>, Box<dyn Index<K>>);
-
-/// A tree of some 60 keys in a pool that was not closed.
-fn grown<K: TestKey>(parameters: Tested) -> Opened<K> {
-    let traced = Traced::new(BYTES, BYTES, 7).unwrap();
-    traced.record(false, false);
-    let pool = Pool::create(traced, &format_of::<K>(parameters)).unwrap();
-    let tree = opened::<K, _>(&pool);
-    for i in 0..80 {
-        let key = K::make(i * 37 % 100);
-        tree.insert(K::borrow(&key), i).unwrap();
-        if i % 5 == 0 {
-            tree.remove(K::borrow(&key)).unwrap();
-        }
-    }
-    assert_sound(&pool, &*tree);
-    (pool, tree)
+fn grown(tested: Tested) -> Opened<U64Keys, Traced> {
+    damage::grown(tested, BYTES, U64Keys::make)
 }
 
-fn reopened<K: TestKey>(pool: &Pool<Traced>) -> Result<Opened<K>, IndexError> {
-    let media = Traced::from_image(&pool.media().image(), BYTES, 3).unwrap();
-    media.record(false, false);
-    let (pool, _) = Pool::open(media)?;
-    let tree = opened_after::<K, _>(&pool, Shutdown::Crash)?;
-    Ok((pool, tree))
-}
-
-fn refused<K: TestKey>(pool: &Pool<Traced>, part: &str) {
-    let error = reopened::<K>(pool).map(drop).unwrap_err().to_string();
-    assert!(error.contains(part), "{error}");
-}
-
-fn problems<K: TestKey>(tree: &dyn Index<K>) -> String {
-    match tree.check(&mut Audit::new()) {
-        Ok(report) => report.violations.join("; "),
-        Err(e) => e.to_string(),
-    }
+fn use_all(tree: &dyn Index<U64Keys>) {
+    damage::use_all(tree, U64Keys::make);
 }
 
 fn root(pool: &Pool<Traced>) -> &PCell<Root> {
@@ -82,48 +48,26 @@ fn parts(pool: &Pool<Traced>, kind: Kind) -> (Vec<u64>, Vec<u64>) {
     (keys, (0..line.children()).map(|child| line.child(child)).collect())
 }
 
-/// Everything that a user can do; whatever becomes of it, it ends.
-fn use_all<K: TestKey>(tree: &dyn Index<K>) {
-    let _ = problems(tree);
-    for direction in [Direction::Forward, Direction::Backward] {
-        let all = &mut |_: K::Ref<'_>, _: &[u64]| ControlFlow::Continue(());
-        let _ = tree.scan(Bound::Unbounded, direction, all);
-    }
-    for i in 0..120 {
-        let key = K::make(i);
-        let key = K::borrow(&key);
-        let _ = match i % 4 {
-            0 => tree.insert(key, 1).map(|_| None),
-            1 => tree.remove(key),
-            2 => tree.upsert(key, 1),
-            _ => tree.get(key),
-        };
-    }
-    let _ = problems(tree);
-}
-
 #[test]
 fn live_slots_that_cannot_be_are_found() {
-    let (pool, tree) = grown::<U64Keys>(TINY);
+    let (pool, tree) = grown(TINY);
     let mut offset = pool.media().load(root(&pool)).offset();
     for _ in 0..pool.media().load(root(&pool)).height() {
         let line: &Line = pool.media().region().at(offset).unwrap();
         offset = Encoded::new(words(&pool, line), Kind::Inner).unwrap().child(0) * LINE as u64;
     }
-    let live = &pool.media().region().cells(offset, 1).unwrap()[0];
-    let right = pool.media().load(live);
-    pool.media().store(live, 8);
-    assert!(problems(&*tree).contains("I1"));
-    refused::<U64Keys>(&pool, "live slots that it has no room for");
-    use_all(&*tree);
+    let live = &cells(&pool, offset, 1)[0];
     pool.media().store(live, 0);
-    assert!(problems(&*tree).contains("I5"), "{}", problems(&*tree));
-    pool.media().store(live, right);
+    finds(&*tree, "I5");
+    pool.media().store(live, 8);
+    finds(&*tree, "I1");
+    refused::<U64Keys>(TINY, &pool, "live slots that it has no room for");
+    use_all(&*tree);
 }
 
 #[test]
 fn inner_nodes_that_lead_astray_are_found() {
-    let (pool, tree) = grown::<U64Keys>(TINY);
+    let (pool, tree) = grown(TINY);
     // As many children as always fit.
     let (mut keys, mut children) = parts(&pool, Kind::Inner);
     keys.truncate(2);
@@ -140,8 +84,8 @@ fn inner_nodes_that_lead_astray_are_found() {
         let mut astray = children.clone();
         astray[1] = child;
         store(&pool, top(&pool), encode(&keys, &astray, Bases::default(), Kind::Inner).unwrap());
-        refused::<U64Keys>(&pool, part);
-        assert!(!problems(&*tree).is_empty());
+        refused::<U64Keys>(TINY, &pool, part);
+        assert!(!violations(&*tree).is_empty());
         for direction in [Direction::Forward, Direction::Backward] {
             let all = &mut |_: u64, _: &[u64]| ControlFlow::Continue(());
             let _ = tree.scan(Bound::Unbounded, direction, all);
@@ -150,41 +94,41 @@ fn inner_nodes_that_lead_astray_are_found() {
     keys.reverse();
     assert!(keys.len() > 1);
     store(&pool, top(&pool), encode(&keys, &children, Bases::default(), Kind::Inner).unwrap());
-    assert!(problems(&*tree).contains("I2"));
+    finds(&*tree, "I2");
     store(&pool, top(&pool), right);
-    assert_eq!(problems(&*tree), "");
+    assert_eq!(violations(&*tree), "");
     pool.media().store(root(&pool), Root::new(here * LINE as u64, 63));
-    refused::<U64Keys>(&pool, "the index is damaged");
+    refused::<U64Keys>(TINY, &pool, "the index is damaged");
     use_all(&*tree);
     pool.media().store(root(&pool), Root::new(u64::MAX << 6, 3));
-    refused::<U64Keys>(&pool, "the tree leads to no node");
+    refused::<U64Keys>(TINY, &pool, "the tree leads to no node");
     use_all(&*tree);
 }
 
 #[test]
 fn a_line_that_is_being_overwritten_is_restored_from_its_log_or_refused() {
-    let (pool, tree) = grown::<U64Keys>(TINY);
+    let (pool, tree) = grown(TINY);
     let anchor = pool.index_root::<ClfAnchor>().unwrap();
     let right = words(&pool, top(&pool));
     let log = pool.pointer_to(&anchor.log).offset();
     let cut = [Overwritten::new(log).into_word(), 7, 7, 7, 7, 7, 7, 7];
     store(&pool, &anchor.log, right);
     store(&pool, top(&pool), cut);
-    assert!(problems(&*tree).contains("I1"));
+    finds(&*tree, "I1");
     assert!(tree.get(1).unwrap_err().to_string().contains("in the middle of a change"));
-    let (again, recovered) = reopened::<U64Keys>(&pool).unwrap();
+    let (again, recovered) = reopened::<U64Keys>(TINY, &pool).unwrap();
     assert_eq!((words(&again, top(&again)), recovered.len()), (right, tree.len()));
     assert_sound(&again, &*recovered);
     store(&pool, top(&pool), [Overwritten::new(log + 64).into_word(), 7, 7, 7, 7, 7, 7, 7]);
-    refused::<U64Keys>(&pool, "its log cannot be read");
+    refused::<U64Keys>(TINY, &pool, "its log cannot be read");
     store(&pool, top(&pool), cut);
     store(&pool, &anchor.log, cut);
-    refused::<U64Keys>(&pool, "its log cannot be read");
+    refused::<U64Keys>(TINY, &pool, "its log cannot be read");
     store(&pool, &anchor.log, right);
     let child = parts_of(right).1[0] * LINE as u64;
     if pool.media().load(root(&pool)).height() > 1 {
         store(&pool, pool.media().region().at(child).unwrap(), cut);
-        refused::<U64Keys>(&pool, "two nodes were left");
+        refused::<U64Keys>(TINY, &pool, "two nodes were left");
     }
 }
 
@@ -206,7 +150,7 @@ fn first_leaf(pool: &Pool<Traced>) -> u64 {
 
 #[test]
 fn encoded_leaves_that_are_damaged_are_found() {
-    let (pool, tree) = grown::<U64Keys>(ENCODED);
+    let (pool, tree) = grown(ENCODED);
     let leaf: &Line = pool.media().region().at(first_leaf(&pool)).unwrap();
     let right = words(&pool, leaf);
     let line = Encoded::new(right, Kind::Leaf).unwrap();
@@ -221,8 +165,8 @@ fn encoded_leaves_that_are_damaged_are_found() {
         (leaf_of(&[key, u64::MAX]), "out of range"),
     ] {
         store(&pool, leaf, damaged);
-        assert!(problems(&*tree).contains(part), "{part}: {}", problems(&*tree));
-        let _ = reopened::<U64Keys>(&pool);
+        finds(&*tree, part);
+        let _ = reopened::<U64Keys>(ENCODED, &pool);
     }
     // A split would take separators from beyond the range of the leaf.
     for (keys, part) in [
@@ -237,58 +181,27 @@ fn encoded_leaves_that_are_damaged_are_found() {
     }
     store(&pool, leaf, right);
     // What was inserted meanwhile is gone.
-    assert_eq!(problems(&*reopened::<U64Keys>(&pool).unwrap().1), "");
-    let (pool, tree) = grown::<U64Keys>(ENCODED);
+    assert_eq!(violations(&*reopened::<U64Keys>(ENCODED, &pool).unwrap().1), "");
+    let (pool, tree) = grown(ENCODED);
     let anchor = pool.index_root::<ClfAnchor>().unwrap();
     let leaf: &Line = pool.media().region().at(first_leaf(&pool)).unwrap();
     let right = words(&pool, leaf);
     store(&pool, &anchor.log, right);
     let log = pool.pointer_to(&anchor.log).offset();
     store(&pool, leaf, [Overwritten::new(log).into_word(), 7, 7, 7, 7, 7, 7, 7]);
-    assert_eq!(reopened::<U64Keys>(&pool).unwrap().1.len(), tree.len());
+    assert_eq!(reopened::<U64Keys>(ENCODED, &pool).unwrap().1.len(), tree.len());
     // The log of an inner node is none of a leaf.
     store(&pool, &anchor.log, words(&pool, top(&pool)));
-    refused::<U64Keys>(&pool, "its log cannot be read");
-}
-
-/// Words of the pool overwritten at random: whatever is done then ends, with any outcome but a
-/// panic.
-fn fuzz<K: TestKey>(parameters: Tested, seed: u64) {
-    println!("seed {seed}");
-    let mut random = StdRng::seed_from_u64(seed);
-    let (pool, _tree) = grown::<K>(parameters);
-    let image = pool.media().image();
-    // Where there is something: damage elsewhere would be met by nobody.
-    let places: Vec<usize> = (0..image.len()).filter(|at| image[*at] != 0).collect();
-    let mut opened_though_damaged = 0;
-    for _ in 0..300 {
-        let mut damaged = image.clone();
-        for _ in 0..random.random_range(1..4) {
-            let at = places[random.random_range(0..places.len())];
-            damaged[at] = match random.random_range(0..4) {
-                0 => 0,
-                1 => damaged[at] ^ 1 << random.random_range(0..64),
-                2 => damaged[random.random_range(0..image.len())],
-                _ => random.next_u64(),
-            };
-        }
-        let media = Traced::from_image(&damaged, BYTES, 3).unwrap();
-        media.record(false, false);
-        let Ok((pool, _)) = Pool::open(media) else { continue };
-        let Ok(tree) = opened_after::<K, _>(&pool, Shutdown::Crash) else { continue };
-        opened_though_damaged += 1;
-        use_all(&*tree);
-    }
-    assert!(opened_though_damaged > 10, "damage was to be met by operations too");
+    refused::<U64Keys>(ENCODED, &pool, "its log cannot be read");
 }
 
 #[test]
 fn random_damage_never_panics() {
-    fuzz::<U64Keys>(TINY, 1);
-    fuzz::<U64Keys>(Tested { leaf_slots: 15, ..TINY }, 2);
-    fuzz::<U64Keys>(ENCODED, 5);
-    fuzz::<U64Keys>(ENCODED_SHADOW, 6);
-    fuzz::<BytesKeys>(SHADOW, 7);
-    fuzz::<BytesKeys>(TINY, 3);
-    fuzz::<BytesKeys>(Tested { leaf_slots: 7, ..TINY }, 4);
+    fuzz::<U64Keys>(TINY, BYTES, U64Keys::make, 1);
+    fuzz::<U64Keys>(Tested { leaf_slots: 15, ..TINY }, BYTES, U64Keys::make, 2);
+    fuzz::<U64Keys>(ENCODED, BYTES, U64Keys::make, 5);
+    fuzz::<U64Keys>(ENCODED_SHADOW, BYTES, U64Keys::make, 6);
+    fuzz::<BytesKeys>(SHADOW, BYTES, BytesKeys::make, 7);
+    fuzz::<BytesKeys>(TINY, BYTES, BytesKeys::make, 3);
+    fuzz::<BytesKeys>(Tested { leaf_slots: 7, ..TINY }, BYTES, BytesKeys::make, 4);
 }

@@ -10,14 +10,15 @@ mod shadow;
 
 use std::sync::Arc;
 
-use everleaf_crash::Dram;
+use everleaf_conformance::TestedTree;
 use everleaf_index::{Index, IndexError};
-use everleaf_pmem::{Cpu, Mapped, Media, Region};
-use everleaf_pool::{Audit, AuditReport, Format, Pool, Shutdown};
+use everleaf_pmem::Media;
+use everleaf_pool::{Format, Pool};
+use everleaf_tree::Opening;
+use everleaf_tree::key::TestKey;
 
 use super::encode::MAX_ENTRIES;
 use super::{Parameters, Variant, open};
-use everleaf_tree::key::{TestKey, TreeKey};
 
 /// The smallest sizes: every few operations change inner nodes, take or give back a run.
 pub(super) const TINY: Tested =
@@ -42,57 +43,31 @@ pub(super) struct Tested {
     pub paper_order: bool,
 }
 
-/// Trees by the names of their engines.
-const NAMES: [(&str, Variant); 5] = [
-    ("clftree-append", Variant::Append),
-    ("clftree-inplace", Variant::InPlace),
-    ("clftree-shadow", Variant::Shadow),
-    ("clftree-encoded", Variant::Encoded),
-    ("clftree-encoded-shadow", Variant::EncodedShadow),
-];
+impl<K: TestKey> TestedTree<K> for Tested {
+    fn format(self) -> Format {
+        let Self { variant, leaf_slots, group_bytes, paper_order } = self;
+        let engine = match variant {
+            Variant::Append => "clftree-append",
+            Variant::InPlace => "clftree-inplace",
+            Variant::Shadow => "clftree-shadow",
+            Variant::Encoded => "clftree-encoded",
+            Variant::EncodedShadow => "clftree-encoded-shadow",
+        };
+        let parameters =
+            Parameters { leaf_slots, group_bytes, paper_order, ..Parameters::default() };
+        Format { engine: engine.into(), key_type: K::KEY_TYPE, parameters: parameters.pack() }
+    }
 
-pub(super) fn format_of<K: TestKey>(tested: Tested) -> Format {
-    let Tested { variant, leaf_slots, group_bytes, paper_order } = tested;
-    let (engine, _) = NAMES.into_iter().find(|(_, of)| *of == variant).unwrap();
-    let parameters = Parameters { leaf_slots, group_bytes, paper_order, ..Parameters::default() };
-    Format { engine: engine.into(), key_type: K::KEY_TYPE, parameters: parameters.pack() }
+    fn open<M: Media>(
+        self,
+        pool: &Arc<Pool<M>>,
+        opening: Opening,
+    ) -> Result<Box<dyn Index<K>>, IndexError> {
+        open(pool, self.variant, opening.shutdown)
+    }
 }
 
-pub(super) fn opened_after<K: TreeKey, M: Media>(
-    pool: &Arc<Pool<M>>,
-    shutdown: Shutdown,
-) -> Result<Box<dyn Index<K>>, IndexError> {
-    let (_, variant) = NAMES.into_iter().find(|(name, _)| *name == pool.format().engine).unwrap();
-    open(pool, variant, shutdown)
-}
-
-pub(super) fn dram_pool<K: TestKey>(tested: Tested, max_bytes: u64) -> Arc<Pool<Dram>> {
-    let region = Region::anonymous(64 << 10, max_bytes).unwrap();
-    Pool::create(Dram::new(region, &Cpu::detect()), &format_of::<K>(tested)).unwrap()
-}
-
-/// The same, as if on a disk that is full, with room to grow otherwise.
-pub(super) fn full_disk_pool<K: TestKey>(tested: Tested) -> Arc<Pool<Dram>> {
-    let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
-    let media = Dram::new(region, &Cpu::detect()).on_a_full_disk();
-    Pool::create(media, &format_of::<K>(tested)).unwrap()
-}
-
-/// Of a media that promises words and no lines.
-pub(super) fn hardware_pool<K: TestKey>(tested: Tested, max_bytes: u64) -> Arc<Pool<Mapped>> {
-    let region = Region::anonymous(64 << 10, max_bytes).unwrap();
-    let media = Mapped::new(region, &Cpu::detect()).unwrap();
-    Pool::create(media, &format_of::<K>(tested)).unwrap()
-}
-
-pub(super) fn opened<K: TreeKey, M: Media>(pool: &Arc<Pool<M>>) -> Box<dyn Index<K>> {
-    opened_after(pool, Shutdown::Crash).unwrap()
-}
-
-/// Every invariant holds and nothing leaks.
-pub(super) fn assert_sound<K: TreeKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>) {
-    let mut audit = Audit::new();
-    let report = tree.check(&mut audit).unwrap();
-    assert_eq!((report.violations, report.keys), (Vec::new(), tree.len()));
-    assert_eq!(pool.finish_audit(audit), AuditReport::default());
+/// The key of the low bits of a number: the greatest numbers have the greatest keys.
+pub(super) fn ascending<K: TestKey>(number: u64) -> K::Owned {
+    K::ascending(number as u16)
 }

@@ -11,71 +11,71 @@
 //!
 //! The log has the same without C, but for commits in the root word, which are 1 there.
 
+use everleaf_conformance::assert_sound;
+use everleaf_conformance::counting::{self, cost, counted_below, own};
+use everleaf_index::U64Keys;
 use everleaf_pmem::{Counter, Site};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::counters::{
-    Counted, DEFAULT, VALUES, ValueOf, counted_below, counted_with, flushes_and_fences,
-    insert_uniform, own,
-};
-use super::{ENCODED_SHADOW, SHADOW, Tested, assert_sound};
+use super::counters::{Counted, DEFAULT, VALUES, ValueOf, insert_uniform};
+use super::{ENCODED_SHADOW, SHADOW, Tested};
 
 #[test]
 fn a_copy_and_the_word_that_leads_to_it_are_flushed() {
-    let (pool, tree) = counted_with(ENCODED_SHADOW);
+    let (pool, tree) = counting::counted::<U64Keys>(ENCODED_SHADOW);
     // A leaf and the root word.
     for key in 0..24 {
         assert!(tree.insert(key, key).unwrap());
-        assert_eq!(flushes_and_fences(&pool), (2, 2), "key {key}");
+        assert_eq!(cost(&pool), (2, 2), "key {key}");
     }
     // Two leaves, a first inner node, the root word.
     assert!(tree.insert(24, 24).unwrap());
-    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((4, 2), 2));
+    assert_eq!((cost(&pool), tree.statistics().leaves), ((4, 2), 2));
     // A leaf and a word of its parent; the first leaf is what the others are differences to.
     assert_eq!(tree.update(20, 1).unwrap(), Some(20));
-    assert_eq!(flushes_and_fences(&pool), (2, 2));
+    assert_eq!(cost(&pool), (2, 2));
     assert_eq!(tree.remove(20).unwrap(), Some(1));
-    assert_eq!(flushes_and_fences(&pool), (2, 2));
+    assert_eq!(cost(&pool), (2, 2));
     assert_eq!(pool.media().counts().event(Counter::CascadesByBase), 0);
     assert_eq!(tree.remove(0).unwrap(), Some(0));
     let cascades = pool.media().counts().event(Counter::CascadesByBase);
-    assert_eq!((flushes_and_fences(&pool), cascades), ((3, 2), 1));
+    assert_eq!((cost(&pool), cascades), ((3, 2), 1));
     assert_sound(&pool, &*tree);
 }
 
 #[test]
 fn a_split_and_the_end_of_a_leaf_copy_the_parent() {
-    let (pool, tree) = counted_with(SHADOW);
+    let (pool, tree) = counting::counted::<U64Keys>(SHADOW);
     let row = |keys: std::ops::Range<u64>| {
         keys.for_each(|key| assert!(tree.insert(key, key).unwrap()));
-        flushes_and_fences(&pool);
+        cost(&pool);
     };
     row(0..3);
     // Two leaves, a first inner node, the root word.
     assert!(tree.insert(3, 3).unwrap());
-    assert_eq!(flushes_and_fences(&pool), (4, 2));
+    assert_eq!(cost(&pool), (4, 2));
     row(4..5);
     // Two leaves, the copy of the topmost node, the root word.
     assert!(tree.insert(5, 5).unwrap());
-    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((4, 2), 3));
+    assert_eq!((cost(&pool), tree.statistics().leaves), ((4, 2), 3));
     assert_eq!(tree.remove(0).unwrap(), Some(0));
-    assert_eq!(flushes_and_fences(&pool), (1, 1));
+    assert_eq!(cost(&pool), (1, 1));
     // The copy and the root word.
     assert_eq!(tree.remove(1).unwrap(), Some(1));
-    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((2, 2), 2));
+    assert_eq!((cost(&pool), tree.statistics().leaves), ((2, 2), 2));
     assert_eq!(tree.remove(2).unwrap(), Some(2));
-    flushes_and_fences(&pool);
+    cost(&pool);
     // The root word.
     assert_eq!(tree.remove(3).unwrap(), Some(3));
     let statistics = tree.statistics();
-    assert_eq!((flushes_and_fences(&pool), statistics.leaves, statistics.height), ((1, 1), 1, 1));
+    assert_eq!((cost(&pool), statistics.leaves, statistics.height), ((1, 1), 1, 1));
     assert_sound(&pool, &*tree);
 }
 
 /// Removes all keys of a tree that fills a pool of so many bytes; how many lines were logged.
 fn logged_in_a_full_pool(tested: Tested, max_bytes: u64, apart: u64) -> u64 {
-    let (pool, tree) = counted_below(tested, max_bytes);
+    let (pool, tree) = counted_below::<U64Keys>(tested, max_bytes);
     let mut keys = 0;
     while tree.insert(keys * apart, keys).is_ok() {
         keys += 1;
@@ -131,7 +131,8 @@ fn flushes_of_copies(keys: u64) {
     let seed = 43;
     println!("{keys} uniform keys, seed {seed}");
     for leaf_slots in [3, 7, 15, 31, 63] {
-        let tree = counted_with(Tested { variant: SHADOW.variant, leaf_slots, ..DEFAULT });
+        let tree =
+            counting::counted::<U64Keys>(Tested { variant: SHADOW.variant, leaf_slots, ..DEFAULT });
         insert_uniform(&*tree.1, keys, seed);
         let of_lines = |site: &Site| {
             site.name() == "clftree.split.P1.line" || site.name().starts_with("clftree.publish.")
@@ -165,7 +166,8 @@ fn flushes_of_encoded_copies(keys: u64) {
 }
 
 fn of_values(keys: u64, seed: u64, name: &str, value_of: ValueOf) {
-    let counted_tree = counted_with(Tested { group_bytes: DEFAULT.group_bytes, ..ENCODED_SHADOW });
+    let counted_tree =
+        counting::counted::<U64Keys>(Tested { group_bytes: DEFAULT.group_bytes, ..ENCODED_SHADOW });
     let (pool, tree) = &counted_tree;
     let mut random = StdRng::seed_from_u64(seed);
     while tree.len() < keys {

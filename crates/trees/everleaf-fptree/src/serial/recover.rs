@@ -296,8 +296,9 @@ mod tests {
     use super::*;
     use crate::layout::Flexible;
     use crate::survey::assert_balanced;
-    use crate::tests::{TINY, dram_pool};
+    use crate::tests::{TINY, Tested};
     use crate::{Variant, open_with};
+    use everleaf_conformance::dram_pool;
 
     fn shape() -> Flexible<true> {
         Flexible::of(TINY.leaf_slots as usize, TINY.value_words as usize, false).unwrap()
@@ -333,7 +334,7 @@ mod tests {
 
     #[test]
     fn buckets_are_balanced_though_half_of_the_leaves_are_free() {
-        let pool = dram_pool::<U64Keys>(TINY, 8 << 20);
+        let pool = dram_pool::<U64Keys>(Tested(Variant::FpTree, TINY), 8 << 20);
         let tree: Box<dyn Index<U64Keys>> =
             open_with(&pool, Variant::FpTree, Shutdown::Clean.into()).unwrap();
         let keys = || (0..8000_u64).map(|i| i * 4801 % 8000);

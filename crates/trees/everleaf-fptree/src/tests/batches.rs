@@ -2,24 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
 
-use everleaf_crash::{Counts, Instrumented};
+use everleaf_conformance::counting::{self, random};
+use everleaf_conformance::{Opened, assert_sound, dram_pool, opened, scanned};
+use everleaf_crash::Instrumented;
 use everleaf_index::{BatchSteps, Direction, Index, IndexError, U64Keys};
-use everleaf_pmem::{Counter, Cpu, Mapped, Media, Region, site};
+use everleaf_pmem::{Counter, Media, site};
 use everleaf_pool::{Pool, PoolError};
 use proptest::prelude::*;
 
-use super::{
-    Parameters, TINY, Variant, assert_sound, dram_pool, format_of, offer, opened, scanned,
-};
-
-const VARIANTS: [Variant; 3] = [Variant::FpTree, Variant::PTree, Variant::Concurrent];
+use super::counters::totals;
+use super::{Parameters, TINY, Tested, VARIANTS, Variant, offer};
 
 /// Sizes of a variant, with leaves of so many slots.
-fn sizes(variant: Variant, leaf_slots: u64) -> Parameters {
+fn sizes(variant: Variant, leaf_slots: u64) -> Tested {
     let group_bytes = if variant == Variant::Concurrent { 0 } else { TINY.group_bytes };
-    Parameters { leaf_slots, group_bytes, ..TINY }
+    Tested(variant, Parameters { leaf_slots, group_bytes, ..TINY })
 }
 
 /// Steps that fence as those of a pool do, and remember what was called.
@@ -84,7 +82,7 @@ fn link_both<M: Media>(
 }
 
 fn expect(tree: &dyn Index<U64Keys>, model: &BTreeMap<u64, u64>) {
-    let found = scanned(tree, Bound::Unbounded, Direction::Forward, usize::MAX).unwrap();
+    let found = scanned::<U64Keys>(tree, Bound::Unbounded, Direction::Forward, usize::MAX).unwrap();
     let expected: Vec<(u64, Vec<u64>)> = model.iter().map(|(k, v)| (*k, vec![*v])).collect();
     assert!(found == expected, "{found:?} and not {expected:?}");
     assert_eq!(tree.len(), model.len() as u64);
@@ -102,8 +100,9 @@ proptest! {
     #[test]
     fn batches_do_what_their_changes_do(batches in batches(), slots in 0..2usize) {
         for variant in VARIANTS {
-            let pool = dram_pool::<U64Keys>(sizes(variant, [4, 8][slots]), 16 << 20);
-            let tree = opened::<U64Keys, _>(&pool, variant);
+            let tested = sizes(variant, [4, 8][slots]);
+            let pool = dram_pool::<U64Keys>(tested, 16 << 20);
+            let tree = opened::<U64Keys>(tested, &pool);
             let mut model = BTreeMap::new();
             for changes in &batches {
                 link_both(&pool, &*tree, &mut model, changes);
@@ -116,8 +115,9 @@ proptest! {
 fn a_batch_over_all_leaves_with_removals_and_the_greatest_key() {
     for variant in VARIANTS {
         for slots in [4, 8] {
-            let pool = dram_pool::<U64Keys>(sizes(variant, slots), 16 << 20);
-            let tree = opened::<U64Keys, _>(&pool, variant);
+            let tested = sizes(variant, slots);
+            let pool = dram_pool::<U64Keys>(tested, 16 << 20);
+            let tree = opened::<U64Keys>(tested, &pool);
             let mut model = BTreeMap::new();
             let fill = sorted((0..2000).map(|key| (key * 3, Some(key))));
             link_both(&pool, &*tree, &mut model, &fill);
@@ -131,21 +131,8 @@ fn a_batch_over_all_leaves_with_removals_and_the_greatest_key() {
     }
 }
 
-fn counted(variant: Variant) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
-    let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
-    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
-    let pool = Pool::create(media, &format_of::<U64Keys>(offer(variant).tuned)).unwrap();
-    let tree = opened(&pool, variant);
-    (pool, tree)
-}
-
-fn totals(counts: &Counts) -> (u64, u64) {
-    (counts.flushes.values().sum(), counts.fences.values().sum())
-}
-
-fn random(i: u64) -> u64 {
-    let z = (i + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    (z ^ z >> 29).wrapping_mul(0x94d0_49bb_1331_11eb)
+fn counted(variant: Variant) -> Opened<U64Keys, Instrumented> {
+    counting::counted(Tested(variant, offer(variant).tuned))
 }
 
 /// 300 leaves of which the ones below have room: what a batch costs is known.
@@ -203,8 +190,9 @@ fn many_ascending_keys_in_one_batch_cost_as_much_each_as_few() {
 #[test]
 fn a_batch_whose_steps_refuse_has_changed_nothing() {
     for variant in VARIANTS {
-        let pool = dram_pool::<U64Keys>(sizes(variant, 8), 1 << 20);
-        let tree = opened::<U64Keys, _>(&pool, variant);
+        let tested = sizes(variant, 8);
+        let pool = dram_pool::<U64Keys>(tested, 1 << 20);
+        let tree = opened::<U64Keys>(tested, &pool);
         let mut model = BTreeMap::new();
         link_both(&pool, &*tree, &mut model, &sorted((0..30).map(|key| (key * 2, Some(key)))));
         for changes in [
@@ -227,8 +215,9 @@ fn a_batch_whose_steps_refuse_has_changed_nothing() {
 #[test]
 fn a_batch_that_finds_no_room_midway_has_put_the_keys_before_and_removed_none() {
     for variant in VARIANTS {
-        let pool = dram_pool::<U64Keys>(sizes(variant, 4), 96 << 10);
-        let tree = opened::<U64Keys, _>(&pool, variant);
+        let tested = sizes(variant, 4);
+        let pool = dram_pool::<U64Keys>(tested, 96 << 10);
+        let tree = opened::<U64Keys>(tested, &pool);
         (0..8).for_each(|key| assert!(tree.insert(key, key).unwrap()));
         let puts = (4..10_000).map(|key| (key, Some(key + 1)));
         let changes = sorted(puts.chain((0..4).map(|key| (key, None))));
@@ -255,8 +244,9 @@ fn a_batch_that_finds_no_room_midway_has_put_the_keys_before_and_removed_none() 
 #[test]
 fn batches_of_several_threads_in_the_same_leaves_wait_for_each_other_and_end() {
     const THREADS: u64 = 4;
-    let pool = dram_pool::<U64Keys>(sizes(Variant::Concurrent, 8), 64 << 20);
-    let tree = opened::<U64Keys, _>(&pool, Variant::Concurrent);
+    let tested = sizes(Variant::Concurrent, 8);
+    let pool = dram_pool::<U64Keys>(tested, 64 << 20);
+    let tree = opened::<U64Keys>(tested, &pool);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (pool, tree) = (&pool, &*tree);
@@ -287,8 +277,9 @@ fn batches_of_several_threads_in_the_same_leaves_wait_for_each_other_and_end() {
 fn batches_that_take_locks_in_different_orders_end() {
     const THREADS: u64 = 3;
     const KEYS: u64 = 20_000;
-    let pool = dram_pool::<U64Keys>(sizes(Variant::Concurrent, 4), 64 << 20);
-    let tree = opened::<U64Keys, _>(&pool, Variant::Concurrent);
+    let tested = sizes(Variant::Concurrent, 4);
+    let pool = dram_pool::<U64Keys>(tested, 64 << 20);
+    let tree = opened::<U64Keys>(tested, &pool);
     link(&pool, &*tree, &sorted((0..KEYS).map(|key| (key, Some(0)))));
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

@@ -1,30 +1,19 @@
 //! What operations cost, exactly.
 
+use everleaf_conformance::Opened;
+use everleaf_conformance::counting::{self, of, random};
 use everleaf_crash::{Counts, Instrumented};
-use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Counter, Cpu, Mapped, Region};
-use everleaf_pool::Pool;
+use everleaf_index::U64Keys;
+use everleaf_pmem::Counter;
 
-use super::{Parameters, Variant, format_of, offer, opened};
+use super::{Parameters, Tested, Variant, offer};
 
-fn counted(
-    parameters: Parameters,
-    variant: Variant,
-) -> (std::sync::Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
-    let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
-    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
-    let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
-    let tree = opened(&pool, variant);
-    (pool, tree)
+fn counted(parameters: Parameters, variant: Variant) -> Opened<U64Keys, Instrumented> {
+    counting::counted(Tested(variant, parameters))
 }
 
-fn totals(counts: &Counts) -> (u64, u64) {
-    (counts.flushes.values().sum(), counts.fences.values().sum())
-}
-
-fn random(i: u64) -> u64 {
-    let z = (i + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    (z ^ z >> 29).wrapping_mul(0x94d0_49bb_1331_11eb)
+pub(super) fn totals(counts: &Counts) -> (u64, u64) {
+    (of(&counts.flushes, ""), of(&counts.fences, ""))
 }
 
 #[test]

@@ -8,15 +8,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use everleaf_conformance::{TestedTree, opened, problems, scanned, traced_pool};
 use everleaf_crash::{Event, Traced};
 use everleaf_index::{BytesKeys, Direction, Index, U64Keys};
 use everleaf_pmem::{LINE, WORD};
-use everleaf_pool::{Pool, Run};
+use everleaf_pool::{Pool, Run, Shutdown};
+use everleaf_tree::key::TestKey;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use super::super::layout::LEAVES;
-use super::{Parameters, TINY, TestKey, Variant, opened, problems, scanned, traced_pool};
+use super::{Parameters, TINY, Tested, Variant};
 
 const POOL_BYTES: u64 = 64 << 10;
 const LINE_WORDS: usize = LINE / WORD;
@@ -189,8 +191,8 @@ impl<K: TestKey> Exploration<K> {
         self.images += 1;
         let media = Traced::from_image(&image, POOL_BYTES, 9).unwrap();
         let (pool, _) = Pool::open(media).map_err(|e| e.to_string())?;
-        let tree = super::open::<K, _>(&pool, self.plan.variant, everleaf_pool::Shutdown::Crash)
-            .map_err(|e| e.to_string())?;
+        let tree = Tested(self.plan.variant, TINY).open(&pool, Shutdown::Crash.into());
+        let tree: Box<dyn Index<K>> = tree.map_err(|e| e.to_string())?;
         let found = scanned(&*tree, Bound::Unbounded, Direction::Forward, usize::MAX)
             .map_err(|e| e.to_string())?;
         let model: Model<K> = found.into_iter().collect();
@@ -259,8 +261,9 @@ impl<K: TestKey> Exploration<K> {
     /// Explores operations, one image for every `sparse` events.
     fn explore(&mut self, ops: usize, sparse: u32) -> Result<(), String> {
         let parameters = Parameters { value_words: self.plan.words, ..TINY };
-        let pool = traced_pool::<K>(parameters, POOL_BYTES);
-        let tree = opened::<K, _>(&pool, self.plan.variant);
+        let tested = Tested(self.plan.variant, parameters);
+        let pool = traced_pool::<K>(tested, POOL_BYTES);
+        let tree = opened::<K>(tested, &pool);
         let durable = Durable::new(pool.media().image());
         pool.media().record(true, false);
         let mut state = State { pool, tree, durable, model: Model::<K>::new() };

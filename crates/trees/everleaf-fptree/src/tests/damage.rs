@@ -1,40 +1,34 @@
 //! Damage is an error or a violation, never a panic and never an endless loop.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
+use everleaf_conformance::damage::{self, cells, fuzz};
+use everleaf_conformance::{Opened, image_of, opened, problems, scanned, traced_pool};
 use everleaf_crash::Traced;
-use everleaf_index::{BytesKeys, Direction, Index, IndexError, U64Keys};
+use everleaf_index::{BytesKeys, Direction, IndexError, U64Keys};
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Pool, Shutdown};
+use everleaf_tree::key::TestKey;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use super::super::layout::{LEAVES, LeafHead, SlotSet, SplitLog};
-use super::{Parameters, TINY, TestKey, Variant, open, opened, problems, scanned, traced_pool};
+use super::{Parameters, TINY, Tested, Variant};
 use crate::{Opening, open_with};
 
 const BYTES: u64 = 128 << 10;
+const SERIAL: Tested = Tested(Variant::FpTree, TINY);
 
-/// A tree of some 60 keys in a pool that was not closed.
-fn grown<K: TestKey>(parameters: Parameters) -> Opened<K> {
-    let pool = traced_pool::<K>(parameters, BYTES);
-    let tree = opened::<K, _>(&pool, Variant::FpTree);
-    for i in 0..80 {
-        let key = K::make(i * 37 % 100);
-        tree.insert_words(K::borrow(&key), &vec![i; parameters.value_words as usize]).unwrap();
-    }
-    (pool, tree)
+fn grown<K: TestKey>() -> Opened<K, Traced> {
+    damage::grown(SERIAL, BYTES, K::make)
 }
 
-type Opened<K> = (Arc<Pool<Traced>>, Box<dyn Index<K>>);
+fn reopened(pool: &Pool<Traced>) -> Result<Opened<U64Keys, Traced>, IndexError> {
+    damage::reopened(SERIAL, pool)
+}
 
-fn reopened<K: TestKey>(pool: &Pool<Traced>) -> Result<Opened<K>, IndexError> {
-    let media = Traced::from_image(&pool.media().image(), BYTES, 3).unwrap();
-    media.record(false, false);
-    let (pool, _) = Pool::open(media)?;
-    let tree = open::<K, _>(&pool, Variant::FpTree, Shutdown::Crash)?;
-    Ok((pool, tree))
+fn refused(pool: &Pool<Traced>, part: &str) {
+    damage::refused::<U64Keys>(SERIAL, pool, part);
 }
 
 /// Offsets of the leaves with keys.
@@ -55,14 +49,9 @@ fn head(pool: &Pool<Traced>, leaf: u64) -> &LeafHead {
 
 const TINY_LEAF: u64 = 192;
 
-fn refused<K: TestKey>(pool: &Pool<Traced>, part: &str) {
-    let error = reopened::<K>(pool).map(drop).unwrap_err().to_string();
-    assert!(error.contains(part), "{error}");
-}
-
 #[test]
 fn bits_beyond_the_slots_are_found() {
-    let (pool, tree) = grown::<U64Keys>(TINY);
+    let (pool, tree) = grown::<U64Keys>();
     let leaf = live_leaves(&pool, TINY_LEAF)[1];
     let bitmap = &head(&pool, leaf).line0.0[0];
     pool.media().store(bitmap, pool.media().load(bitmap) | 1 << 20);
@@ -70,12 +59,12 @@ fn bits_beyond_the_slots_are_found() {
     for i in 0..200 {
         let _ = tree.upsert(U64Keys::make(i), i);
     }
-    refused::<U64Keys>(&pool, "beyond the slots");
+    refused(&pool, "beyond the slots");
 }
 
 #[test]
 fn equal_lower_bounds_are_found() {
-    let (pool, tree) = grown::<U64Keys>(TINY);
+    let (pool, tree) = grown::<U64Keys>();
     let leaves = live_leaves(&pool, TINY_LEAF);
     let media = pool.media();
     media.store(
@@ -83,12 +72,12 @@ fn equal_lower_bounds_are_found() {
         media.load(&head(&pool, leaves[2]).lower_bound),
     );
     assert!(!problems(&pool, &*tree).is_empty());
-    refused::<U64Keys>(&pool, "same lower bound");
+    refused(&pool, "same lower bound");
 }
 
 #[test]
 fn a_log_that_leads_nowhere_or_says_the_impossible_is_found() {
-    let (pool, tree) = grown::<U64Keys>(TINY);
+    let (pool, tree) = grown::<U64Keys>();
     let leaves = live_leaves(&pool, TINY_LEAF);
     let log = pool.index_root::<SplitLog>().unwrap();
     let media = pool.media();
@@ -103,7 +92,7 @@ fn a_log_that_leads_nowhere_or_says_the_impossible_is_found() {
         [(leaves[0], 64), (leaves[0], leaves[1] + 64), (u64::MAX - 63, leaves[0]), (0, leaves[0])]
     {
         set(two, two, new, current);
-        refused::<U64Keys>(&pool, "leads to no leaf");
+        refused(&pool, "leads to no leaf");
         assert!(problems(&pool, &*tree).iter().any(|sentence| sentence.contains("I9")));
     }
     for (left, new_set, new) in [
@@ -114,16 +103,16 @@ fn a_log_that_leads_nowhere_or_says_the_impossible_is_found() {
         (two, two, leaves[0]),
     ] {
         set(left, new_set, new, leaves[0]);
-        refused::<U64Keys>(&pool, "impossible");
+        refused(&pool, "impossible");
     }
 }
 
 #[test]
 fn keys_out_of_order_wrong_fingerprints_and_lost_leaves_are_found() {
-    let (pool, tree) = grown::<U64Keys>(TINY);
+    let (pool, tree) = grown::<U64Keys>();
     let media = pool.media();
     let leaf = live_leaves(&pool, TINY_LEAF)[1];
-    let key = &media.region().cells(leaf + 128, 1).unwrap()[0];
+    let key = &cells(&pool, leaf + 128, 1)[0];
     let kept = media.load(key);
     media.store(key, kept ^ 1 << 63);
     let found = problems(&pool, &*tree).join(" ");
@@ -138,7 +127,7 @@ fn keys_out_of_order_wrong_fingerprints_and_lost_leaves_are_found() {
 
 #[test]
 fn a_full_leaf_with_keys_of_another_range_is_not_split() {
-    let (pool, tree) = grown::<U64Keys>(TINY);
+    let (pool, tree) = grown::<U64Keys>();
     let media = pool.media();
     let leaves = live_leaves(&pool, TINY_LEAF);
     let bound = |leaf: u64| media.load(&head(&pool, leaf).lower_bound);
@@ -147,7 +136,7 @@ fn a_full_leaf_with_keys_of_another_range_is_not_split() {
     drop(tree);
     // The last leaf takes over keys of the first one, and still holds the greatest.
     media.store(&head(&pool, bounds.last().unwrap().1).lower_bound, 1);
-    let (_pool, tree) = reopened::<U64Keys>(&pool).unwrap();
+    let (_pool, tree) = reopened(&pool).unwrap();
     let mut refused = 0;
     for key in 0..100 {
         match tree.upsert(key, key) {
@@ -163,13 +152,13 @@ fn a_full_leaf_with_keys_of_another_range_is_not_split() {
 
 #[test]
 fn a_damaged_key_record_is_an_error_and_no_missing_key() {
-    let (pool, tree) = grown::<BytesKeys>(TINY);
+    let (pool, tree) = grown::<BytesKeys>();
     let media = pool.media();
     let leaf = live_leaves(&pool, TINY_LEAF)[2];
-    let record = media.load(&media.region().cells(leaf + 128, 1).unwrap()[0]);
+    let record = media.load(&cells(&pool, leaf + 128, 1)[0]);
     let key = pool.copy_record(PPtr::at(record)).unwrap().to_vec();
     assert!(tree.get(&key).unwrap().is_some());
-    let byte = &media.region().cells(record + 8, 1).unwrap()[0];
+    let byte = &cells(&pool, record + 8, 1)[0];
     media.store(byte, media.load(byte) ^ 1);
     assert!(tree.get(&key).is_err());
     assert!(scanned(&*tree, Bound::Unbounded, Direction::Forward, usize::MAX).is_err());
@@ -182,8 +171,9 @@ fn damage_is_met_by_threads<K: TestKey>(variant: Variant, seed: u64) {
     println!("seed {seed}");
     const BYTES: u64 = 1 << 20;
     let mut random = StdRng::seed_from_u64(seed);
-    let pool = traced_pool::<K>(TINY, BYTES);
-    let tree = opened::<K, _>(&pool, variant);
+    let tested = Tested(variant, TINY);
+    let pool = traced_pool::<K>(tested, BYTES);
+    let tree = opened::<K>(tested, &pool);
     for i in 0..900 {
         tree.insert_words(K::borrow(&K::make(i * 7919 % 900)), &[i]).unwrap(); // Some are alike.
     }
@@ -206,9 +196,7 @@ fn damage_is_met_by_threads<K: TestKey>(variant: Variant, seed: u64) {
             false => (0..5)
                 .for_each(|_| damaged[random.random_range(0..image.len())] = random.next_u64()),
         }
-        let media = Traced::from_image(&damaged, BYTES, 3).unwrap();
-        media.record(false, false);
-        let Ok((pool, _)) = Pool::open(media) else { continue };
+        let Ok((pool, _)) = Pool::open(image_of(&damaged)) else { continue };
         let opening = Opening { threads: Some(threads), ..Shutdown::Crash.into() };
         match open_with::<K, _>(&pool, variant, opening) {
             Ok(tree) => {
@@ -237,52 +225,19 @@ fn damage_is_met_by_any_number_of_threads() {
     }
 }
 
-/// Words of the pool overwritten at random: whatever is done then ends, with any outcome but a
-/// panic.
-fn fuzz<K: TestKey>(parameters: Parameters, seed: u64) {
-    println!("seed {seed}");
-    let mut random = StdRng::seed_from_u64(seed);
-    let (pool, _tree) = grown::<K>(parameters);
-    let image = pool.media().image();
-    let mut opened_though_damaged = 0;
-    for _ in 0..300 {
-        let mut damaged = image.clone();
-        for _ in 0..random.random_range(1..4) {
-            let at = random.random_range(0..damaged.len());
-            damaged[at] = match random.random_range(0..4) {
-                0 => 0,
-                1 => damaged[at] ^ 1 << random.random_range(0..64),
-                2 => damaged[random.random_range(0..image.len())],
-                _ => random.next_u64(),
-            };
-        }
-        let media = Traced::from_image(&damaged, BYTES, 3).unwrap();
-        media.record(false, false);
-        let Ok((pool, _)) = Pool::open(media) else { continue };
-        let Ok(tree) = open::<K, _>(&pool, Variant::FpTree, Shutdown::Crash) else { continue };
-        opened_though_damaged += 1;
-        let _ = problems(&pool, &*tree);
-        let _ = scanned(&*tree, Bound::Unbounded, Direction::Backward, usize::MAX);
-        let (value, mut old) =
-            (vec![1; parameters.value_words as usize], vec![0; parameters.value_words as usize]);
-        for i in 0..100 {
-            let key = K::make(random.random_range(0..100));
-            let key = K::borrow(&key);
-            let _ = match i % 4 {
-                0 => tree.insert_words(key, &value),
-                1 => tree.remove_words(key, &mut old),
-                2 => tree.upsert_words(key, &value, &mut old),
-                _ => tree.get_words(key, &mut old),
-            };
-        }
-        let _ = problems(&pool, &*tree);
-    }
-    assert!(opened_though_damaged > 10, "damage was to be met by operations too");
-}
-
 #[test]
 fn random_damage_never_panics() {
     // Values of one word are damaged through the store, by its own tests.
-    fuzz::<U64Keys>(Parameters { value_words: 3, ..TINY }, 2);
-    fuzz::<BytesKeys>(Parameters { value_words: 2, ..TINY }, 4);
+    fuzz::<U64Keys>(
+        Tested(Variant::FpTree, Parameters { value_words: 3, ..TINY }),
+        BYTES,
+        U64Keys::make,
+        2,
+    );
+    fuzz::<BytesKeys>(
+        Tested(Variant::FpTree, Parameters { value_words: 2, ..TINY }),
+        BYTES,
+        BytesKeys::make,
+        4,
+    );
 }

@@ -1,28 +1,21 @@
 //! What operations cost, exactly.
 
-use std::sync::Arc;
-
+use everleaf_conformance::Opened;
+use everleaf_conformance::counting::{self, of};
 use everleaf_crash::{Counts, Instrumented};
-use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Counter, Cpu, Mapped, Region};
-use everleaf_pool::Pool;
+use everleaf_index::U64Keys;
+use everleaf_pmem::Counter;
 
-use super::{OFFER, format_of, opened};
+use super::super::OFFER;
+use super::Tested;
 
-fn counted() -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
-    let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
-    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
-    let pool = Pool::create(media, &format_of::<U64Keys>(OFFER.tuned)).unwrap();
-    let tree = opened(&pool);
-    (pool, tree)
+fn counted() -> Opened<U64Keys, Instrumented> {
+    counting::counted(Tested(OFFER.tuned))
 }
 
 /// Flushes and fences of the tree, without those of the pool and of groups that it takes.
-fn totals(counts: &Counts) -> (u64, u64) {
-    let own = |sites: &std::collections::BTreeMap<everleaf_pmem::Site, u64>| {
-        let is_own = |name: &str| name.starts_with("linetree.") && !name.contains(".group.");
-        sites.iter().filter(|(site, _)| is_own(site.name())).map(|(_, count)| count).sum()
-    };
+pub(super) fn totals(counts: &Counts) -> (u64, u64) {
+    let own = |barriers| of(barriers, "linetree.") - of(barriers, "linetree.group.");
     (own(&counts.flushes), own(&counts.fences))
 }
 

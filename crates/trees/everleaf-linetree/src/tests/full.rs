@@ -1,55 +1,18 @@
 //! A full pool: what needs no room is done, the rest is refused, and nothing is lost.
 
+use everleaf_conformance::dram_pool;
+use everleaf_conformance::full::fill_up;
 use everleaf_index::U64Keys;
+use everleaf_tree::key::TestKey;
 
-use super::{Parameters, TINY, assert_sound, dram_pool, opened};
-
-fn fill_up(parameters: Parameters) {
-    let pool = dram_pool::<U64Keys>(parameters, 96 << 10);
-    let tree = opened::<U64Keys, _>(&pool);
-    let numbers: Vec<u64> = (0..20_000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-    let mut present = Vec::new();
-    for number in &numbers {
-        match tree.insert(*number, *number) {
-            Ok(inserted) => assert!(inserted),
-            Err(error) => {
-                assert!(error.to_string().contains("full"), "{error}");
-                break;
-            }
-        }
-        present.push(*number);
-    }
-    assert!(present.len() < numbers.len(), "{parameters:?}: it was to fill up");
-    assert_sound(&pool, &*tree);
-    for number in &numbers[present.len()..][..200] {
-        if tree.insert(*number, *number).is_ok() {
-            present.push(*number);
-        }
-    }
-    for round in 0..3 {
-        for number in &present {
-            let old = tree.update(*number, round).unwrap();
-            assert_eq!(old, Some(if round == 0 { *number } else { round - 1 }));
-        }
-    }
-    assert_sound(&pool, &*tree);
-    drop(tree);
-    let tree = opened::<U64Keys, _>(&pool);
-    assert_eq!(tree.len(), present.len() as u64);
-    for number in &present {
-        assert_eq!(tree.remove(*number).unwrap(), Some(2));
-    }
-    assert_sound(&pool, &*tree);
-    assert_eq!((tree.len(), tree.statistics().leaves), (0, 2), "the last one of each half stays");
-    for number in &present[..present.len() / 2] {
-        assert!(tree.insert(*number, 1).unwrap());
-    }
-    assert_sound(&pool, &*tree);
-}
+use super::of_slots;
 
 #[test]
 fn a_full_pool_refuses_insertions_only_and_loses_nothing() {
-    for leaf_slots in [8, 60] {
-        fill_up(Parameters { leaf_slots, ..TINY });
+    for tested in [8, 60].map(of_slots) {
+        let pool = dram_pool::<U64Keys>(tested, 96 << 10);
+        let filled = fill_up::<U64Keys>(tested, &pool, U64Keys::unique, 3);
+        // The last leaf of each half stays.
+        assert_eq!((filled.refused, filled.empty.leaves), (0, 2), "{tested:?}");
     }
 }

@@ -10,39 +10,39 @@ mod threads;
 
 use std::sync::Arc;
 
-use everleaf_crash::Dram;
-use everleaf_index::Index;
-use everleaf_pmem::{Cpu, Media, Region};
-use everleaf_pool::{Audit, AuditReport, Format, Pool, Shutdown};
-
-use super::{OFFER, open};
-use everleaf_tree::key::{TestKey, TreeKey};
+use everleaf_conformance::TestedTree;
+use everleaf_index::{Index, IndexError};
+use everleaf_pmem::Media;
+use everleaf_pool::{Format, Pool};
+use everleaf_tree::Opening;
+use everleaf_tree::key::TestKey;
 use everleaf_tree::parameters::Parameters;
 
+use super::{OFFER, open};
+
+/// A tree by itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tested(pub Parameters);
+
 /// The smallest sizes: every few operations split a leaf, end one, take or give back a group.
-pub(super) const TINY: Parameters =
-    Parameters { leaf_slots: 8, inner_keys: 4, value_words: 1, group_bytes: 4096 };
+pub(super) const TINY: Tested = of_slots(8);
 
-/// Of a tree by itself.
-pub(super) fn format_of<K: TestKey>(parameters: Parameters) -> Format {
-    let parameters = OFFER.pack(parameters);
-    Format { engine: "linetree".into(), key_type: K::KEY_TYPE, parameters }
+/// The same with leaves of so many slots.
+pub(super) const fn of_slots(leaf_slots: u64) -> Tested {
+    Tested(Parameters { leaf_slots, inner_keys: 4, value_words: 1, group_bytes: 4096 })
 }
 
-pub(super) fn dram_pool<K: TestKey>(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {
-    let region = Region::anonymous(64 << 10, max_bytes).unwrap();
-    Pool::create(Dram::new(region, &Cpu::detect()), &format_of::<K>(parameters)).unwrap()
-}
+impl<K: TestKey> TestedTree<K> for Tested {
+    fn format(self) -> Format {
+        let parameters = OFFER.pack(self.0);
+        Format { engine: "linetree".into(), key_type: K::KEY_TYPE, parameters }
+    }
 
-/// As after a crash.
-pub(super) fn opened<K: TreeKey, M: Media>(pool: &Arc<Pool<M>>) -> Box<dyn Index<K>> {
-    open(pool, Shutdown::Crash.into()).unwrap()
-}
-
-/// Every invariant holds and nothing leaks.
-pub(super) fn assert_sound<K: TreeKey, M: Media>(pool: &Pool<M>, tree: &dyn Index<K>) {
-    let mut audit = Audit::new();
-    let report = tree.check(&mut audit).unwrap();
-    assert_eq!((report.violations, report.keys), (Vec::new(), tree.len()));
-    assert_eq!(pool.finish_audit(audit), AuditReport::default());
+    fn open<M: Media>(
+        self,
+        pool: &Arc<Pool<M>>,
+        opening: Opening,
+    ) -> Result<Box<dyn Index<K>>, IndexError> {
+        open(pool, opening)
+    }
 }

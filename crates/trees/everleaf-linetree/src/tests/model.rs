@@ -1,178 +1,47 @@
 //! The tree against the model, at random, with nodes of several sizes; opened again on the way.
 
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
+use std::convert::identity;
 
-use everleaf_index::{
-    BatchSteps, Direction, Index, IndexError, Model, SerialIndex, U64Keys, Visit,
+use everleaf_conformance::model::{
+    Action, NoSteps, actions, ascending_and_descending, below_all_others, numbers, run,
 };
+use everleaf_conformance::{dram_pool, opened};
+use everleaf_index::U64Keys;
 use proptest::prelude::*;
 
-use super::{Parameters, TINY, assert_sound, dram_pool, opened};
-
-#[derive(Clone, Debug)]
-enum Action {
-    Insert(u64, u64),
-    Update(u64, u64),
-    Upsert(u64, u64),
-    Remove(u64),
-    /// A row of insertions, up or down, or of removals.
-    Row(u64, bool, bool),
-    /// A batch of words and removals.
-    Batch(BTreeMap<u64, Option<u64>>),
-    Reopen,
-}
-
-fn actions() -> impl Strategy<Value = Vec<Action>> {
-    let near_half = (0..40u64).prop_map(|i| (1 << 63) - 20 + i);
-    let key = prop_oneof![0..20u64, 0..1000u64, Just(u64::MAX), near_half];
-    let value = prop_oneof![Just(0u64), Just(u64::MAX), any::<u64>()];
-    let change = (key.clone(), prop::option::weighted(0.6, any::<u64>()));
-    let changes = prop::collection::btree_map(change.0, change.1, 1..60);
-    let action = prop_oneof![
-        1 => changes.prop_map(Action::Batch),
-        5 => (key.clone(), value.clone()).prop_map(|(key, value)| Action::Insert(key, value)),
-        4 => (key.clone(), value.clone()).prop_map(|(key, value)| Action::Update(key, value)),
-        2 => (key.clone(), value).prop_map(|(key, value)| Action::Upsert(key, value)),
-        6 => key.clone().prop_map(Action::Remove),
-        1 => (key, any::<bool>(), any::<bool>())
-            .prop_map(|(key, up, insert)| Action::Row(key, up, insert)),
-        1 => Just(Action::Reopen),
-    ];
-    proptest::collection::vec(action, 1..200)
-}
-
-/// What a batch of the index alone has to do beside it.
-struct NoSteps;
-
-impl BatchSteps for NoSteps {
-    fn commit(&mut self) -> Result<(), IndexError> {
-        Ok(())
-    }
-    fn complete(&mut self) -> Result<(), IndexError> {
-        Ok(())
-    }
-}
-
-fn entries(scan: impl FnOnce(&mut Visit<'_, U64Keys>)) -> Vec<(u64, u64)> {
-    let mut entries = Vec::new();
-    scan(&mut |key, value| {
-        entries.push((key, value[0]));
-        ControlFlow::Continue(())
-    });
-    entries
-}
-
-fn compare(tree: &dyn Index<U64Keys>, model: &Model<U64Keys>) {
-    for direction in [Direction::Forward, Direction::Backward] {
-        for from in [0, 7, 500, 1000, (1 << 63) - 1, 1 << 63, u64::MAX] {
-            for bound in [Bound::Unbounded, Bound::Included(from), Bound::Excluded(from)] {
-                let found = entries(|visit| tree.scan(bound, direction, visit).unwrap());
-                let right = entries(|visit| model.scan(bound, direction, visit).unwrap());
-                assert_eq!(found, right, "{direction:?} from {bound:?}");
-            }
-        }
-    }
-    let keys: Vec<u64> = (0..1000).collect();
-    let mut values = vec![None; keys.len()];
-    tree.get_many(&keys, &mut values).unwrap();
-    for (key, value) in keys.iter().zip(values) {
-        assert_eq!(value, tree.get(*key).unwrap());
-    }
-}
-
-fn run(parameters: Parameters, actions: &[Action]) {
-    let pool = dram_pool::<U64Keys>(parameters, 64 << 20);
-    let mut tree = opened(&pool);
-    let mut model = Model::<U64Keys>::new();
-    for action in actions {
-        let (mut old, mut expected) = ([1], [1]);
-        let row = |start: u64, up: bool| {
-            (0..40).map(move |i| if up { start.saturating_add(i) } else { start.saturating_sub(i) })
-        };
-        match action.clone() {
-            Action::Insert(key, value) => {
-                let done = tree.insert_words(key, &[value]).unwrap();
-                assert_eq!(done, model.insert_words(key, &[value]).unwrap());
-            }
-            Action::Row(start, up, true) => row(start, up).for_each(|key| {
-                let done = tree.insert_words(key, &[3]).unwrap();
-                assert_eq!(done, model.insert_words(key, &[3]).unwrap());
-            }),
-            Action::Row(start, up, false) => row(start, up).for_each(|key| {
-                let done = tree.remove_words(key, &mut old).unwrap();
-                assert_eq!(done, model.remove_words(key, &mut expected).unwrap());
-            }),
-            Action::Update(key, value) => {
-                let done = tree.update_words(key, &[value], &mut old).unwrap();
-                assert_eq!(done, model.update_words(key, &[value], &mut expected).unwrap());
-            }
-            Action::Upsert(key, value) => {
-                let done = tree.upsert_words(key, &[value], &mut old).unwrap();
-                assert_eq!(done, model.upsert_words(key, &[value], &mut expected).unwrap());
-            }
-            Action::Remove(key) => {
-                let done = tree.remove_words(key, &mut old).unwrap();
-                assert_eq!(done, model.remove_words(key, &mut expected).unwrap());
-            }
-            Action::Batch(changes) => {
-                let (mut changes, removals): (Vec<_>, Vec<_>) =
-                    changes.into_iter().partition(|(_, new)| new.is_some());
-                changes.extend(removals);
-                assert!(tree.link_all(&changes, &mut NoSteps).unwrap());
-                for (key, new) in changes {
-                    match new {
-                        Some(value) => {
-                            model.upsert_words(key, &[value], &mut [0]).unwrap();
-                        }
-                        None => _ = model.remove_words(key, &mut [0]).unwrap(),
-                    }
-                }
-            }
-            Action::Reopen => {
-                drop(tree);
-                tree = opened(&pool);
-            }
-        }
-        assert_eq!((old, tree.len()), (expected, model.len()));
-    }
-    compare(&*tree, &model);
-    assert_sound(&pool, &*tree);
-}
+use super::{TINY, of_slots};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn it_does_what_the_model_does(
-        actions in actions(),
+        actions in actions(prop_oneof![3 => numbers(), 1 => (1 << 63) - 20..(1u64 << 63) + 20]),
         leaf_slots in prop::sample::select(&[8u64, 24, 60][..]),
     ) {
-        run(Parameters { leaf_slots, ..TINY }, &actions);
+        run::<U64Keys>(of_slots(leaf_slots), identity, &actions);
     }
+}
+
+/// The model makes the changes of a batch one by one if a tree does not take them.
+#[test]
+fn a_batch_is_taken() {
+    let tree = opened::<U64Keys>(TINY, &dram_pool::<U64Keys>(TINY, 1 << 20));
+    assert!(tree.link_all(&[(1, Some(2)), (3, None)], &mut NoSteps).unwrap());
+    assert_eq!((tree.get(1).unwrap(), tree.len()), (Some(2), 1));
 }
 
 #[test]
 fn ascending_and_descending_keys_make_and_unmake_all_levels() {
-    for down in [false, true] {
-        let number = |i: u64| if down { 5000 - i } else { i };
-        let insertions = (0..5000).map(|i| Action::Insert(number(i), i));
-        let removals = (0..=5000).map(|i| Action::Remove(number(i * 7 % 5001)));
-        let all: Vec<Action> = insertions.chain(removals).collect();
-        run(TINY, &all);
-    }
+    ascending_and_descending().iter().for_each(|all| run::<U64Keys>(TINY, identity, all));
 }
 
 /// Leaves are taken over by their right neighbours, the first one too.
 #[test]
 fn keys_below_all_others_find_their_leaf_after_the_first_one_has_gone() {
-    for half in [0, 1 << 63] {
-        let insertions = (0..200).map(|i| Action::Insert(half + 10_000 + i * 10, i));
-        let removals = (0..60).map(|i| Action::Remove(half + 10_000 + i * 10));
-        let below = (0..200).map(|i| Action::Insert(half + 10_200 - i, i));
-        let all: Vec<Action> = insertions.chain(removals).chain(below).collect();
-        run(TINY, &all);
-    }
+    [0, 1 << 63]
+        .into_iter()
+        .for_each(|half| run::<U64Keys>(TINY, identity, &below_all_others(half + 10_000)));
 }
 
 /// Every key word is legal, and every value.
@@ -180,7 +49,7 @@ fn keys_below_all_others_find_their_leaf_after_the_first_one_has_gone() {
 fn keys_at_the_ends_of_both_halves_are_told_apart() {
     let ends = [0, 1, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
     let insertions = ends.map(|key| Action::Insert(key, !key));
-    run(TINY, &insertions);
+    run::<U64Keys>(TINY, identity, &insertions);
     let removals = ends.map(Action::Remove);
-    run(TINY, &[insertions.clone(), removals, insertions].concat());
+    run::<U64Keys>(TINY, identity, &[insertions.clone(), removals, insertions].concat());
 }

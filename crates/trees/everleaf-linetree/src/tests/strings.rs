@@ -1,100 +1,60 @@
 //! Byte strings: a tree that has its own records, against a map; and what an entry of one record
 //! costs, as a store has them.
 
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf_crash::{Counts, Instrumented};
-use everleaf_index::{BytesKeys, Direction, Index};
+use everleaf_conformance::full::fill_up;
+use everleaf_conformance::model::{Action, Left, run_on};
+use everleaf_conformance::{TestedTree, assert_sound, dram_pool, opened};
+use everleaf_crash::Instrumented;
+use everleaf_index::{BytesKeys, Index};
 use everleaf_pmem::{Counter, Cpu, Mapped, Media, PPtr, Region};
 use everleaf_pool::{EntryHead, Pool, Worker};
+use everleaf_tree::key::{TestKey, TreeKey};
+use everleaf_tree::parameters::ONE_RECORD;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{OFFER, Parameters, TINY, assert_sound, dram_pool, format_of, opened};
+use super::counters::totals;
+use super::{OFFER, TINY, Tested, of_slots};
 use crate::layout::OwnLog;
-use everleaf_tree::key::{TestKey, TreeKey};
-use everleaf_tree::parameters::ONE_RECORD;
 
-type Model = BTreeMap<Box<[u8]>, u64>;
-
-fn compare(tree: &dyn Index<BytesKeys>, model: &Model) {
-    assert_eq!(tree.len(), model.len() as u64);
-    let all: Vec<_> = model.iter().map(|(key, value)| (key.clone(), *value)).collect();
-    let froms = [0, 1, 300, 401, 402, 900].map(BytesKeys::make);
-    for from in &froms {
-        for bound in [Bound::Unbounded, Bound::Included(&**from), Bound::Excluded(&**from)] {
-            for direction in [Direction::Forward, Direction::Backward] {
-                let mut found = Vec::new();
-                tree.scan(bound, direction, &mut |key, value| {
-                    found.push((Box::from(key), value[0]));
-                    ControlFlow::Continue(())
-                })
-                .unwrap();
-                let is_within = |key: &[u8]| match (bound, direction) {
-                    (Bound::Unbounded, _) => true,
-                    (Bound::Included(from), Direction::Forward) => key >= from,
-                    (Bound::Excluded(from), Direction::Forward) => key > from,
-                    (Bound::Included(from), Direction::Backward) => key <= from,
-                    (Bound::Excluded(from), Direction::Backward) => key < from,
-                };
-                let mut right = all.clone();
-                right.retain(|(key, _)| is_within(key));
-                if direction == Direction::Backward {
-                    right.reverse();
-                }
-                assert_eq!(found, right);
-            }
-        }
-    }
-    let keys: Vec<_> = (0..1000).map(BytesKeys::make).collect();
-    let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
-    let mut values = vec![None; keys.len()];
-    tree.get_many(&keys, &mut values).unwrap();
-    for (key, value) in keys.iter().zip(values) {
-        assert_eq!((value, tree.get(key).unwrap()), (model.get(*key).copied(), value));
-    }
+/// Scans in both directions from bounds of every kind.
+fn scans() -> Vec<Action> {
+    let froms = [0, 1, 300, 401, 402, 900].into_iter();
+    let bounds = froms.flat_map(|from| [0, 1, 2].map(|bound| (from, bound)));
+    let both = bounds.flat_map(|(from, bound)| [true, false].map(|forward| (from, bound, forward)));
+    both.map(|(from, bound, forward)| Action::Scan { from, bound, forward, limit: usize::MAX })
+        .collect()
 }
 
-fn run(leaf_slots: u64, seed: u64) {
-    let pool = dram_pool::<BytesKeys>(Parameters { leaf_slots, ..TINY }, 64 << 20);
-    let (mut tree, mut model) = (opened::<BytesKeys, _>(&pool), Model::new());
+/// Operations of which for a while few are removals, and then most.
+fn in_waves(seed: u64) -> Vec<Action> {
     let mut random = StdRng::seed_from_u64(seed);
-    for step in 0..6000_u64 {
-        let key = BytesKeys::make(random.random_range(0..1000));
+    let mut actions = Vec::new();
+    for step in 0..6000 {
+        let number = random.random_range(0..1000);
         let removes = if step % 2000 < 1200 { 2 } else { 7 };
-        match random.random_range(0..10) {
-            draw if draw < removes => assert_eq!(tree.remove(&key).unwrap(), model.remove(&key)),
-            7 => {
-                let old = tree.update(&key, step).unwrap();
-                assert_eq!(old, model.get(&key).copied());
-                model.get_mut(&key).into_iter().for_each(|value| *value = step);
-            }
-            8 => assert_eq!(tree.upsert(&key, step).unwrap(), model.insert(key, step)),
-            _ => {
-                assert_eq!(tree.insert(&key, step).unwrap(), !model.contains_key(&key));
-                model.entry(key).or_insert(step);
-            }
-        }
+        actions.push(match random.random_range(0..10) {
+            draw if draw < removes => Action::Remove(number),
+            7 => Action::Update(number, step),
+            8 => Action::Upsert(number, step),
+            _ => Action::Insert(number, step),
+        });
         if step % 1500 == 1499 {
-            compare(&*tree, &model);
-            assert_sound(&pool, &*tree);
-            drop(tree);
-            tree = opened(&pool);
+            actions.extend(scans());
+            actions.push(Action::Reopen(Left::Crashed));
         }
     }
-    let keys: Vec<_> = model.keys().cloned().collect();
-    keys.iter().for_each(|key| assert_eq!(tree.remove(key).unwrap(), model.remove(key)));
-    compare(&*tree, &model);
-    assert_sound(&pool, &*tree);
-    assert_eq!(tree.statistics().leaves, 1);
+    actions
 }
 
 #[test]
 fn it_does_what_a_map_does() {
-    for (seed, leaf_slots) in [8, 24, 60].into_iter().enumerate() {
-        run(leaf_slots, seed as u64);
+    for (seed, tested) in (0..).zip([8, 24, 60].map(of_slots)) {
+        let pool = dram_pool::<BytesKeys>(tested, 64 << 20);
+        let empty = run_on::<BytesKeys>(tested, pool, BytesKeys::make, &in_waves(seed));
+        assert_eq!(empty.leaves, 1);
     }
 }
 
@@ -122,7 +82,7 @@ fn of_one_hash() -> impl Iterator<Item = [u8; 16]> {
 #[test]
 fn strings_of_one_hash_are_told_apart() {
     let pool = dram_pool::<BytesKeys>(TINY, 64 << 20);
-    let tree = opened::<BytesKeys, _>(&pool);
+    let tree = opened::<BytesKeys>(TINY, &pool);
     let keys: Vec<_> = of_one_hash().take(200).collect();
     let hashes: Vec<u64> = keys.iter().map(|key| BytesKeys::hash(key).word()).collect();
     assert!(hashes.iter().all(|hash| hash | 1 == hashes[0] | 1));
@@ -144,29 +104,8 @@ fn strings_of_one_hash_are_told_apart() {
 #[test]
 fn a_full_pool_refuses_strings_and_loses_nothing() {
     let pool = dram_pool::<BytesKeys>(TINY, 96 << 10);
-    let tree = opened::<BytesKeys, _>(&pool);
-    let key = |number: u64| BytesKeys::unique(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let refused = |number: &u64| match tree.insert(&key(*number), *number) {
-        Ok(inserted) => !inserted,
-        Err(error) => error.to_string().contains("full"),
-    };
-    let first = (0..20_000).find(refused).unwrap();
-    assert_sound(&pool, &*tree);
-    for number in 0..first {
-        match tree.update(&key(number), number + 1) {
-            Ok(old) => assert_eq!(old, Some(number)),
-            Err(error) => assert!(error.to_string().contains("full"), "{error}"),
-        }
-    }
-    assert_sound(&pool, &*tree);
-    assert_eq!(tree.len(), first);
-    drop(tree);
-    let tree = opened::<BytesKeys, _>(&pool);
-    (0..first).for_each(|number| assert!(tree.remove(&key(number)).unwrap().is_some()));
-    assert_sound(&pool, &*tree);
-    assert_eq!((tree.len(), tree.statistics().leaves), (0, 1));
-    (0..first / 2).for_each(|number| assert!(tree.insert(&key(number), 1).unwrap()));
-    assert_sound(&pool, &*tree);
+    let filled = fill_up::<BytesKeys>(TINY, &pool, BytesKeys::unique, 1);
+    assert_eq!(filled.empty.leaves, 1);
 }
 
 /// A tree below a store, and records for it that are counted by nobody.
@@ -180,10 +119,11 @@ impl Linked {
     fn new() -> Self {
         let region = Region::anonymous(1 << 20, 256 << 20).unwrap();
         let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
-        let mut format = format_of::<BytesKeys>(OFFER.tuned);
+        let tuned = Tested(OFFER.tuned);
+        let mut format = TestedTree::<BytesKeys>::format(tuned);
         format.parameters[ONE_RECORD] = 1;
         let pool = Pool::create(media, &format).unwrap();
-        Self { worker: pool.worker().unwrap(), tree: opened(&pool), pool }
+        Self { worker: pool.worker().unwrap(), tree: opened(tuned, &pool), pool }
     }
 
     fn record(&mut self, key: &[u8]) -> u64 {
@@ -201,14 +141,6 @@ impl Linked {
         operation(&*self.tree);
         totals(&self.pool.media().counts())
     }
-}
-
-fn totals(counts: &Counts) -> (u64, u64) {
-    let own = |sites: &BTreeMap<everleaf_pmem::Site, u64>| {
-        let is_own = |name: &str| name.starts_with("linetree.") && !name.contains(".group.");
-        sites.iter().filter(|(site, _)| is_own(site.name())).map(|(_, count)| count).sum()
-    };
-    (own(&counts.flushes), own(&counts.fences))
 }
 
 fn user(number: u64) -> Box<[u8]> {

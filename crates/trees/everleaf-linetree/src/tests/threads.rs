@@ -1,16 +1,17 @@
 //! Threads that split and end leaves beside each other.
 
+use everleaf_conformance::{assert_sound, dram_pool, opened};
 use everleaf_index::{BytesKeys, Index, U64Keys};
-
-use super::{TINY, assert_sound, dram_pool, opened};
 use everleaf_tree::key::TestKey;
+
+use super::TINY;
 
 /// Each has keys of its own, which lie between those of the others.
 fn find_their_own<K: TestKey>(number: impl Fn(u64) -> K::Owned + Sync) {
     const THREADS: u64 = 4;
     const KEYS: u64 = 2000;
     let (pool, number) = (dram_pool::<K>(TINY, 64 << 20), &number);
-    let tree = opened::<K, _>(&pool);
+    let tree = opened::<K>(TINY, &pool);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let tree: &dyn Index<K> = &*tree;

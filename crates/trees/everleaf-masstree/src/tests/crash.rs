@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use everleaf_conformance::problems;
 use everleaf_crash::{Mutant, Options, Promise, Report, Subject, Traced, explore};
 use everleaf_index::{BytesKeys, Direction, Index, U64Keys};
-use everleaf_pool::{Audit, Format, KeyType, Pool, Shutdown};
+use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 
 use super::super::open;
 use super::model::TestKey;
@@ -93,15 +94,8 @@ impl<K: TestKey> Opened<K> {
     }
 
     fn check(&self) -> Result<(), String> {
-        let mut audit = Audit::new();
-        let report = self.tree.check(&mut audit).map_err(sentence)?;
-        let audited = self.pool.finish_audit(audit);
-        let violations = report.violations.into_iter().chain(audited.violations);
-        match (violations.into_iter().next(), audited.leaked_blocks) {
-            (Some(violation), _) => Err(violation),
-            (None, 0) => Ok(()),
-            (None, leaked) => Err(format!("{leaked} blocks are leaked")),
-        }
+        let problems = problems(&self.pool, &*self.tree);
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
     }
 }
 

@@ -4,8 +4,9 @@ use std::ops::{Bound, ControlFlow};
 use std::panic::catch_unwind;
 use std::sync::Arc;
 
+use everleaf_conformance::{Opened, image_of};
 use everleaf_crash::Traced;
-use everleaf_index::{BytesKeys, Direction, Index, IndexError, U64Keys};
+use everleaf_index::{BytesKeys, Direction, IndexError, U64Keys};
 use everleaf_pmem::{Media, PCell, PPtr};
 use everleaf_pool::{Audit, Format, KeyType, Pool};
 
@@ -23,8 +24,6 @@ const KEYS: u16 = 300;
 /// Words of a node.
 const NEXT_WORD: usize = 7;
 const CHILD_WORD: usize = 24;
-
-type Opened<K> = (Arc<Pool<Traced>>, Box<dyn Index<K>>);
 
 /// A pool of many small nodes and several layers, that was closed.
 fn closed<K: TestKey>() -> Arc<Pool<Traced>> {
@@ -49,10 +48,8 @@ fn closed_after<K: TestKey>(epoch: u64) -> Arc<Pool<Traced>> {
     pool
 }
 
-fn reopened<K: TestKey>(pool: &Pool<Traced>) -> Opened<K> {
-    let media = Traced::from_image(&pool.media().image(), BYTES, 3).unwrap();
-    media.record(false, false);
-    let (pool, _) = Pool::open(media).unwrap();
+fn reopened<K: TestKey>(pool: &Pool<Traced>) -> Opened<K, Traced> {
+    let (pool, _) = Pool::open(image_of(&pool.media().image())).unwrap();
     let tree = open::<K, _>(&pool, true).unwrap();
     (pool, tree)
 }
@@ -252,8 +249,7 @@ fn with_many_ranges<K: TestKey>() -> Arc<Pool<Traced>> {
 
 /// Opens a damaged pool after a crash, within so many accesses.
 fn open_ends<K: TestKey>(damaged: &[u64]) -> Result<(), String> {
-    let media = Traced::from_image(damaged, BYTES, 3).unwrap();
-    media.record(false, false);
+    let media = image_of(damaged);
     media.limit_accesses(MAX_ACCESSES);
     let (pool, _) = Pool::open(media.clone()).map_err(|error| error.to_string())?;
     let tree = open::<K, _>(&pool, true).map_err(|error| error.to_string())?;

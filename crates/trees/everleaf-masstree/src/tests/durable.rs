@@ -7,6 +7,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use everleaf_conformance::model::{Action, Twin, operations};
 use everleaf_crash::Instrumented;
 use everleaf_index::{BytesKeys, Contract, Direction, Index, U64Keys};
 use everleaf_pmem::{Counter, Cpu, Mapped, PPtr, Region};
@@ -52,15 +53,9 @@ fn content<K: SliceKey>(tree: &dyn Index<K>) -> BTreeMap<K::Owned, u64> {
     forward.into_iter().collect()
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Act {
-    Insert(u16, u64),
-    Update(u16, u64),
-    Upsert(u16, u64),
-    Remove(u16),
-    Get(u16),
-    /// A row of insertions or removals.
-    Row(u16, bool),
+    Do(Action),
     Sync,
     /// And whether everything is looked at afterwards.
     Crash(bool),
@@ -68,15 +63,8 @@ enum Act {
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let key = prop_oneof![0..40u16, 0..600u16];
-    let value = prop_oneof![Just(0u64), Just(u64::MAX), 0..1u64 << 45, any::<u64>()];
     let act = prop_oneof![
-        6 => (key.clone(), value.clone()).prop_map(|(key, value)| Act::Insert(key, value)),
-        4 => (key.clone(), value.clone()).prop_map(|(key, value)| Act::Update(key, value)),
-        3 => (key.clone(), value).prop_map(|(key, value)| Act::Upsert(key, value)),
-        5 => key.clone().prop_map(Act::Remove),
-        3 => key.clone().prop_map(Act::Get),
-        2 => (key, any::<bool>()).prop_map(|(key, add)| Act::Row(key, add)),
+        20 => operations(prop_oneof![0..40u64, 0..600u64]).prop_map(Act::Do),
         3 => Just(Act::Sync),
         2 => any::<bool>().prop_map(Act::Crash),
         1 => Just(Act::Close),
@@ -101,46 +89,11 @@ fn run<K: TestKey>(acts: &[Act], parameters: [u64; 8], epoch: u64) {
     let pool = pool(parameters, 64 << 20, epoch);
     let mut tree = open::<K, _>(&pool, false).unwrap();
     assert_eq!(tree.contract(), Contract::Buffered);
-    let (mut now, mut ended) = (BTreeMap::new(), BTreeMap::new());
+    let mut now = Twin::<K>::new(|number| K::make(number as u16), 1);
+    let mut ended = now.clone();
     for act in acts {
-        match *act {
-            Act::Insert(number, value) => {
-                let key = K::make(number);
-                let added = tree.insert(K::borrow(&key), value).unwrap();
-                assert_eq!(added, !now.contains_key(&key), "{key:?}");
-                now.entry(key).or_insert(value);
-            }
-            Act::Update(number, value) => {
-                let key = K::make(number);
-                let old = tree.update(K::borrow(&key), value).unwrap();
-                assert_eq!(old, now.get(&key).copied(), "{key:?}");
-                now.entry(key).and_modify(|entry| *entry = value);
-            }
-            Act::Upsert(number, value) => {
-                let key = K::make(number);
-                let old = tree.upsert(K::borrow(&key), value).unwrap();
-                assert_eq!(old, now.insert(key, value));
-            }
-            Act::Remove(number) => {
-                let key = K::make(number);
-                let old = tree.remove(K::borrow(&key)).unwrap();
-                assert_eq!(old, now.remove(&key));
-            }
-            Act::Get(number) => {
-                let key = K::make(number);
-                assert_eq!(tree.get(K::borrow(&key)).unwrap(), now.get(&key).copied());
-            }
-            Act::Row(from, add) => {
-                for number in from..from + 40 {
-                    let key = K::make(number);
-                    let (old, expected) = if add {
-                        (tree.upsert(K::borrow(&key), 9), now.insert(key.clone(), 9))
-                    } else {
-                        (tree.remove(K::borrow(&key)), now.remove(&key))
-                    };
-                    assert_eq!(old.unwrap(), expected, "{key:?}");
-                }
-            }
+        match act {
+            Act::Do(action) => now.step(&*tree, action),
             Act::Sync => {
                 tree.sync().unwrap();
                 ended.clone_from(&now);
@@ -149,9 +102,8 @@ fn run<K: TestKey>(acts: &[Act], parameters: [u64; 8], epoch: u64) {
                 drop(tree);
                 now.clone_from(&ended);
                 tree = open::<K, _>(&pool, true).unwrap();
-                assert_eq!(tree.len(), now.len() as u64);
-                if looks {
-                    assert_eq!(content(&*tree), now);
+                if *looks {
+                    now.compare(&*tree);
                     assert_sound(&pool, &*tree);
                 }
             }
@@ -163,12 +115,12 @@ fn run<K: TestKey>(acts: &[Act], parameters: [u64; 8], epoch: u64) {
             }
         }
     }
-    assert_eq!(content(&*tree), now);
+    now.compare(&*tree);
     assert_sound(&pool, &*tree);
     drop(tree);
     let tree = open::<K, _>(&pool, true).unwrap();
     assert_sound(&pool, &*tree);
-    assert_eq!(content(&*tree), ended);
+    ended.compare(&*tree);
 }
 
 /// First epochs: 1, and some whose low bits soon come round.

@@ -10,15 +10,18 @@ mod threads;
 
 use std::sync::Arc;
 
+use everleaf_conformance::{TestedTree, dram_pool};
 use everleaf_crash::Dram;
-use everleaf_index::Index;
-use everleaf_pmem::{Cpu, Media, Region};
-use everleaf_pool::{Audit, AuditReport, Format, KeyType, Pool};
+use everleaf_index::{BytesKeys, Index, IndexError};
+use everleaf_pmem::Media;
+use everleaf_pool::{Format, KeyType, Pool};
+use everleaf_tree::Opening;
+use everleaf_tree::key::SliceKey;
 
 use super::engine::BUFFERS;
 use super::layout::WIDTH;
-use super::{OFFER, TUNED};
-use everleaf_tree::key::SliceKey;
+use super::{OFFER, TUNED, create};
+pub(super) use everleaf_conformance::assert_sound;
 pub(super) use everleaf_tree::parameters::Parameters;
 
 /// An empty pool in DRAM that may grow to `max_bytes`.
@@ -35,18 +38,26 @@ pub(super) fn packed(sizes: Parameters, buffers: bool) -> [u64; 8] {
 
 /// The same of such a header.
 pub(super) fn pool_of(parameters: [u64; 8], max_bytes: u64) -> Arc<Pool<Dram>> {
-    let format =
-        Format { engine: "masstree-transient".into(), key_type: KeyType::Bytes, parameters };
-    let region = Region::anonymous(64 << 10, max_bytes).unwrap();
-    Pool::create(Dram::new(region, &Cpu::detect()), &format).unwrap()
+    dram_pool::<BytesKeys>(Transient(parameters), max_bytes)
 }
 
-/// Every invariant holds and nothing leaks.
-pub(super) fn assert_sound<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>, tree: &dyn Index<K>) {
-    let mut audit = Audit::new();
-    let report = tree.check(&mut audit).unwrap();
-    assert_eq!((report.violations, report.keys), (Vec::new(), tree.len()));
-    assert_eq!(pool.finish_audit(audit), AuditReport::default());
+/// The transient tree, by the header of its pool. It is never opened again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transient(pub [u64; 8]);
+
+impl<K: SliceKey> TestedTree<K> for Transient {
+    fn format(self) -> Format {
+        let engine = "masstree-transient".into();
+        Format { engine, key_type: KeyType::Bytes, parameters: self.0 }
+    }
+
+    fn open<M: Media>(
+        self,
+        pool: &Arc<Pool<M>>,
+        _: Opening,
+    ) -> Result<Box<dyn Index<K>>, IndexError> {
+        create(pool)
+    }
 }
 
 /// Full nodes of the transient tree.

@@ -1,51 +1,23 @@
 //! Exact numbers: flushes and fences.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
+use everleaf_conformance::counting::{self, cost};
+use everleaf_conformance::{Opened, assert_sound};
 use everleaf_crash::Instrumented;
-use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Counter, Cpu, Mapped, Region, Site};
-use everleaf_pool::{Format, Pool, Shutdown};
+use everleaf_index::U64Keys;
+use everleaf_pmem::Counter;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::super::{open, pack};
-use super::{Parameters, VARIANTS, Variant, assert_sound, format_of};
+use super::super::TUNED;
+use super::{Parameters, Tested, VARIANTS, Variant};
 
-fn counted(
-    leaf_slots: u64,
-    variant: Variant,
-) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
+fn counted(leaf_slots: u64, variant: Variant) -> Opened<U64Keys, Instrumented> {
     counted_in(leaf_slots, variant, true)
 }
 
-fn counted_in(
-    leaf_slots: u64,
-    variant: Variant,
-    hashed: bool,
-) -> (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>) {
-    let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
-    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
-    let parameters = Parameters { leaf_slots, ..super::super::TUNED };
-    let format = format_of::<U64Keys>(parameters);
-    let format = Format { parameters: pack(parameters, hashed), ..format };
-    let pool = Pool::create(media, &format).unwrap();
-    let tree = open::<U64Keys, _>(&pool, variant, Shutdown::Clean).unwrap();
-    pool.media().reset();
-    (pool, tree)
-}
-
-/// Those of the tree, without those of the pool.
-fn own(barriers: &BTreeMap<Site, u64>) -> u64 {
-    let own = barriers.iter().filter(|(site, _)| !site.name().starts_with("pool."));
-    own.map(|(_, count)| count).sum()
-}
-
-fn flushes_and_fences(pool: &Pool<Instrumented>) -> (u64, u64) {
-    let counts = pool.media().counts();
-    pool.media().reset();
-    (own(&counts.flushes), own(&counts.fences))
+fn counted_in(leaf_slots: u64, variant: Variant, hashed: bool) -> Opened<U64Keys, Instrumented> {
+    let parameters = Parameters { leaf_slots, ..TUNED };
+    counting::counted(Tested { variant, parameters, hashed })
 }
 
 #[test]
@@ -59,15 +31,15 @@ fn appends(variant: Variant) {
     let expected = [2, 2, 3, 2, 2, 3, 2, 2];
     for (key, flushes) in (0..).zip(expected) {
         assert!(tree.insert(key, key).unwrap());
-        assert_eq!(flushes_and_fences(&pool), (flushes, 2), "key {key}");
+        assert_eq!(cost(&pool), (flushes, 2), "key {key}");
     }
     assert_eq!(tree.update(0, 1).unwrap(), Some(0));
-    assert_eq!(flushes_and_fences(&pool), (2, 2));
+    assert_eq!(cost(&pool), (2, 2));
     assert_eq!(tree.remove(0).unwrap(), Some(1));
-    assert_eq!(flushes_and_fences(&pool), (2, 2));
+    assert_eq!(cost(&pool), (2, 2));
     assert!(!tree.insert(1, 1).unwrap() && tree.update(0, 1).unwrap().is_none());
     assert!(tree.get(1).unwrap().is_some());
-    assert_eq!(flushes_and_fences(&pool), (0, 0));
+    assert_eq!(cost(&pool), (0, 0));
     assert_sound(&pool, &*tree);
 }
 
@@ -80,18 +52,18 @@ fn changes(variant: Variant) {
     let (pool, tree) = counted(32, variant);
     let fill = |keys: std::ops::Range<u64>| {
         keys.for_each(|key| assert!(tree.insert(key * 10, key).unwrap()));
-        flushes_and_fences(&pool);
+        cost(&pool);
     };
     fill(0..32);
     // 16 and 17 elements: 6 and 7 lines, two heads, the word that leads there.
     assert!(tree.insert(5, 5).unwrap());
-    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((16, 2), 2));
+    assert_eq!((cost(&pool), tree.statistics().leaves), ((16, 2), 2));
     fill(32..47); // 17 and 15: the last leaf is full.
     // Behind the last leaf.
     assert!(tree.insert(1000, 1).unwrap());
-    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((3, 2), 3));
+    assert_eq!((cost(&pool), tree.statistics().leaves), ((3, 2), 3));
     assert_eq!(tree.remove(1000).unwrap(), Some(1));
-    assert_eq!((flushes_and_fences(&pool), tree.statistics().leaves), ((1, 1), 2));
+    assert_eq!((cost(&pool), tree.statistics().leaves), ((1, 1), 2));
     assert_sound(&pool, &*tree);
 }
 
@@ -106,7 +78,7 @@ fn hashes_save_comparisons_and_cost_no_flush() {
             let (pool, tree) = counted_in(32, variant, hashed);
             let keys: Vec<u64> = (0..20_000).map(|_| random.random()).collect();
             keys.iter().for_each(|key| assert!(tree.insert(*key, 1).unwrap()));
-            let flushed = flushes_and_fences(&pool);
+            let flushed = cost(&pool);
             let mut compared = |present: bool| {
                 for key in &keys {
                     let sought = if present { *key } else { random.random() };
@@ -133,7 +105,7 @@ fn lines_an_insertion(keys: u64, variant: Variant) {
         let (pool, tree) = counted(slots, variant);
         (0..keys).for_each(|_| assert!(tree.insert(random.random(), 1).unwrap()));
         assert_sound(&pool, &*tree);
-        let (flushes, fences) = flushes_and_fences(&pool);
+        let (flushes, fences) = cost(&pool);
         let each = |count: u64| count as f64 / keys as f64;
         println!("| {slots} | {:.3} | {:.3} |", each(flushes), each(fences));
         assert!((2.6..3.0).contains(&each(flushes)), "{slots} elements, seed {seed}");

@@ -1,17 +1,20 @@
 //! What has ended is used again: a tree whose keys and values change for long takes no more room.
 
-use super::{Parameters, TINY, assert_sound, dram_pool, opened};
+use everleaf_conformance::{assert_sound, dram_pool, opened};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
+
+use super::{Parameters, TINY};
 
 /// Keys that are there at a time.
 const KEYS: u64 = 2000;
 
 /// Nodes in use after each round of a churn, and bytes of the pool that the tree has at the end.
 fn churned(slots: u64, rounds: u64, mut change: impl FnMut(&Tree, u64)) -> (Vec<u64>, u64) {
-    let pool = dram_pool(Parameters { slots, ..TINY }, 64 << 20);
-    let tree = opened(&pool);
+    let parameters = Parameters { slots, ..TINY };
+    let pool = dram_pool(parameters, 64 << 20);
+    let tree = opened(parameters, &pool);
     (0..KEYS).for_each(|key| assert!(tree.insert(key * 16, 0).unwrap()));
     let nodes = (0..rounds).map(|round| {
         change(&*tree, round);

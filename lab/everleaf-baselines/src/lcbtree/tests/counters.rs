@@ -1,17 +1,14 @@
 //! Exact numbers: flushes and fences are those of a model that has sorted lists and no tree, no
 //! media and no log.
 
-use std::sync::Arc;
-
+use everleaf_conformance::{Opened, assert_sound, counting};
 use everleaf_crash::Instrumented;
-use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Cpu, Mapped, Region};
+use everleaf_index::U64Keys;
 use everleaf_pool::Pool;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::super::open;
-use super::{BOTH, Logging, Parameters, assert_sound, format_of};
+use super::{BOTH, Logging, Parameters};
 
 /// A node of the model, whose first words are the first key and nothing where it is an inner one.
 #[derive(Default)]
@@ -116,27 +113,13 @@ impl Predicted {
     }
 }
 
-type Opened = (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>);
-
-fn counted(slots: usize, logging: Logging) -> Opened {
-    let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
-    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
-    let parameters = Parameters { slots: slots as u64, logging, ..Parameters::default() };
-    let pool = Pool::create(media, &format_of(parameters)).unwrap();
-    let tree = open(&pool).unwrap();
-    pool.media().reset();
-    (pool, tree)
+fn counted(slots: usize, logging: Logging) -> Opened<U64Keys, Instrumented> {
+    counting::counted(Parameters { slots: slots as u64, logging, ..Parameters::default() })
 }
 
-/// Those of the tree, without those of the pool.
 fn flushes_and_fences(pool: &Pool<Instrumented>) -> (usize, usize) {
-    let counts = pool.media().counts();
-    pool.media().reset();
-    let own = |barriers: &std::collections::BTreeMap<everleaf_pmem::Site, u64>| {
-        let own = barriers.iter().filter(|(site, _)| site.name().starts_with("lcbtree."));
-        own.map(|(_, count)| *count as usize).sum()
-    };
-    (own(&counts.flushes), own(&counts.fences))
+    let (flushes, fences) = counting::cost(pool);
+    (flushes as usize, fences as usize)
 }
 
 #[test]

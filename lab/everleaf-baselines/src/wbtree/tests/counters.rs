@@ -1,16 +1,14 @@
 //! Exact numbers: flushes and fences are those of a model that has sorted lists and no tree, no
 //! media and no log.
 
-use std::sync::Arc;
-
+use everleaf_conformance::{Opened, assert_sound, counting};
 use everleaf_crash::Instrumented;
-use everleaf_index::{Index, U64Keys};
-use everleaf_pmem::{Cpu, Mapped, Region};
+use everleaf_index::U64Keys;
 use everleaf_pool::Pool;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{Parameters, TINY, Variant, assert_sound, format_of, opened};
+use super::{Parameters, TINY, Variant, Wb};
 
 /// A node of the model. The first key of one with children means nothing.
 #[derive(Default)]
@@ -177,26 +175,14 @@ fn halve(node: &mut Sorted) -> (u64, Sorted) {
     (keys[0], Sorted { keys, children })
 }
 
-type Opened = (Arc<Pool<Instrumented>>, Box<dyn Index<U64Keys>>);
-
-fn counted(variant: Variant, parameters: Parameters) -> Opened {
-    let region = Region::anonymous(64 << 10, 1 << 30).unwrap();
-    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
-    let pool = Pool::create(media, &format_of::<U64Keys>(variant, parameters)).unwrap();
-    let tree = opened(&pool, variant);
-    pool.media().reset();
-    (pool, tree)
+fn counted(variant: Variant, parameters: Parameters) -> Opened<U64Keys, Instrumented> {
+    counting::counted(Wb(variant, parameters))
 }
 
 /// Those of the tree since they were asked for, without those of the pool.
 fn cost(pool: &Pool<Instrumented>) -> Cost {
-    let counts = pool.media().counts();
-    pool.media().reset();
-    let own = |barriers: &std::collections::BTreeMap<everleaf_pmem::Site, u64>| {
-        let own = barriers.iter().filter(|(site, _)| site.name().starts_with("wbtree."));
-        own.map(|(_, count)| *count as usize).sum()
-    };
-    Cost { flushes: own(&counts.flushes), fences: own(&counts.fences) }
+    let (flushes, fences) = counting::cost(pool);
+    Cost { flushes: flushes as usize, fences: fences as usize }
 }
 
 const fn of(flushes: usize, fences: usize) -> Cost {

@@ -1,26 +1,19 @@
 //! Opening does not follow the tree: it costs as much in a large tree as in a small one.
 
-use std::sync::Arc;
-
-use everleaf_crash::Instrumented;
+use everleaf_conformance::counting::counted;
+use everleaf_conformance::{assert_sound, opened};
 use everleaf_index::U64Keys;
-use everleaf_pmem::{Cpu, Mapped, Region};
-use everleaf_pool::Pool;
 
-use super::{BOTH, Parameters, TINY, Variant, assert_sound, format_of, opened};
+use super::{BOTH, Parameters, TINY, Variant, Wb};
 
 /// Lines that are read when a tree of so many keys is opened.
 fn lines_read(variant: Variant, keys: u64) -> u64 {
-    let region = Region::anonymous(64 << 10, 1 << 26).unwrap();
-    let media = Instrumented::counting(Mapped::new(region, &Cpu::detect()).unwrap());
     let parameters = Parameters { leaf_slots: 7, group_bytes: 16 << 20, ..TINY };
-    let pool: Arc<Pool<Instrumented>> =
-        Pool::create(media, &format_of::<U64Keys>(variant, parameters)).unwrap();
-    let tree = opened::<U64Keys, _>(&pool, variant);
+    let (pool, tree) = counted::<U64Keys>(Wb(variant, parameters));
     assert!((0..keys).all(|key| tree.insert(key * 7 % 100_003, key).unwrap()));
     drop(tree);
     pool.media().reset();
-    let tree = opened::<U64Keys, _>(&pool, variant);
+    let tree = opened::<U64Keys>(Wb(variant, parameters), &pool);
     let counts = pool.media().counts();
     assert_eq!((tree.len(), tree.statistics().keys), (keys, keys));
     assert!(tree.insert(200_000, 1).unwrap() && tree.len() == keys + 1);

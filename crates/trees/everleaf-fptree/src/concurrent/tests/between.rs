@@ -12,7 +12,8 @@ fn full_leaf() -> (Arc<Pool<Interleaved>>, Arc<Interrupted>) {
     let parameters = parameters(4, 4, 1);
     let region = Region::anonymous(256 << 10, 1 << 20).unwrap();
     let media = Interleaved::new(Mapped::new(region, &Cpu::detect()).unwrap());
-    let pool = Pool::create(media, &format_of::<U64Keys>(parameters)).unwrap();
+    let format = TestedTree::<U64Keys>::format(Tested(Variant::Concurrent, parameters));
+    let pool = Pool::create(media, &format).unwrap();
     let shape = <Flexible<true> as crate::Shape>::of(4, 1, false).unwrap();
     let tree = Interrupted::open(&pool, shape, parameters, Shutdown::Crash.into()).unwrap();
     [10, 20, 30, 40].iter().for_each(|key| assert!(Index::insert(&tree, *key, *key).unwrap()));

@@ -18,9 +18,10 @@ use rand::{RngExt, SeedableRng};
 
 use super::ConcurrentFpTree;
 use crate::layout::Flexible;
-use crate::tests::{TestKey, assert_sound, format_of};
+use crate::tests::Tested;
 use crate::{Opening, Parameters, Variant, offer};
-use everleaf_tree::key::TreeKey;
+use everleaf_conformance::{TestedTree, assert_sound};
+use everleaf_tree::key::{TestKey, TreeKey};
 
 const THREADS: u64 = 4;
 
@@ -30,7 +31,8 @@ pub(super) fn parameters(leaf_slots: u64, inner_keys: u64, value_words: u64) -> 
 
 pub(super) fn pool<K: TestKey>(parameters: Parameters, max_bytes: u64) -> Arc<Pool<Dram>> {
     let region = Region::anonymous(256 << 10, max_bytes).unwrap();
-    Pool::create(Dram::new(region, &Cpu::detect()), &format_of::<K>(parameters)).unwrap()
+    let format = TestedTree::<K>::format(Tested(Variant::Concurrent, parameters));
+    Pool::create(Dram::new(region, &Cpu::detect()), &format).unwrap()
 }
 
 pub(super) type Tree<K> = ConcurrentFpTree<K, Dram, Flexible<true>>;
