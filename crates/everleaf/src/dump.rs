@@ -35,6 +35,8 @@ const MAX_FRAME_BYTES: u64 = MAX_VALUE_BYTES + MAX_KEY_BYTES as u64 + 2 * FRAME_
 const EXPIRES: u8 = 1;
 /// Bytes before a key.
 const ENTRY_HEAD: usize = 9;
+/// What is wrong with a dump without its end.
+pub(crate) const CUT_OFF: &str = "it ends too early";
 
 fn crc(parts: &[&[u8]]) -> [u8; 4] {
     let mut crc = crc32fast::Hasher::new();
@@ -224,9 +226,7 @@ fn read_array<const N: usize>(input: &mut dyn Read) -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     match input.read_exact(&mut bytes) {
         Ok(()) => Ok(bytes),
-        Err(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
-            Err(damaged("it ends too early"))
-        }
+        Err(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => Err(damaged(CUT_OFF)),
         Err(source) => Err(Error::Stream { action: "reading", source }),
     }
 }
@@ -302,7 +302,7 @@ fn read_frame(input: &mut dyn Read) -> Result<Vec<u8>, Error> {
         .read_to_end(&mut frame)
         .map_err(|source| Error::Stream { action: "reading", source })?;
     if frame.len() as u64 != bytes {
-        return Err(damaged("it ends too early"));
+        return Err(damaged(CUT_OFF));
     }
     if crc(&[&length, &frame]) != expected {
         return Err(damaged("a frame does not match its checksum"));

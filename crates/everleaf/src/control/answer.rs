@@ -23,10 +23,8 @@ use crate::scan::Cursor;
 use crate::snapshot::Snapshot;
 use crate::{Error, OwnedKey};
 
-/// A peer that asks nothing for so long is given up.
-const FIRST_REQUEST: Duration = Duration::from_secs(60);
-/// The same of one that has asked: it may be waiting for a person who reads.
-const NEXT_REQUEST: Duration = Duration::from_secs(600);
+/// A check, which all writers wait for, ends when its asker has not read for so long.
+const CHECK_PATIENCE: Duration = Duration::from_secs(10);
 /// Between two lines that say how far a check has come.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
 
@@ -36,7 +34,6 @@ pub(super) fn converse(
     stream: &UnixStream,
     ending: &AtomicBool,
 ) -> io::Result<()> {
-    stream.set_read_timeout(Some(FIRST_REQUEST))?;
     let mut input = BufReader::new(stream);
     let mut asker = Asker { backend, ending, output: BufWriter::new(stream), snapshot: None };
     let pool = described(&**backend).map_err(Refusal::from);
@@ -53,7 +50,6 @@ pub(super) fn converse(
             Ok(request) => asker.answer(request)?,
             Err(error) => asker.refuse(Refusal::of(format!("this is no request: {error}")))?,
         }
-        stream.set_read_timeout(Some(NEXT_REQUEST))?;
     }
 }
 
@@ -169,7 +165,10 @@ impl Asker<'_> {
     /// Everything else waits meanwhile. So it ends when nobody waits for what it finds, which the
     /// lines that say how far it has come find out.
     fn check(&mut self) -> io::Result<()> {
-        let (output, ending) = (&mut self.output, self.ending);
+        let (stream, ending) = (*self.output.get_ref(), self.ending);
+        let patience = stream.write_timeout()?;
+        stream.set_write_timeout(Some(CHECK_PATIENCE))?;
+        let output = &mut self.output;
         let mut said = Instant::now();
         let outcome = self.backend.check(&mut |progress| {
             if ending.load(Ordering::Acquire) {
@@ -184,6 +183,11 @@ impl Asker<'_> {
                 Err(_) => ControlFlow::Break(()),
             }
         });
-        send(&mut self.output, &Checked::Outcome(outcome.map_err(Refusal::from)))
+        stream.set_write_timeout(patience)?;
+        let outcome = outcome.map_err(|error| match error {
+            Error::Aborted => Refusal::of("the check has waited too long for this one; try again"),
+            error => error.into(),
+        });
+        send(&mut self.output, &Checked::Outcome(outcome))
     }
 }

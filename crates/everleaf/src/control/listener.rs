@@ -17,8 +17,9 @@ use crate::core::backend::Backend;
 
 /// Connections at once.
 pub(super) const CONNECTIONS: usize = 16;
-/// An asker that does not read for so long is given up.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// An asker that for so long neither reads nor asks is given up: before, it may be waiting for a
+/// disk, or for a person who reads.
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 /// Before the socket is asked again, when the system has refused a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -31,21 +32,32 @@ pub struct Listener {
 struct Shared {
     socket: Socket,
     ending: AtomicBool,
+    patience: Duration,
     /// The connections, each in its place.
     streams: Mutex<[Option<Arc<UnixStream>>; CONNECTIONS]>,
 }
 
 impl Listener {
     /// Begins to answer; why not, if it cannot.
-    pub fn start(socket: Socket, backend: Arc<dyn Backend>) -> Result<Self, String> {
-        let shared =
-            Arc::new(Shared { socket, ending: AtomicBool::new(false), streams: Mutex::default() });
+    pub fn start(
+        socket: Socket,
+        backend: Arc<dyn Backend>,
+        patience: Duration,
+    ) -> Result<Self, String> {
+        let (ending, streams) = (AtomicBool::new(false), Mutex::default());
+        let shared = Arc::new(Shared { socket, ending, patience, streams });
         let listening = Arc::clone(&shared);
         let thread = Builder::new()
             .name("control".into())
             .spawn(move || std::thread::scope(|scope| listening.listen(&backend, scope)))
             .map_err(|error| format!("a thread cannot be started: {error}"))?;
         Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Connections that have a place.
+    #[cfg(test)]
+    pub fn connections(&self) -> usize {
+        self.shared.streams.lock().iter().flatten().count()
     }
 }
 
@@ -88,9 +100,11 @@ impl Shared {
 
     /// Gives a connection a place, if there is one.
     fn admit(&self, stream: UnixStream) -> Option<Admitted<'_>> {
-        if !is_trusted(&stream) || stream.set_write_timeout(Some(WRITE_TIMEOUT)).is_err() {
+        if !is_trusted(&stream) {
             return None;
         }
+        stream.set_read_timeout(Some(self.patience)).ok()?;
+        stream.set_write_timeout(Some(self.patience)).ok()?;
         let mut streams = self.streams.lock();
         if self.ending.load(Ordering::Acquire) {
             return None;

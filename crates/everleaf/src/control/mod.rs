@@ -36,7 +36,7 @@ use std::sync::Arc;
 pub use self::remote::open_elsewhere;
 pub use self::socket::process_of;
 
-use self::listener::Listener;
+use self::listener::{Listener, PATIENCE};
 use self::socket::Socket;
 use crate::Store;
 
@@ -56,7 +56,7 @@ impl Store {
     /// Lets other processes read the pool at `path`, which this is the store of.
     pub(crate) fn listen_beside(&self, path: &Path) {
         let listener = Socket::bind(path)
-            .and_then(|socket| Listener::start(socket, Arc::clone(self.backend())));
+            .and_then(|socket| Listener::start(socket, Arc::clone(self.backend()), PATIENCE));
         *self.control().lock() = match listener {
             Ok(listener) => Control::On { _listener: listener },
             Err(why) => Control::Failed(format!(

@@ -28,7 +28,7 @@ use crate::core::reads::{Bounds, Reads};
 use crate::core::value::{NewValue, TimedValue};
 use crate::core::value_record::KeyBytes;
 use crate::core::write::Write;
-use crate::dump::read_frames;
+use crate::dump::{CUT_OFF, read_frames};
 use crate::snapshot::DEFAULT_SNAPSHOT_BYTES;
 use crate::{
     Capabilities, CheckOutcome, DurabilityMode, Engine, EngineParameters, Error, Key, KeyType,
@@ -98,7 +98,7 @@ impl Remote {
         read: impl FnOnce(&mut BufReader<UnixStream>) -> io::Result<T>,
     ) -> Result<T, Error> {
         let mut place = self.stream.lock();
-        let ended = "it has ended, or closed the pool; try again";
+        let ended = "it has ended, or closed the pool, or waited too long for this one; try again";
         let mut stream = place.take().ok_or_else(|| self.failed(ended))?;
         let asked = send(&mut stream.get_ref(), request).and_then(|()| read(&mut stream));
         let answer = asked.map_err(|error| match error.kind() {
@@ -149,6 +149,9 @@ impl Remote {
             match read_frames(stream, self.pool.key_type) {
                 Ok(entries) => Ok(Ok((entries, batch.at_end))),
                 Err(Error::Stream { source, .. }) => Err(source),
+                Err(Error::Dump { what }) if what == CUT_OFF => {
+                    Err(io::ErrorKind::UnexpectedEof.into())
+                }
                 Err(error) => Err(io::Error::other(error)),
             }
         })?;

@@ -1,16 +1,23 @@
 //! Both ends within one process: the owner's store, and askers that are well-behaved or not.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::listener::CONNECTIONS;
+use super::listener::{CONNECTIONS, Listener};
 use super::open_elsewhere;
+use super::socket::Socket;
 use super::wire::REQUEST_BYTES;
 use crate::{CreateOptions, Engine, Error, KeyType, OpenOptions, Store};
+
+const SNAPSHOT: &[u8] = b"{\"snapshot\":{\"limit_bytes\":1000000}}\n";
+const ENTRIES: &[u8] =
+    b"{\"entries\":{\"from\":\"Unbounded\",\"backward\":false,\"limit\":128,\"once\":false}}\n";
 
 /// A store that answers, and its folder.
 struct Owner {
@@ -268,11 +275,8 @@ fn a_reader_that_never_reads_holds_neither_writers_nor_the_close_up() {
     let owner = Owner::new();
     owner.store.put_many((0..100).map(|i| (i.to_string(), [0; 5000]))).unwrap();
     let mut raw = owner.connect();
-    raw.send(b"{\"snapshot\":{\"limit_bytes\":1000000}}\n");
-    for _ in 0..100 {
-        raw.send(br#"{"entries":{"from":"Unbounded","backward":false,"limit":128,"once":false}}"#);
-        raw.send(b"\n");
-    }
+    raw.send(SNAPSHOT);
+    (0..100).for_each(|_| raw.send(ENTRIES));
     owner.store.put_many((0..100).map(|i| (i.to_string(), "new"))).unwrap();
     assert!(owner.store.check().unwrap().ok);
     let path = owner.path();
@@ -300,12 +304,87 @@ fn an_asker_of_a_pool_that_was_closed_is_told_so() {
     assert!(!owner.folder.path().join("p.sock").exists());
 }
 
+/// A store that answers, but gives up early.
+fn impatient() -> (Owner, Listener) {
+    let mut owner = Owner::new();
+    let path = owner.path();
+    owner.store.close().unwrap();
+    owner.store = Store::open(&path).unwrap();
+    owner.store.put_many((0..100).map(|i| (i.to_string(), [0; 5000]))).unwrap();
+    let socket = Socket::bind(&path).unwrap();
+    let backend = Arc::clone(owner.store.backend());
+    (owner, Listener::start(socket, backend, Duration::from_millis(50)).unwrap())
+}
+
+#[test]
+fn an_asker_that_asked_nothing_for_too_long_is_told_so() {
+    let (owner, _listener) = impatient();
+    let asked = owner.asked();
+    let error = loop {
+        match asked.contains_key("1") {
+            Ok(_) => std::thread::sleep(Duration::from_millis(100)),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(error.contains("or waited too long for this one; try again"), "{error}");
+    owner.store.put("key", "the owner lives on").unwrap();
+}
+
+#[test]
+fn an_asker_that_reads_nothing_for_too_long_is_given_up() {
+    let (owner, listener) = impatient();
+    let mut raw = owner.connect();
+    raw.line().unwrap();
+    // The answers fill the socket, unless it is given up before it has asked.
+    let _ = raw.0.get_mut().write_all(&[SNAPSHOT, &ENTRIES.repeat(100)].concat());
+    while listener.connections() > 0 {
+        std::thread::yield_now();
+    }
+    let mut rest = Vec::new();
+    let _ = raw.0.read_to_end(&mut rest); // What was under way comes, and then the end.
+    assert!(rest.len() < 100 * 100 * 5000, "all of it was answered");
+    owner.store.put("key", "the owner lives on").unwrap();
+}
+
+/// Whatever is missing of an answer, the asker says that the owner is gone.
+#[test]
+fn an_answer_that_is_cut_off_is_the_end_of_the_owner() {
+    let owner = Owner::new();
+    owner.store.put("key", "value").unwrap();
+    let mut raw = owner.connect();
+    raw.send(SNAPSHOT);
+    raw.send(ENTRIES);
+    raw.0.get_ref().shutdown(Shutdown::Write).unwrap();
+    let [hello, begun] = [(); 2].map(|()| raw.line().unwrap().to_string() + "\n");
+    let mut entries = Vec::new();
+    raw.0.read_to_end(&mut entries).unwrap();
+    let other = Owner::new();
+    other.store.close().unwrap();
+    let listener = UnixListener::bind(other.folder.path().join("p.sock")).unwrap();
+    for length in 0..entries.len() {
+        let (said, answer) = (hello.clone() + &begun, &entries[..length]);
+        let path = other.folder.path().join("p");
+        let got = std::thread::scope(|scope| {
+            let asker = scope.spawn(|| open_elsewhere(&path).unwrap().unwrap().get("key"));
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(said.as_bytes()).unwrap();
+            let mut requests = BufReader::new(stream.try_clone().unwrap());
+            (0..2).for_each(|_| _ = requests.read_line(&mut String::new()).unwrap());
+            stream.write_all(answer).unwrap();
+            drop((stream, requests));
+            asker.join().unwrap()
+        });
+        let error = got.unwrap_err().to_string();
+        assert!(error.contains("it has ended, or closed the pool"), "{length}: {error}");
+    }
+}
+
 #[test]
 fn what_is_no_owner_is_not_believed() {
     let folder = tempfile::tempdir().unwrap();
     let (path, socket) = (folder.path().join("p"), folder.path().join("p.sock"));
     assert!(open_elsewhere(&path).unwrap().is_none());
-    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
     let answer = |line: &'static [u8]| {
         let asker = std::thread::spawn({
             let path = path.clone();
