@@ -52,6 +52,19 @@ typedef enum everleaf_status {
   EVERLEAF_CONFLICT = 11,
 } everleaf_status;
 
+// When the values expire that are written through a tree of `everleaf_tree_with_expiry`.
+typedef enum everleaf_expiry {
+  // Never.
+  EVERLEAF_EXPIRY_NEVER = 0,
+  // So many milliseconds after the write, 1 at least; in a batch after the call that adds it, in
+  // a transaction after its beginning.
+  EVERLEAF_EXPIRY_AFTER = 1,
+  // At this time, in milliseconds since 1970.
+  EVERLEAF_EXPIRY_AT = 2,
+  // When the value that is replaced would have; never where there is none.
+  EVERLEAF_EXPIRY_KEPT = 3,
+} everleaf_expiry;
+
 // Writes that are gathered until `everleaf_batch_commit` does all of them or none, whatever
 // crash comes. A later one sees what an earlier one does.
 typedef struct everleaf_batch everleaf_batch;
@@ -196,6 +209,16 @@ enum everleaf_status everleaf_tree_drop(const struct everleaf_store *store,
 enum everleaf_status everleaf_tree_names(const struct everleaf_store *store,
                                          struct everleaf_iterator **iterator);
 
+// The same tree, whose writes let values expire so, in the same step: `expiry` is an
+// `everleaf_expiry`, and `ms` the milliseconds that two of them need. It is used like the other
+// one, also for batches and transactions, and is to be freed by `everleaf_tree_free`. Through a
+// tree that was opened by its name, `everleaf_compare_and_swap` keeps the expiry, and what stores
+// a value clears it. What has a `ttl_ms`, touches or persists goes by that.
+enum everleaf_status everleaf_tree_with_expiry(const everleaf_tree *tree,
+                                               unsigned int expiry,
+                                               uint64_t ms,
+                                               everleaf_tree **with_expiry);
+
 // Frees a tree, which stays in the store. NULL is ignored. It is not for stores.
 void everleaf_tree_free(everleaf_tree *tree);
 
@@ -329,6 +352,18 @@ enum everleaf_status everleaf_batch_put_for(struct everleaf_batch *batch,
                                             size_t value_bytes,
                                             uint64_t ttl_ms);
 
+// Will let the value that a key has then expire `ttl_ms` milliseconds from now on, 1 at least. An
+// absent key is left alone.
+enum everleaf_status everleaf_batch_touch(struct everleaf_batch *batch,
+                                          const void *key,
+                                          size_t key_bytes,
+                                          uint64_t ttl_ms);
+
+// Will let the value that a key has then stay for ever. An absent key is left alone.
+enum everleaf_status everleaf_batch_persist(struct everleaf_batch *batch,
+                                            const void *key,
+                                            size_t key_bytes);
+
 // Will remove a key, if it is present then.
 enum everleaf_status everleaf_batch_remove(struct everleaf_batch *batch,
                                            const void *key,
@@ -371,6 +406,21 @@ enum everleaf_status everleaf_transaction_put_for(struct everleaf_transaction *t
                                                   const void *value,
                                                   size_t value_bytes,
                                                   uint64_t ttl_ms);
+
+// Will let the value of a key expire `ttl_ms` milliseconds after the transaction began, 1 at
+// least, whatever expiry it had. EVERLEAF_NOT_FOUND if there is no such key. It reads the value.
+enum everleaf_status everleaf_transaction_touch(struct everleaf_transaction *transaction,
+                                                const everleaf_tree *tree,
+                                                const void *key,
+                                                size_t key_bytes,
+                                                uint64_t ttl_ms);
+
+// Will let the value of a key stay for ever. EVERLEAF_NOT_FOUND if there is no such key. It reads
+// the value.
+enum everleaf_status everleaf_transaction_persist(struct everleaf_transaction *transaction,
+                                                  const everleaf_tree *tree,
+                                                  const void *key,
+                                                  size_t key_bytes);
 
 // Will remove a key. EVERLEAF_NOT_FOUND if there is none, which is a read.
 enum everleaf_status everleaf_transaction_remove(struct everleaf_transaction *transaction,

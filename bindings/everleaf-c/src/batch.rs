@@ -88,6 +88,38 @@ pub unsafe extern "C" fn everleaf_batch_put_for(
     })
 }
 
+/// Will let the value that a key has then expire `ttl_ms` milliseconds from now on, 1 at least. An
+/// absent key is left alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everleaf_batch_touch(
+    batch: *mut BatchHandle,
+    key: *const c_void,
+    key_bytes: usize,
+    ttl_ms: u64,
+) -> Status {
+    guard(|| {
+        // SAFETY: the header's contract.
+        let (batch, key) = unsafe { (handle_mut(batch)?, bytes(key, key_bytes)?) };
+        batch.here()?.touch(key, life(ttl_ms)?)?;
+        Ok(Status::EverleafOk)
+    })
+}
+
+/// Will let the value that a key has then stay for ever. An absent key is left alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everleaf_batch_persist(
+    batch: *mut BatchHandle,
+    key: *const c_void,
+    key_bytes: usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: the header's contract.
+        let (batch, key) = unsafe { (handle_mut(batch)?, bytes(key, key_bytes)?) };
+        batch.here()?.persist(key)?;
+        Ok(Status::EverleafOk)
+    })
+}
+
 /// Will remove a key, if it is present then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn everleaf_batch_remove(

@@ -103,6 +103,39 @@ pub unsafe extern "C" fn everleaf_transaction_put_for(
     })
 }
 
+/// Will let the value of a key expire `ttl_ms` milliseconds after the transaction began, 1 at
+/// least, whatever expiry it had. EVERLEAF_NOT_FOUND if there is no such key. It reads the value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everleaf_transaction_touch(
+    transaction: *mut TransactionHandle,
+    tree: *const TreeHandle,
+    key: *const c_void,
+    key_bytes: usize,
+    ttl_ms: u64,
+) -> Status {
+    guard(|| {
+        // SAFETY: the header's contract.
+        let (mut on, key) = unsafe { (on(transaction, tree)?, bytes(key, key_bytes)?) };
+        Ok(found(on.touch(key, life(ttl_ms)?)?))
+    })
+}
+
+/// Will let the value of a key stay for ever. EVERLEAF_NOT_FOUND if there is no such key. It reads
+/// the value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everleaf_transaction_persist(
+    transaction: *mut TransactionHandle,
+    tree: *const TreeHandle,
+    key: *const c_void,
+    key_bytes: usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: the header's contract.
+        let (mut on, key) = unsafe { (on(transaction, tree)?, bytes(key, key_bytes)?) };
+        Ok(found(on.persist(key)?))
+    })
+}
+
 /// Will remove a key. EVERLEAF_NOT_FOUND if there is none, which is a read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn everleaf_transaction_remove(

@@ -1,11 +1,12 @@
 //! Named trees by their names.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_uint};
+use std::time::{Duration, SystemTime};
 
-use everleaf::{Error, KeyType, Tree};
+use everleaf::{Error, Expiry, KeyType, Tree};
 
 use crate::boundary::{Failure, Status, give_handle, guard, handle, string, taken};
-use crate::keys::found;
+use crate::keys::{found, life};
 use crate::{IteratorHandle, StoreHandle, TreeHandle, show};
 
 /// Opens the tree of a name, to be freed by `everleaf_tree_free`. EVERLEAF_NOT_FOUND if there is
@@ -94,6 +95,54 @@ pub unsafe extern "C" fn everleaf_tree_names(
         let names = unsafe { handle(store) }?.store()?.tree_names()?.into_iter();
         // SAFETY: the same.
         unsafe { show(iterator, names.map(|name| Ok((name.into(), Vec::new())))) }
+    })
+}
+
+/// When the values expire that are written through a tree of `everleaf_tree_with_expiry`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpiryKind {
+    /// Never.
+    EverleafExpiryNever = 0,
+    /// So many milliseconds after the write, 1 at least; in a batch after the call that adds it, in
+    /// a transaction after its beginning.
+    EverleafExpiryAfter = 1,
+    /// At this time, in milliseconds since 1970.
+    EverleafExpiryAt = 2,
+    /// When the value that is replaced would have; never where there is none.
+    EverleafExpiryKept = 3,
+}
+
+/// The same tree, whose writes let values expire so, in the same step: `expiry` is an
+/// `everleaf_expiry`, and `ms` the milliseconds that two of them need. It is used like the other
+/// one, also for batches and transactions, and is to be freed by `everleaf_tree_free`. Through a
+/// tree that was opened by its name, `everleaf_compare_and_swap` keeps the expiry, and what stores
+/// a value clears it. What has a `ttl_ms`, touches or persists goes by that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everleaf_tree_with_expiry(
+    tree: *const TreeHandle,
+    expiry: c_uint,
+    ms: u64,
+    with_expiry: *mut *mut TreeHandle,
+) -> Status {
+    const NEVER: c_uint = ExpiryKind::EverleafExpiryNever as c_uint;
+    const AFTER: c_uint = ExpiryKind::EverleafExpiryAfter as c_uint;
+    const AT: c_uint = ExpiryKind::EverleafExpiryAt as c_uint;
+    const KEPT: c_uint = ExpiryKind::EverleafExpiryKept as c_uint;
+    guard(|| {
+        let expiry = match expiry {
+            NEVER => Expiry::Never,
+            AFTER => Expiry::After(life(ms)?),
+            // Seconds have 63 bits: it is never too late.
+            AT => Expiry::At(SystemTime::UNIX_EPOCH + Duration::from_millis(ms)),
+            KEPT => Expiry::Kept,
+            _ => return Err(Failure::argument("this is no everleaf_expiry; give one of them")),
+        };
+        // SAFETY: the header's contract.
+        let tree = unsafe { handle(tree) }?.tree()?.with_expiry(expiry);
+        // SAFETY: the same.
+        unsafe { give_handle(with_expiry, StoreHandle::Tree(tree))? };
+        Ok(Status::EverleafOk)
     })
 }
 

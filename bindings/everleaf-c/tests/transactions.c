@@ -23,6 +23,7 @@ static void committed(everleaf_store *store, everleaf_tree *carts) {
     size_t bytes;
     uint64_t ttl_ms;
     CHECK(put(store, "apple", "1") == EVERLEAF_OK && put(store, "pear", "5") == EVERLEAF_OK);
+    CHECK(everleaf_put_for(carts, "bob", 3, "pear", 4, 3600000) == EVERLEAF_OK);
     CHECK(everleaf_transaction_get(tx, carts, "ann", 3, &value, &bytes) == EVERLEAF_NOT_FOUND);
     everleaf_transaction_rollback(tx);
 
@@ -33,6 +34,10 @@ static void committed(everleaf_store *store, everleaf_tree *carts) {
     CHECK(everleaf_transaction_remove(tx, store, "pear", 4) == EVERLEAF_OK);
     CHECK(everleaf_transaction_remove(tx, store, "pear", 4) == EVERLEAF_NOT_FOUND);
     reads(tx, store, "apple", "0");
+    CHECK(everleaf_transaction_touch(tx, store, "apple", 5, 3600000) == EVERLEAF_OK);
+    CHECK(everleaf_transaction_touch(tx, store, "pear", 4, 3600000) == EVERLEAF_NOT_FOUND);
+    CHECK(everleaf_transaction_persist(tx, store, "pear", 4) == EVERLEAF_NOT_FOUND);
+    CHECK(everleaf_transaction_persist(tx, carts, "bob", 3) == EVERLEAF_OK);
     CHECK(everleaf_transaction_range(tx, store, NULL, 0, NULL, 0, false, &iterator) == EVERLEAF_OK);
     shows(iterator, "apple");
     CHECK(everleaf_transaction_prefix(tx, carts, "a", 1, true, &iterator) == EVERLEAF_OK);
@@ -42,6 +47,8 @@ static void committed(everleaf_store *store, everleaf_tree *carts) {
     CHECK(is(store, "apple", "0") == EVERLEAF_OK && is(carts, "ann", "apple") == EVERLEAF_OK);
     CHECK(is(store, "pear", "") == EVERLEAF_NOT_FOUND);
     CHECK(everleaf_ttl(carts, "ann", 3, &ttl_ms) == EVERLEAF_OK && ttl_ms <= 3600000);
+    CHECK(everleaf_ttl(store, "apple", 5, &ttl_ms) == EVERLEAF_OK && ttl_ms <= 3600000);
+    CHECK(everleaf_ttl(carts, "bob", 3, &ttl_ms) == EVERLEAF_OK && ttl_ms == UINT64_MAX);
 }
 
 static void not_committed(everleaf_store *store) {
@@ -92,6 +99,10 @@ static void wrong(everleaf_store *store, everleaf_store *other, everleaf_tree *c
         everleaf_transaction_put_for(tx, store, "a", 1, "", 0, 0),
         everleaf_transaction_put_for(NULL, store, "a", 1, "", 0, 1),
         everleaf_transaction_remove(NULL, store, "a", 1),
+        everleaf_transaction_touch(tx, store, "a", 1, 0),
+        everleaf_transaction_touch(NULL, store, "a", 1, 1),
+        everleaf_transaction_persist(tx, store, NULL, 1),
+        everleaf_transaction_persist(NULL, store, "a", 1),
         everleaf_transaction_prefix(tx, store, NULL, 1, false, &iterator),
         everleaf_transaction_range(NULL, store, NULL, 0, NULL, 0, false, &iterator),
         everleaf_transaction_range(tx, store, NULL, 0, NULL, 0, false, NULL),

@@ -1,4 +1,4 @@
-// Named trees, batches over several, snapshots. The argument is a pool to make.
+// Named trees, batches over several, expiry of every write, snapshots. The argument is a pool to make.
 #include "check.h"
 
 static everleaf_tree *opened(everleaf_store *store, const char *name) {
@@ -75,6 +75,15 @@ static void batches(everleaf_store *store, everleaf_store *other) {
     CHECK(everleaf_batch_put_for(batch, "oak", 3, "in cities", 9, 3600000) == EVERLEAF_OK);
     CHECK(everleaf_batch_on(batch, store) == EVERLEAF_OK);
     CHECK(everleaf_batch_put(batch, "oak", 3, "in the store", 12) == EVERLEAF_OK);
+    CHECK(everleaf_batch_put_for(batch, "elm", 3, "brief", 5, 3600000) == EVERLEAF_OK);
+    CHECK(everleaf_batch_touch(batch, "oak", 3, 3600000) == EVERLEAF_OK);
+    CHECK(everleaf_batch_persist(batch, "elm", 3) == EVERLEAF_OK);
+    CHECK(everleaf_batch_touch(batch, "no tree", 7, 3600000) == EVERLEAF_OK);
+    CHECK(everleaf_batch_persist(batch, "no tree", 7) == EVERLEAF_OK);
+    CHECK(everleaf_batch_touch(batch, "a", 1, 0) == EVERLEAF_INVALID_ARGUMENT);
+    CHECK(everleaf_batch_touch(NULL, "a", 1, 1) == EVERLEAF_INVALID_ARGUMENT);
+    CHECK(everleaf_batch_persist(NULL, "a", 1) == EVERLEAF_INVALID_ARGUMENT);
+    CHECK(everleaf_batch_persist(batch, NULL, 1) == EVERLEAF_INVALID_ARGUMENT);
     REFUSED(everleaf_batch_on(batch, other), EVERLEAF_INVALID_ARGUMENT, "another store");
     CHECK(everleaf_batch_on(batch, NULL) == EVERLEAF_INVALID_ARGUMENT);
     CHECK(everleaf_batch_on(NULL, words) == EVERLEAF_INVALID_ARGUMENT);
@@ -86,9 +95,89 @@ static void batches(everleaf_store *store, everleaf_store *other) {
     CHECK(is(cities, "oak", "in cities") == EVERLEAF_OK);
     CHECK(is(store, "oak", "in the store") == EVERLEAF_OK);
     CHECK(everleaf_ttl(cities, "oak", 3, &ttl_ms) == EVERLEAF_OK && ttl_ms <= 3600000);
+    CHECK(everleaf_ttl(store, "oak", 3, &ttl_ms) == EVERLEAF_OK && ttl_ms <= 3600000);
+    CHECK(everleaf_ttl(store, "elm", 3, &ttl_ms) == EVERLEAF_OK && ttl_ms == UINT64_MAX);
+    CHECK(is(store, "no tree", "") == EVERLEAF_NOT_FOUND);
     CHECK(everleaf_batch_commit(NULL) == EVERLEAF_INVALID_ARGUMENT);
     everleaf_tree_free(words);
     everleaf_tree_free(cities);
+}
+
+static everleaf_tree *with(everleaf_tree *tree, everleaf_expiry expiry, uint64_t ms) {
+    everleaf_tree *with;
+    CHECK(everleaf_tree_with_expiry(tree, expiry, ms, &with) == EVERLEAF_OK);
+    return with;
+}
+
+// How long the value of the key lives on, in hours, rounded up; -1: for ever.
+static int hours(everleaf_tree *tree, const char *key) {
+    uint64_t ttl_ms;
+    CHECK(everleaf_ttl(tree, key, strlen(key), &ttl_ms) == EVERLEAF_OK);
+    return ttl_ms == UINT64_MAX ? -1 : (int)((ttl_ms + 3599999) / 3600000);
+}
+
+// Every write, by every kind of expiry.
+static void expiries(everleaf_store *store) {
+    everleaf_tree *tree = opened(store, "expiries"), *none;
+    everleaf_tree *hour = with(tree, EVERLEAF_EXPIRY_AFTER, 3600000);
+    everleaf_tree *never = with(hour, EVERLEAF_EXPIRY_NEVER, 0);
+    everleaf_tree *kept = with(tree, EVERLEAF_EXPIRY_KEPT, 0);
+    everleaf_tree *past = with(tree, EVERLEAF_EXPIRY_AT, 1);
+    everleaf_tree *future = with(tree, EVERLEAF_EXPIRY_AT, UINT64_C(253402300799000));
+    everleaf_batch *batch;
+    everleaf_transaction *tx;
+    everleaf_snapshot *snapshot;
+
+    CHECK(everleaf_put_if_absent(hour, "a", 1, "1", 1) == EVERLEAF_OK && hours(tree, "a") == 1);
+    CHECK(put(kept, "a", "2") == EVERLEAF_OK && hours(tree, "a") == 1);
+    CHECK(put(tree, "a", "3") == EVERLEAF_OK && hours(tree, "a") == -1);
+    CHECK(everleaf_compare_and_swap(hour, "a", 1, "3", 1, "4", 1) == EVERLEAF_OK);
+    CHECK(hours(tree, "a") == 1);
+    CHECK(everleaf_compare_and_swap(never, "a", 1, "4", 1, "5", 1) == EVERLEAF_OK);
+    CHECK(hours(tree, "a") == -1);
+    CHECK(put(kept, "b", "") == EVERLEAF_OK && hours(tree, "b") == -1);
+    CHECK(put(past, "b", "") == EVERLEAF_OK && is(tree, "b", "") == EVERLEAF_NOT_FOUND);
+    CHECK(put(future, "b", "") == EVERLEAF_OK && hours(tree, "b") > 24);
+    CHECK(everleaf_put_for(never, "b", 1, "", 0, 7200000) == EVERLEAF_OK);
+    CHECK(hours(tree, "b") == 2);
+    CHECK(everleaf_touch(never, "b", 1, 3600000) == EVERLEAF_OK && hours(tree, "b") == 1);
+    CHECK(everleaf_persist(hour, "b", 1) == EVERLEAF_OK && hours(tree, "b") == -1);
+
+    CHECK(everleaf_batch_new(hour, &batch) == EVERLEAF_OK);
+    CHECK(everleaf_batch_put(batch, "a", 1, "", 0) == EVERLEAF_OK);
+    CHECK(everleaf_batch_on(batch, future) == EVERLEAF_OK);
+    CHECK(everleaf_batch_put(batch, "b", 1, "", 0) == EVERLEAF_OK);
+    CHECK(everleaf_batch_commit(batch) == EVERLEAF_OK);
+    CHECK(hours(tree, "a") == 1 && hours(tree, "b") > 24);
+    CHECK(everleaf_transaction_begin(store, &tx) == EVERLEAF_OK);
+    CHECK(everleaf_transaction_put(tx, kept, "a", 1, "6", 1) == EVERLEAF_OK);
+    CHECK(everleaf_transaction_put(tx, hour, "b", 1, "6", 1) == EVERLEAF_OK);
+    CHECK(everleaf_transaction_put(tx, past, "c", 1, "6", 1) == EVERLEAF_OK);
+    CHECK(everleaf_transaction_commit(tx) == EVERLEAF_OK);
+    CHECK(is(tree, "a", "6") == EVERLEAF_OK && hours(tree, "a") == 1 && hours(tree, "b") == 1);
+    CHECK(is(tree, "c", "") == EVERLEAF_NOT_FOUND);
+
+    // A store is its own tree here, too; it is the store that is to be closed.
+    everleaf_tree *own = with(store, EVERLEAF_EXPIRY_AFTER, 3600000);
+    CHECK(put(own, "brief", "") == EVERLEAF_OK && hours(store, "brief") == 1);
+    REFUSED(everleaf_close(own), EVERLEAF_INVALID_ARGUMENT, "give the store");
+    everleaf_tree_free(own);
+
+    REFUSED(everleaf_tree_with_expiry(tree, 4, 0, &none), EVERLEAF_INVALID_ARGUMENT, "one of");
+    CHECK(everleaf_tree_with_expiry(tree, EVERLEAF_EXPIRY_AFTER, 0, &none)
+          == EVERLEAF_INVALID_ARGUMENT);
+    CHECK(everleaf_tree_with_expiry(NULL, EVERLEAF_EXPIRY_KEPT, 0, &none)
+          == EVERLEAF_INVALID_ARGUMENT);
+    CHECK(everleaf_tree_with_expiry(tree, EVERLEAF_EXPIRY_KEPT, 0, NULL)
+          == EVERLEAF_INVALID_ARGUMENT);
+    CHECK(everleaf_snapshot_new(store, &snapshot) == EVERLEAF_OK);
+    CHECK(everleaf_snapshot_tree(snapshot, tree, &none) == EVERLEAF_OK);
+    CHECK(everleaf_tree_with_expiry(none, EVERLEAF_EXPIRY_KEPT, 0, &own) == EVERLEAF_READ_ONLY);
+    everleaf_tree_free(none);
+    everleaf_snapshot_free(snapshot);
+    everleaf_tree *all[] = {tree, hour, never, kept, past, future};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        everleaf_tree_free(all[i]);
 }
 
 static void snapshots(everleaf_store *store, everleaf_store *other) {
@@ -166,6 +255,7 @@ int main(int argc, char **argv) {
     by_name(store);
     wrong(store);
     batches(store, other);
+    expiries(store);
     snapshots(store, other);
     left_over(store);
     CHECK(everleaf_close(other) == EVERLEAF_OK);
