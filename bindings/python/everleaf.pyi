@@ -217,6 +217,10 @@ class Batch:
     def put(
         self, key: _Key, value: _Data, ttl: _Ttl | None = None, *, tree: Tree | None = None
     ) -> None: ...
+    def touch(self, key: _Key, ttl: _Ttl, *, tree: Tree | None = None) -> None:
+        """Will let the value that the key has then live for `ttl` from now on."""
+    def persist(self, key: _Key, *, tree: Tree | None = None) -> None:
+        """Will let the value that the key has then stay for ever."""
     def delete(self, key: _Key, *, tree: Tree | None = None) -> None: ...
     def __setitem__(self, key: _Key, value: _Data, /) -> None: ...
     def __delitem__(self, key: _Key, /) -> None: ...
@@ -242,6 +246,11 @@ class Transaction:
     def put(
         self, key: _Key, value: _Data, ttl: _Ttl | None = None, *, tree: Tree | None = None
     ) -> None: ...
+    def touch(self, key: _Key, ttl: _Ttl, *, tree: Tree | None = None) -> bool:
+        """Will let the value live for `ttl` from the transaction's beginning on, and tells whether
+        the key is there."""
+    def persist(self, key: _Key, *, tree: Tree | None = None) -> bool:
+        """Will let the value stay for ever, and tells whether the key is there."""
     def delete(self, key: _Key, *, tree: Tree | None = None) -> bool: ...
     def range(
         self,

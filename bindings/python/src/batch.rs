@@ -60,6 +60,26 @@ impl Batch {
         })
     }
 
+    /// Will let the value that a key has then expire after so many seconds, or a timedelta, from
+    /// now on.
+    #[pyo3(signature = (key, ttl, *, tree=None))]
+    fn touch(
+        &self,
+        key: &Bound<'_, PyAny>,
+        ttl: &Bound<'_, PyAny>,
+        tree: Option<&Tree>,
+    ) -> PyResult<()> {
+        let (key, ttl) = (key_of(key)?, life_of(ttl)?);
+        self.on(tree, |on| on.touch(&key, ttl).map(drop))
+    }
+
+    /// Will let the value that a key has then stay for ever.
+    #[pyo3(signature = (key, *, tree=None))]
+    fn persist(&self, key: &Bound<'_, PyAny>, tree: Option<&Tree>) -> PyResult<()> {
+        let key = key_of(key)?;
+        self.on(tree, |on| on.persist(&key).map(drop))
+    }
+
     /// Will remove a key of a map of the store's, if it is there then.
     #[pyo3(signature = (key, *, tree=None))]
     fn delete(&self, key: &Bound<'_, PyAny>, tree: Option<&Tree>) -> PyResult<()> {

@@ -97,6 +97,32 @@ impl Transaction {
         })
     }
 
+    /// Will let a value expire after so many seconds, or a timedelta, from the beginning on; False
+    /// if the key is absent.
+    #[pyo3(signature = (key, ttl, *, tree=None))]
+    fn touch(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        ttl: &Bound<'_, PyAny>,
+        tree: Option<&Tree>,
+    ) -> PyResult<bool> {
+        let (key, ttl) = (key_of(key)?, life_of(ttl)?);
+        self.with(py, tree, |on| on.touch(&key, ttl))
+    }
+
+    /// Will let a value stay for ever; False if the key is absent.
+    #[pyo3(signature = (key, *, tree=None))]
+    fn persist(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        tree: Option<&Tree>,
+    ) -> PyResult<bool> {
+        let key = key_of(key)?;
+        self.with(py, tree, |on| on.persist(&key))
+    }
+
     /// Will remove a key, and tells whether it is there.
     #[pyo3(signature = (key, *, tree=None))]
     fn delete(

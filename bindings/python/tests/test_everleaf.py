@@ -80,6 +80,29 @@ class Expiry(Case):
             self.assertEqual((tx.get("c"), tx.get("c", 7), tx.get("a", 7)), (None, 7, b"1"))
         self.assertTrue(self.db.ttl("a") and self.db.ttl("b"))
 
+    def test_touch_and_persist_together(self):
+        db, words = self.db, self.db.tree("words")
+        for tree in (db, words):
+            tree.put("brief", "1", 3600)
+            tree["stays"] = "2"
+            with db.batch() as batch:
+                self.assertIsNone(batch.touch("stays", timedelta(hours=1), tree=tree))
+                self.assertIsNone(batch.persist("brief", tree=tree))
+                batch.touch("none", 1, tree=tree)
+                batch.persist("none", tree=tree)
+            self.assertTrue(0 < tree.ttl("stays") <= 3600 and tree.ttl("brief") is None)
+            with db.transaction() as tx:
+                self.assertIs(tx.touch("brief", 60, tree=tree), True)
+                self.assertIs(tx.persist("stays", tree=tree), True)
+                self.assertIs(tx.touch("none", 60, tree=tree), False)
+                self.assertIs(tx.persist("none", tree=tree), False)
+            self.assertTrue(0 < tree.ttl("brief") <= 60 and tree.ttl("stays") is None)
+            self.assertEqual((list(tree), tree["brief"]), ([b"brief", b"stays"], b"1"))
+        for writes in (db.batch(), db.transaction()):
+            self.assertRaises(ValueError, writes.touch, "brief", 0)
+            self.assertRaises(TypeError, writes.touch, "brief", None)
+            self.assertRaises(TypeError, writes.touch, "brief")
+
 
 class Snapshots(Case):
     def test_one_moment(self):

@@ -7,6 +7,10 @@ use everleaf::{Error, OpenOptions, PoolError, Store};
 
 use crate::failure::complain;
 
+/// Added to the niceness of a command that asks the process which has the pool open: where they
+/// share processors, that one's work goes on.
+const NICENESS: i32 = 10;
+
 /// Opens a pool to read it. One that another process has open to write is read through that process
 /// if it answers, as it is at one moment.
 pub fn to_read(pool: &Path) -> Result<Store, Error> {
@@ -18,7 +22,10 @@ pub fn to_read_with(pool: &Path, options: &OpenOptions) -> Result<Store, Error> 
     let options = options.clone().read_only(true);
     match options.open(pool) {
         Err(Error::Pool(PoolError::Locked { here: false, .. })) => match open_elsewhere(pool)? {
-            Some(store) => Ok(store),
+            Some(store) => {
+                let _ = rustix::process::nice(NICENESS);
+                Ok(store)
+            }
             None => options.open(pool), // It may have been closed meanwhile.
         },
         opened => opened,

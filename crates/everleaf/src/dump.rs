@@ -295,8 +295,8 @@ fn read_frame(input: &mut dyn Read) -> Result<Vec<u8>, Error> {
     if bytes > MAX_FRAME_BYTES {
         return Err(damaged("a frame is longer than any can be"));
     }
-    let mut frame = Vec::new();
     // No more than there is: a damaged length must not take the memory.
+    let mut frame = Vec::with_capacity(bytes.min(2 * FRAME_BYTES as u64) as usize);
     input
         .take(bytes)
         .read_to_end(&mut frame)

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use everleaf_index::Direction;
 
 use super::wire::{
-    Batch, Checked, Described, Hello, PROTOCOL, REQUEST_BYTES, Refusal, Request, read_line, send,
+    BUFFER_BYTES, Batch, Checked, Described, Hello, PROTOCOL, REQUEST_BYTES, Refusal, Request,
+    read_line, send, write_line,
 };
 use crate::core::backend::Backend;
 use crate::core::fetched::{BATCH_ENTRIES, Fetched};
@@ -35,7 +36,8 @@ pub(super) fn converse(
     ending: &AtomicBool,
 ) -> io::Result<()> {
     let mut input = BufReader::new(stream);
-    let mut asker = Asker { backend, ending, output: BufWriter::new(stream), snapshot: None };
+    let output = BufWriter::with_capacity(BUFFER_BYTES, stream);
+    let mut asker = Asker { backend, ending, output, snapshot: None };
     let pool = described(&**backend).map_err(Refusal::from);
     send(&mut asker.output, &Hello { protocol: PROTOCOL, pool })?;
     loop {
@@ -154,7 +156,7 @@ impl Asker<'_> {
     }
 
     fn send_entries(&mut self, entries: &[Fetched], at_end: bool) -> io::Result<()> {
-        send(&mut self.output, &Ok::<_, Refusal>(Batch { at_end }))?;
+        write_line(&mut self.output, &Ok::<_, Refusal>(Batch { at_end }))?;
         write_frames(&mut self.output, entries).map_err(|error| match error {
             Error::Stream { source, .. } => source,
             error => io::Error::other(error),

@@ -12,7 +12,9 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::socket::connect_to;
-use super::wire::{Batch, Checked, Described, Hello, PROTOCOL, Refusal, Request, receive, send};
+use super::wire::{
+    BUFFER_BYTES, Batch, Checked, Described, Hello, PROTOCOL, Refusal, Request, receive, send,
+};
 use crate::core::backend::{
     Backend, ClaimedPlace, Condition, Reading, Sweeping, Swept, Transacting, Visit, WriteOutcome,
     Writing,
@@ -46,7 +48,7 @@ const FIRST_ANSWER: Duration = Duration::from_secs(10);
 pub fn open_elsewhere(path: &Path) -> Result<Option<Store>, Error> {
     let Some((stream, _)) = connect_to(path) else { return Ok(None) };
     let refused = |what: String| Error::Elsewhere { path: path.into(), what };
-    let mut stream = BufReader::new(stream);
+    let mut stream = BufReader::with_capacity(BUFFER_BYTES, stream);
     let hello = |stream: &mut BufReader<UnixStream>| -> io::Result<Hello<serde_json::Value>> {
         stream.get_ref().set_read_timeout(Some(FIRST_ANSWER))?;
         let hello = receive(stream)?;

@@ -16,6 +16,8 @@ use crate::{
 pub(super) const PROTOCOL: u32 = 1;
 /// The longest line of an asker: a byte of a key is a number, which has up to three digits.
 pub(super) const REQUEST_BYTES: u64 = 4 * MAX_KEY_BYTES as u64 + 1024;
+/// Bytes that are read and written together: most answers.
+pub(super) const BUFFER_BYTES: usize = 64 << 10;
 /// The longest line of an owner: a report of a thousand sentences, each with a long key.
 pub(super) const ANSWER_BYTES: u64 = 256 << 20;
 
@@ -101,10 +103,16 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Writes a line.
+/// Writes a line, to be followed by others.
+pub(super) fn write_line(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    output.write_all(&line) // Whole: each write wakes the other side.
+}
+
+/// Writes a line that the other side waits for.
 pub(super) fn send(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *output, message)?;
-    output.write_all(b"\n")?;
+    write_line(output, message)?;
     output.flush()
 }
 
@@ -145,15 +153,33 @@ mod tests {
         assert_eq!(read(b"1234").0, Err(io::ErrorKind::UnexpectedEof));
     }
 
+    fn request_from(key: Vec<u8>) -> Request {
+        let from = Bound::Included(key);
+        Request::Entries { from, backward: true, limit: usize::MAX, once: true }
+    }
+
+    #[test]
+    fn a_message_wakes_the_other_side_once() {
+        struct Writes(usize);
+        impl Write for Writes {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0 += 1;
+                Ok(bytes.len())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut writes = Writes(0);
+        send(&mut writes, &request_from(vec![255; 100])).unwrap();
+        assert_eq!(writes.0, 1);
+    }
+
     #[test]
     fn the_request_with_the_longest_key_fits() {
         let key = vec![255; MAX_KEY_BYTES];
-        let request = Request::Entries {
-            from: Bound::Included(key.clone()),
-            backward: true,
-            limit: usize::MAX,
-            once: true,
-        };
+        let request = request_from(key.clone());
         let mut line = Vec::new();
         send(&mut line, &request).unwrap();
         assert!(line.len() as u64 <= REQUEST_BYTES);
