@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_index::{Direction, Result, Visitor};
 use everleaf_pmem::Media;
 use everleaf_pool::RecordGuard;
 
@@ -26,7 +26,7 @@ pub(super) fn collect<'p, 'e, K: TreeKey, M: Media, S: Shape>(
     leaf: Leaf<'_, S>,
     slots: impl Iterator<Item = usize> + Clone,
     entries: &'e mut [Entry<'p, K>; MAX_SLOTS],
-) -> Result<&'e mut [Entry<'p, K>], IndexError> {
+) -> Result<&'e mut [Entry<'p, K>]> {
     let media = records.media();
     if K::RECORDS {
         slots.clone().for_each(|slot| prefetch_record::<K, M, S>(media, leaf, slot));
@@ -57,7 +57,7 @@ pub(super) fn show<K: TreeKey, M: Media, S: Shape>(
     entries: &[Entry<'_, K>],
     next: Option<Leaf<'_, S>>,
     direction: Direction,
-    visit: &mut Visit<'_, K>,
+    visit: Visitor<'_, K>,
 ) -> ControlFlow<()> {
     let mut words = [0; MAX_VALUE_WORDS];
     let words = &mut words[..leaf.shape().value_words()];
