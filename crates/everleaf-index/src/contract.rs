@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::IndexError;
+use crate::Result;
 
 /// When an acknowledged write is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +42,13 @@ pub trait EpochPart: Send + Sync {
     ///
     /// # Errors
     /// The epoch cannot end: then none ends any more, and a crash goes back to the one before.
-    fn prepare(&self, epoch: u64) -> Result<(), IndexError>;
+    fn prepare(&self, epoch: u64) -> Result<()>;
 
     /// The epoch that was prepared is durable, and the next one has not begun.
     ///
     /// # Errors
     /// As the medium reports.
-    fn finish(&self) -> Result<(), IndexError>;
+    fn finish(&self) -> Result<()>;
 }
 
 /// While it is held the epoch does not end: what the thread does meanwhile, in the index and in the

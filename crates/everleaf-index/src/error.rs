@@ -3,6 +3,9 @@
 use everleaf_pmem::grouped;
 use everleaf_pool::PoolError;
 
+/// What operations of an index return.
+pub type Result<T, E = IndexError> = std::result::Result<T, E>;
+
 /// An operation of an index could not be done. Nothing was changed unless the variant says
 /// otherwise.
 #[derive(Debug, thiserror::Error)]

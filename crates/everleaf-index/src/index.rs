@@ -7,10 +7,17 @@ use everleaf_pool::{Audit, Seal};
 
 use crate::{
     CheckReport, Contract, Direction, EpochGuard, EpochPart, IndexError, IndexStatistics, KeyKind,
+    Result,
 };
 
 /// What a scan calls for each entry: the key, its value words; `Break` ends the scan.
 pub type Visit<'v, K> = dyn for<'a> FnMut(<K as KeyKind>::Ref<'a>, &[u64]) -> ControlFlow<()> + 'v;
+
+/// [`Visit`], lent to a scan.
+pub type Visitor<'v, K> = &'v mut Visit<'v, K>;
+
+/// Where a scan begins.
+pub type Start<'k, K> = Bound<<K as KeyKind>::Ref<'k>>;
 
 /// What takes part in a change of one entry and becomes durable by the same two fences: see
 /// [`Index::link`]. For a store it is the record that the entry leads to.
@@ -21,14 +28,14 @@ pub trait LinkSteps {
     ///
     /// # Errors
     /// As the caller of [`Index::link`] decides: the index changes nothing.
-    fn prepare(&mut self, old: Option<u64>) -> Result<(), IndexError>;
+    fn prepare(&mut self, old: Option<u64>) -> Result<()>;
 
     /// The index has stored and flushed its commit word. Stores and flushes the rest; a fence
     /// follows, and only then the leaf is unlocked.
     ///
     /// # Errors
     /// As the caller of [`Index::link`] decides: the entry is changed.
-    fn complete(&mut self) -> Result<(), IndexError>;
+    fn complete(&mut self) -> Result<()>;
 }
 
 /// The changes of a batch: each key once, with the word that it is to have, or none if it is to be
@@ -44,14 +51,14 @@ pub trait BatchSteps {
     /// # Errors
     /// As the caller of [`Index::link_all`] decides: the batch does not count, and the index
     /// changes nothing.
-    fn commit(&mut self) -> Result<(), IndexError>;
+    fn commit(&mut self) -> Result<()>;
 
     /// The index has made, and flushed, all changes. Stores and flushes the rest; a fence follows,
     /// and only then the last leaves are unlocked.
     ///
     /// # Errors
     /// As the caller of [`Index::link_all`] decides: the changes are made.
-    fn complete(&mut self) -> Result<(), IndexError>;
+    fn complete(&mut self) -> Result<()>;
 }
 
 /// Which changes of an entry an engine makes together with [`LinkSteps`].
@@ -96,7 +103,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// [`IndexError::Corrupt`] if damage is met; [`IndexError::ValueWords`] if `value` has another
     /// length.
     #[inline]
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
         let value = one_word(value)?;
         Ok(hand_over(self.get(key)?, value))
     }
@@ -109,7 +116,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     ///
     /// # Panics
     /// If the slices differ in length.
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError>;
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()>;
 
     /// Adds a key; false, and nothing changed, if it is present.
     ///
@@ -117,7 +124,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// [`IndexError::Pool`] when the pool is full (nothing changed), [`IndexError::KeyTooLong`],
     /// [`IndexError::ValueWords`], [`IndexError::Corrupt`].
     #[inline]
-    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
+    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool> {
         self.insert(key, word(value)?)
     }
 
@@ -127,12 +134,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// # Errors
     /// As [`insert_words`](Index::insert_words).
     #[inline]
-    fn update_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    fn update_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
         let old = one_word(old)?;
         Ok(hand_over(self.update(key, word(value)?)?, old))
     }
@@ -142,12 +144,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// # Errors
     /// As [`insert_words`](Index::insert_words).
     #[inline]
-    fn upsert_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    fn upsert_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
         let old = one_word(old)?;
         Ok(hand_over(self.upsert(key, word(value)?)?, old))
     }
@@ -157,7 +154,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// # Errors
     /// As [`insert_words`](Index::insert_words).
     #[inline]
-    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool> {
         let old = one_word(old)?;
         Ok(hand_over(self.remove(key)?, old))
     }
@@ -175,12 +172,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// # Errors
     /// As [`insert_words`](Index::insert_words), before `steps` is called; and what `steps`
     /// returns.
-    fn link(
-        &self,
-        key: K::Ref<'_>,
-        new: Option<u64>,
-        steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
+    fn link(&self, key: K::Ref<'_>, new: Option<u64>, steps: &mut dyn LinkSteps) -> Result<bool> {
         let _ = (key, new, steps);
         Ok(false)
     }
@@ -197,11 +189,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// As [`insert_words`](Index::insert_words), and what `steps` returns. Before the commit
     /// nothing has changed; after it the index has made some of the changes, durably, and no
     /// removal if it is full.
-    fn link_all(
-        &self,
-        changes: &Changes<'_, K>,
-        steps: &mut dyn BatchSteps,
-    ) -> Result<bool, IndexError> {
+    fn link_all(&self, changes: &Changes<'_, K>, steps: &mut dyn BatchSteps) -> Result<bool> {
         let _ = (changes, steps);
         Ok(false)
     }
@@ -215,12 +203,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] if damage is met.
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError>;
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()>;
 
     /// Number of keys.
     fn len(&self) -> u64;
@@ -238,7 +221,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     ///
     /// # Errors
     /// Only what makes checking itself impossible; violations are in the report.
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError>;
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport>;
 
     /// When the effect of a call is durable.
     fn contract(&self) -> Contract;
@@ -254,7 +237,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// As the medium reports: no epoch can be completed any more. [`IndexError::Pool`] if the pool
     /// is full.
     #[inline]
-    fn pin(&self, _changes: usize) -> Result<EpochGuard<'_>, IndexError> {
+    fn pin(&self, _changes: usize) -> Result<EpochGuard<'_>> {
         Ok(EpochGuard::none())
     }
 
@@ -267,7 +250,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     ///
     /// # Errors
     /// As the medium reports.
-    fn sync(&self) -> Result<(), IndexError> {
+    fn sync(&self) -> Result<()> {
         Ok(())
     }
 
@@ -278,7 +261,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     ///
     /// # Errors
     /// As the medium reports.
-    fn close(&self) -> Result<Option<Seal>, IndexError> {
+    fn close(&self) -> Result<Option<Seal>> {
         Ok(None)
     }
 
@@ -294,7 +277,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// # Errors
     /// Those of [`get_words`](Index::get_words).
     #[inline]
-    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
         let mut value = [0];
         Ok(self.get_words(key, &mut value)?.then_some(value[0]))
     }
@@ -304,7 +287,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// # Errors
     /// Those of [`insert_words`](Index::insert_words).
     #[inline]
-    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool> {
         self.insert_words(key, &[value])
     }
 
@@ -313,7 +296,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// # Errors
     /// Those of [`update_words`](Index::update_words).
     #[inline]
-    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
         let mut old = [0];
         Ok(self.update_words(key, &[value], &mut old)?.then_some(old[0]))
     }
@@ -323,7 +306,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// # Errors
     /// Those of [`upsert_words`](Index::upsert_words).
     #[inline]
-    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
         let mut old = [0];
         Ok(self.upsert_words(key, &[value], &mut old)?.then_some(old[0]))
     }
@@ -333,7 +316,7 @@ pub trait Index<K: KeyKind>: Send + Sync {
     /// # Errors
     /// Those of [`remove_words`](Index::remove_words).
     #[inline]
-    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
         let mut old = [0];
         Ok(self.remove_words(key, &mut old)?.then_some(old[0]))
     }
@@ -347,61 +330,51 @@ pub trait SerialIndex<K: KeyKind>: Send + Sync {
         1
     }
     #[inline]
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
         let value = one_word(value)?;
         Ok(hand_over(self.get(key)?, value))
     }
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError>;
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()>;
     #[inline]
-    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
+    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool> {
         self.insert(key, word(value)?)
     }
     #[inline]
-    fn update_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    fn update_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
         let old = one_word(old)?;
         Ok(hand_over(self.update(key, word(value)?)?, old))
     }
     #[inline]
-    fn upsert_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    fn upsert_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
         let old = one_word(old)?;
         Ok(hand_over(self.upsert(key, word(value)?)?, old))
     }
     #[inline]
-    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool> {
         let old = one_word(old)?;
         Ok(hand_over(self.remove(key)?, old))
     }
     #[inline]
-    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
         let mut value = [0];
         Ok(self.get_words(key, &mut value)?.then_some(value[0]))
     }
     #[inline]
-    fn insert(&mut self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+    fn insert(&mut self, key: K::Ref<'_>, value: u64) -> Result<bool> {
         self.insert_words(key, &[value])
     }
     #[inline]
-    fn update(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+    fn update(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
         let mut old = [0];
         Ok(self.update_words(key, &[value], &mut old)?.then_some(old[0]))
     }
     #[inline]
-    fn upsert(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+    fn upsert(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
         let mut old = [0];
         Ok(self.upsert_words(key, &[value], &mut old)?.then_some(old[0]))
     }
     #[inline]
-    fn remove(&mut self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    fn remove(&mut self, key: K::Ref<'_>) -> Result<Option<u64>> {
         let mut old = [0];
         Ok(self.remove_words(key, &mut old)?.then_some(old[0]))
     }
@@ -413,38 +386,29 @@ pub trait SerialIndex<K: KeyKind>: Send + Sync {
         key: K::Ref<'_>,
         new: Option<u64>,
         steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         let _ = (key, new, steps);
         Ok(false)
     }
-    fn link_all(
-        &mut self,
-        changes: &Changes<'_, K>,
-        steps: &mut dyn BatchSteps,
-    ) -> Result<bool, IndexError> {
+    fn link_all(&mut self, changes: &Changes<'_, K>, steps: &mut dyn BatchSteps) -> Result<bool> {
         let _ = (changes, steps);
         Ok(false)
     }
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError>;
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()>;
     fn len(&self) -> u64;
     fn statistics(&self) -> IndexStatistics;
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError>;
-    fn sync(&mut self) -> Result<(), IndexError> {
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport>;
+    fn sync(&mut self) -> Result<()> {
         Ok(())
     }
-    fn close(&mut self) -> Result<Option<Seal>, IndexError> {
+    fn close(&mut self) -> Result<Option<Seal>> {
         Ok(None)
     }
 }
 
 /// The place of a value of one word.
 #[inline(always)]
-fn one_word(value: &mut [u64]) -> Result<&mut u64, IndexError> {
+fn one_word(value: &mut [u64]) -> Result<&mut u64> {
     let words = value.len();
     match value {
         [word] => Ok(word),
@@ -454,7 +418,7 @@ fn one_word(value: &mut [u64]) -> Result<&mut u64, IndexError> {
 
 /// The word of a value of one word.
 #[inline(always)]
-fn word(value: &[u64]) -> Result<u64, IndexError> {
+fn word(value: &[u64]) -> Result<u64> {
     match value {
         [word] => Ok(*word),
         _ => Err(IndexError::ValueWords { words: value.len(), expected: 1 }),

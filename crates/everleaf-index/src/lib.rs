@@ -21,8 +21,8 @@ mod statistics;
 mod timer;
 
 pub use contract::{Contract, EpochGuard, EpochPart, Epochs};
-pub use error::IndexError;
-pub use index::{BatchSteps, Changes, Index, LinkSteps, Links, SerialIndex, Visit};
+pub use error::{IndexError, Result};
+pub use index::{BatchSteps, Changes, Index, LinkSteps, Links, SerialIndex, Start, Visit, Visitor};
 pub use key::{BytesKeys, Direction, KeyKind, MAX_KEY_BYTES, U64Keys};
 pub use model::Model;
 pub use serialized::Serialized;

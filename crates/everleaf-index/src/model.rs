@@ -5,7 +5,10 @@ use std::ops::{Bound, ControlFlow};
 
 use everleaf_pool::Audit;
 
-use crate::{CheckReport, Direction, IndexError, IndexStatistics, KeyKind, SerialIndex, Visit};
+use crate::{
+    CheckReport, Direction, IndexError, IndexStatistics, KeyKind, Result, SerialIndex, Start,
+    Visitor,
+};
 
 /// An ordered map in DRAM, by std's `BTreeMap`: the model of the tests. It persists nothing, and
 /// copies each key that it is asked for.
@@ -31,7 +34,7 @@ impl<K: KeyKind, const WORDS: usize> Model<K, WORDS> {
         &self.map
     }
 
-    fn checked(value: &[u64]) -> Result<[u64; WORDS], IndexError> {
+    fn checked(value: &[u64]) -> Result<[u64; WORDS]> {
         value.try_into().map_err(|_| IndexError::ValueWords { words: value.len(), expected: WORDS })
     }
 }
@@ -41,7 +44,7 @@ impl<K: KeyKind, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
         WORDS
     }
 
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
         Self::checked(value)?;
         let found = self.map.get(&K::to_owned(key));
         if let Some(found) = found {
@@ -50,7 +53,7 @@ impl<K: KeyKind, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
         Ok(found.is_some())
     }
 
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
         assert_eq!(keys.len(), values.len());
         for (key, value) in keys.iter().zip(values) {
             *value = self.map.get(&K::to_owned(*key)).map(|words| words[0]);
@@ -58,7 +61,7 @@ impl<K: KeyKind, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
         Ok(())
     }
 
-    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
+    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool> {
         let value = Self::checked(value)?;
         let entry = self.map.entry(K::to_owned(key));
         let absent = matches!(entry, std::collections::btree_map::Entry::Vacant(_));
@@ -66,12 +69,7 @@ impl<K: KeyKind, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
         Ok(absent)
     }
 
-    fn update_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    fn update_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
         let value = Self::checked(value)?;
         let Some(place) = self.map.get_mut(&K::to_owned(key)) else { return Ok(false) };
         old.copy_from_slice(place);
@@ -79,12 +77,7 @@ impl<K: KeyKind, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
         Ok(true)
     }
 
-    fn upsert_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    fn upsert_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
         let previous = self.map.insert(K::to_owned(key), Self::checked(value)?);
         if let Some(previous) = previous {
             old.copy_from_slice(&previous);
@@ -92,7 +85,7 @@ impl<K: KeyKind, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
         Ok(previous.is_some())
     }
 
-    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool> {
         let removed = self.map.remove(&K::to_owned(key));
         if let Some(removed) = removed {
             old.copy_from_slice(&removed);
@@ -100,12 +93,7 @@ impl<K: KeyKind, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
         Ok(removed.is_some())
     }
 
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()> {
         let mut visited = |(key, value): (&K::Owned, &[u64; WORDS])| visit(K::borrow(key), value);
         let (from, all) = (from.map(K::to_owned), Bound::Unbounded);
         let _: ControlFlow<()> = match direction {
@@ -123,7 +111,7 @@ impl<K: KeyKind, const WORDS: usize> SerialIndex<K> for Model<K, WORDS> {
         IndexStatistics { keys: self.len(), ..IndexStatistics::default() }
     }
 
-    fn check(&self, _audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    fn check(&self, _audit: &mut Audit) -> Result<CheckReport> {
         Ok(CheckReport { keys: self.len(), violations: Vec::new() })
     }
 }

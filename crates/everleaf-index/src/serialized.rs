@@ -1,13 +1,11 @@
 //! One lock around an engine for one thread.
 
-use std::ops::Bound;
-
 use everleaf_pool::{Audit, Seal};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::{
-    BatchSteps, Changes, CheckReport, Contract, Direction, Index, IndexError, IndexStatistics,
-    KeyKind, LinkSteps, Links, SerialIndex, Visit,
+    BatchSteps, Changes, CheckReport, Contract, Direction, Index, IndexStatistics, KeyKind,
+    LinkSteps, Links, Result, SerialIndex, Start, Visitor,
 };
 
 /// Makes an [`Index`] of a [`SerialIndex`]: readers share the lock, a writer has it alone. A
@@ -57,58 +55,34 @@ impl<K: KeyKind, T: SerialIndex<K>> Index<K> for Serialized<T> {
     fn value_words(&self) -> usize {
         self.read().value_words()
     }
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
         self.read().get_words(key, value)
     }
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
         self.read().get_many(keys, values)
     }
-    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
+    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool> {
         self.write().insert_words(key, value)
     }
-    fn update_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    fn update_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
         self.write().update_words(key, value, old)
     }
-    fn upsert_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    fn upsert_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
         self.write().upsert_words(key, value, old)
     }
-    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool> {
         self.write().remove_words(key, old)
     }
     fn links(&self) -> Links {
         self.read().links()
     }
-    fn link(
-        &self,
-        key: K::Ref<'_>,
-        new: Option<u64>,
-        steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
+    fn link(&self, key: K::Ref<'_>, new: Option<u64>, steps: &mut dyn LinkSteps) -> Result<bool> {
         self.write().link(key, new, steps)
     }
-    fn link_all(
-        &self,
-        changes: &Changes<'_, K>,
-        steps: &mut dyn BatchSteps,
-    ) -> Result<bool, IndexError> {
+    fn link_all(&self, changes: &Changes<'_, K>, steps: &mut dyn BatchSteps) -> Result<bool> {
         self.write().link_all(changes, steps)
     }
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()> {
         self.read().scan(from, direction, visit)
     }
     fn exclusive(&mut self) -> Option<&mut dyn SerialIndex<K>> {
@@ -120,16 +94,16 @@ impl<K: KeyKind, T: SerialIndex<K>> Index<K> for Serialized<T> {
     fn statistics(&self) -> IndexStatistics {
         self.read().statistics()
     }
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport> {
         self.read().check(audit)
     }
     fn contract(&self) -> Contract {
         Contract::Strict
     }
-    fn sync(&self) -> Result<(), IndexError> {
+    fn sync(&self) -> Result<()> {
         self.write().sync()
     }
-    fn close(&self) -> Result<Option<Seal>, IndexError> {
+    fn close(&self) -> Result<Option<Seal>> {
         self.write().close()
     }
 }
@@ -156,40 +130,30 @@ mod tests {
         fn value_words(&self) -> usize {
             self.0.value_words()
         }
-        fn get_words(&self, key: u64, value: &mut [u64]) -> Result<bool, IndexError> {
+        fn get_words(&self, key: u64, value: &mut [u64]) -> Result<bool> {
             self.0.get_words(key, value)
         }
-        fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+        fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) -> Result<()> {
             self.0.get_many(keys, values)
         }
-        fn insert_words(&mut self, key: u64, value: &[u64]) -> Result<bool, IndexError> {
+        fn insert_words(&mut self, key: u64, value: &[u64]) -> Result<bool> {
             self.0.insert_words(key, value)
         }
-        fn update_words(
-            &mut self,
-            key: u64,
-            value: &[u64],
-            old: &mut [u64],
-        ) -> Result<bool, IndexError> {
+        fn update_words(&mut self, key: u64, value: &[u64], old: &mut [u64]) -> Result<bool> {
             self.0.update_words(key, value, old)
         }
-        fn upsert_words(
-            &mut self,
-            key: u64,
-            value: &[u64],
-            old: &mut [u64],
-        ) -> Result<bool, IndexError> {
+        fn upsert_words(&mut self, key: u64, value: &[u64], old: &mut [u64]) -> Result<bool> {
             self.0.upsert_words(key, value, old)
         }
-        fn remove_words(&mut self, key: u64, old: &mut [u64]) -> Result<bool, IndexError> {
+        fn remove_words(&mut self, key: u64, old: &mut [u64]) -> Result<bool> {
             self.0.remove_words(key, old)
         }
         fn scan(
             &self,
-            from: Bound<u64>,
+            from: Start<'_, U64Keys>,
             direction: Direction,
-            visit: &mut Visit<'_, U64Keys>,
-        ) -> Result<(), IndexError> {
+            visit: Visitor<'_, U64Keys>,
+        ) -> Result<()> {
             self.0.scan(from, direction, visit)
         }
         fn len(&self) -> u64 {
@@ -198,14 +162,14 @@ mod tests {
         fn statistics(&self) -> IndexStatistics {
             self.0.statistics()
         }
-        fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+        fn check(&self, audit: &mut Audit) -> Result<CheckReport> {
             self.0.check(audit)
         }
-        fn sync(&mut self) -> Result<(), IndexError> {
+        fn sync(&mut self) -> Result<()> {
             self.1.syncs.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
-        fn close(&mut self) -> Result<Option<Seal>, IndexError> {
+        fn close(&mut self) -> Result<Option<Seal>> {
             self.1.closes.fetch_add(1, Ordering::Relaxed);
             Ok(Some(Seal::new(7, 8)))
         }

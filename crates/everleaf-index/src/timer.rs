@@ -4,7 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::IndexError;
+use crate::{IndexError, Result};
 
 /// A thread that ends epochs, until this is dropped or an epoch cannot be ended.
 ///
@@ -40,7 +40,7 @@ impl EpochTimer {
     pub fn start(
         interval: Duration,
         mut end: impl FnMut() -> bool + Send + 'static,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let (stop, stopped) = channel();
         let run = move || {
             let mut next = Instant::now() + interval;

@@ -4,4 +4,5 @@
 
 pub mod cdds;
 pub mod lcbtree;
+mod shared;
 pub mod wbtree;

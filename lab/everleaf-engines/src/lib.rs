@@ -15,12 +15,11 @@ pub use everleaf_clftree::{
 };
 use everleaf_crash::{Dram, Instrumented, Traced};
 pub use everleaf_fptree::{FPTREE, FPTREE_C, PTREE};
-use everleaf_index::{Contract, IndexError};
 pub use everleaf_linetree::LINETREE;
 pub use everleaf_masstree::{MASSTREE, MASSTREE_LOGGING, MASSTREE_TRANSIENT};
 pub use everleaf_nvtree::{NVTREE, NVTREE_C};
 use everleaf_pmem::{Layout, Mapped, Media};
-use everleaf_tree::{EngineCode, EngineEntry, Engines, Residence, image, slots_of_array};
+use everleaf_tree::{EngineCode, EngineEntry, Engines, Residence, image};
 use {everleaf_circtree as circtree, everleaf_clftree as clftree, everleaf_fptree as fptree};
 use {everleaf_linetree as linetree, everleaf_masstree as masstree, everleaf_nvtree as nvtree};
 
@@ -29,22 +28,9 @@ use {everleaf_linetree as linetree, everleaf_masstree as masstree, everleaf_nvtr
 pub static BTREEMAP: EngineEntry = EngineEntry {
     name: "btreemap",
     residence: Residence::Process,
-    parameters: &[],
-    contract: Contract::Strict,
-    concurrent: false,
-    bytes_keys: true,
     max_value_words: 14,
-    min_leaf_slots: 4,
-    slots_of_bytes: slots_of_array,
-    one_record: false,
-    pack: |_, _| Err(no_pool()),
-    unpack: |_| Err(no_pool()),
+    ..EngineEntry::USUAL
 };
-
-fn no_pool() -> IndexError {
-    let (parameter, offered) = ("engine", "no pool can be made of a map".to_owned());
-    IndexError::Parameter { parameter, value: 0, offered }
-}
 
 /// Every engine, in the order of tables.
 pub static ENTRIES: [&EngineEntry; 24] = [

@@ -2,7 +2,7 @@
 //! whose last step a crash has cut is looked at as it will be once the step is ended. No other
 //! operation may run meanwhile.
 
-use everleaf_index::{CheckReport, IndexError};
+use everleaf_index::{CheckReport, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
@@ -32,7 +32,7 @@ impl Seen<'_> {
 
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Tests every invariant and reports the nodes.
-    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport> {
         let media = self.pool.media();
         let anchor = self.pool.index_root::<Anchor>()?;
         let root = media.load(&anchor.root).offset();

@@ -1,7 +1,7 @@
 //! What depends on how a node keeps its entries: methods of [`Node`] that choose between [`ring`]
 //! and [`shifted`], where each operation positions.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, PPtr};
 
 use super::layout::{Discipline, NodeHead, ShiftStep, State, StateWord};
@@ -54,7 +54,7 @@ impl Node<'_> {
     }
 
     /// Ends what a crash has left of the node's last step; its state at rest.
-    pub fn end_step<M: Media>(self, media: &M, state: State) -> Result<State, IndexError> {
+    pub fn end_step<M: Media>(self, media: &M, state: State) -> Result<State> {
         if self.is_shifted() {
             shifted::end_step(media, self, state)
         } else {
@@ -63,11 +63,7 @@ impl Node<'_> {
     }
 
     /// The entries as they are once its step is ended. Writes nothing.
-    pub fn resolved<M: Media>(
-        self,
-        media: &M,
-        state: State,
-    ) -> Result<Vec<(u64, u64)>, IndexError> {
+    pub fn resolved<M: Media>(self, media: &M, state: State) -> Result<Vec<(u64, u64)>> {
         if self.is_shifted() {
             shifted::resolved(media, self, state)
         } else {
@@ -122,11 +118,7 @@ impl Node<'_> {
 
     /// Whether the node that a log of a merge speaks of has the entries of both; `absorbed`: its
     /// state then.
-    pub fn has_absorbed<M: Media>(
-        self,
-        media: &M,
-        absorbed: StateWord,
-    ) -> Result<bool, IndexError> {
+    pub fn has_absorbed<M: Media>(self, media: &M, absorbed: StateWord) -> Result<bool> {
         if self.is_shifted() {
             shifted::has_absorbed(media, self, self.state(media)?, absorbed)
         } else {

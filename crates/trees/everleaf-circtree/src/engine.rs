@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Contract, Index, IndexError};
+use everleaf_index::{Index, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
@@ -11,9 +11,7 @@ use super::layout::{DEFAULT_SLOTS, Discipline, SLOTS, Shape};
 use super::shifted;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{Choice, EngineParameters, Offer, Parameters};
-use everleaf_tree::{
-    EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry, slots_of_array,
-};
+use everleaf_tree::{EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry};
 
 /// How nodes are searched and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,43 +52,22 @@ impl TreeFamily for Variant {
 /// Circ-Tree: sorted circular nodes.
 pub static CIRCTREE: EngineEntry = engine_entry!(Variant::CircTree, {
     name: "circtree",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
     concurrent: true,
-    bytes_keys: true,
-    max_value_words: 1,
-    min_leaf_slots: 4,
-    slots_of_bytes: slots_of_array,
-    one_record: false,
 });
 
 /// Circ-Tree with linear search through the whole node.
 pub static CIRCTREE_LS: EngineEntry = engine_entry!(Variant::Linear, {
     name: "circtree-ls",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
     concurrent: true,
-    bytes_keys: true,
-    max_value_words: 1,
-    min_leaf_slots: 4,
-    slots_of_bytes: slots_of_array,
-    one_record: false,
 });
 
 /// FAST+FAIR: sorted arrays, shifts whose every step is consistent.
 pub static FASTFAIR: EngineEntry = engine_entry!(Variant::FastFair, {
     name: "fastfair",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
     concurrent: true,
-    bytes_keys: true,
-    max_value_words: 1,
-    min_leaf_slots: 4,
-    slots_of_bytes: slots_of_array,
-    one_record: false,
 });
 
 /// A standard B+-tree in DRAM: sorted arrays.
@@ -98,13 +75,7 @@ pub static VOLATILE_STD: EngineEntry = engine_entry!(Variant::Array, {
     name: "volatile-std",
     residence: Residence::Dram,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
     concurrent: true,
-    bytes_keys: true,
-    max_value_words: 1,
-    min_leaf_slots: 4,
-    slots_of_bytes: slots_of_array,
-    one_record: false,
 });
 
 /// A circular B+-tree in DRAM.
@@ -112,13 +83,7 @@ pub static VOLATILE_CIRC: EngineEntry = engine_entry!(Variant::CircTree, {
     name: "volatile-circ",
     residence: Residence::Dram,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
     concurrent: true,
-    bytes_keys: true,
-    max_value_words: 1,
-    min_leaf_slots: 4,
-    slots_of_bytes: slots_of_array,
-    one_record: false,
 });
 
 /// The code of a variant: all have the same, for all sizes.
@@ -161,7 +126,7 @@ pub const fn twins<M: Media>() -> [EngineCode<M>; 2] {
 pub fn create<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     open(pool, variant, Shutdown::Clean)
 }
 
@@ -169,8 +134,10 @@ pub fn create<K: TreeKey, M: Media>(
 /// for every size.
 ///
 /// # Errors
-/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or
-/// [`IndexError::Pool`] if damage is met, or if a fresh pool has no room for a node.
+/// [`IndexError::Parameter`](everleaf_index::IndexError::Parameter) if the pool's parameters are
+/// not on offer, [`IndexError::Corrupt`](everleaf_index::IndexError::Corrupt) or
+/// [`IndexError::Pool`](everleaf_index::IndexError::Pool) if damage is met, or if a fresh pool has
+/// no room for a node.
 ///
 /// # Examples
 /// ```
@@ -195,7 +162,7 @@ pub fn open<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
     shutdown: Shutdown,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     let parameters = OFFER.unpack(pool.format().parameters)?;
     let discipline = match variant {
         Variant::CircTree | Variant::Linear => Discipline::Ring,

@@ -1,7 +1,7 @@
 //! Inserting: into its leaf, as the leaf keeps its entries ([`Node::insert`]). A full leaf: a split
 //! before that.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::Media;
 
 use super::SortedTree;
@@ -12,7 +12,7 @@ use everleaf_tree::steps::Steps;
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Adds a key; false if it is present.
     #[inline]
-    pub(super) fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+    pub(super) fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool> {
         K::admit(key)?;
         loop {
             let Some(locked) = self.lock_leaf(key, |present| !present)? else { return Ok(false) };
@@ -31,7 +31,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         key: K::Ref<'_>,
         value: u64,
         steps: &mut Steps,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         let LockedLeaf { node, state, rank, guard, .. } = locked;
         if usize::from(state.count) == self.shape.slots {
             guard.unlock_unchanged();
@@ -65,7 +65,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         key: K::Ref<'_>,
         value: u64,
         steps: &mut Steps,
-    ) -> Result<Option<u64>, IndexError> {
+    ) -> Result<Option<u64>> {
         K::admit(key)?;
         loop {
             let Some(locked) = self.lock_leaf(key, |_| true)? else { continue };

@@ -73,14 +73,12 @@ mod tests;
 mod update;
 
 use std::marker::PhantomData;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crossbeam_utils::CachePadded;
 use everleaf_index::{
-    CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
-    LinkSteps, Links, Visit,
+    CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexStatistics, LinkSteps,
+    Links, Result, Start, Visitor,
 };
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Seal, Worker, Workers};
@@ -97,6 +95,8 @@ use layout::{Anchor, Shape, node_bytes};
 
 use everleaf_tree::count::Count;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::{Restarts, ended, in_groups};
+use everleaf_tree::scan::ScanRequest;
 use everleaf_tree::steps::Steps;
 use everleaf_tree::version_locks::VersionLocks;
 use everleaf_tree::wait::wait;
@@ -125,27 +125,19 @@ pub struct SortedTree<K: TreeKey, M: Media> {
     leaves: AtomicU64,
     inner_nodes: AtomicU64,
     /// Searches that began again.
-    restarts: CachePadded<AtomicU64>,
+    restarts: Restarts,
     key_kind: PhantomData<fn() -> K>,
 }
 
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
-    /// Waits for other threads, a turn a call.
-    #[inline(always)]
-    fn relax(&self) -> impl Fn() + '_ {
-        wait(self.pool.media())
-    }
-
     /// Counts a search that begins again.
-    #[cold]
     fn restarted(&self) {
-        self.restarts.fetch_add(1, Ordering::Relaxed);
-        self.pool.media().relax();
+        self.restarts.again(self.pool.media());
     }
 
     /// Keeps others from changing the structure.
     fn lock_changes(&self) -> MutexGuard<'_, Worker<M>> {
-        let relax = self.relax();
+        let relax = wait(self.pool.media());
         loop {
             if let Some(guard) = self.changes.try_lock() {
                 return guard;
@@ -159,14 +151,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         recover::max_nodes(&self.pool, self.shape)
     }
 
-    /// Ends an operation.
-    #[inline(always)]
-    fn ended<T>(&self, result: T) -> T {
-        self.pool.media().end_operation();
-        result
-    }
-
-    fn statistics_of(&self) -> Result<IndexStatistics, IndexError> {
+    fn statistics_of(&self) -> Result<IndexStatistics> {
         let root = self.pool.media().load(&self.pool.index_root::<Anchor>()?.root).offset();
         let height = u32::from(self.node(root)?.state(self.pool.media())?.level) + 1;
         let (leaves, inner_nodes) =
@@ -181,7 +166,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
             node_bytes: (leaves + inner_nodes) * node_bytes(self.shape.slots),
             dram_bytes: self.locks.dram_bytes() + size_of::<Self>() as u64,
             conflicts: Conflicts {
-                restarts: self.restarts.load(Ordering::Relaxed),
+                restarts: self.restarts.get(),
                 waits: self.locks.waits(),
                 ..Conflicts::default()
             },
@@ -193,32 +178,32 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
 
 impl<K: TreeKey, M: Media> Index<K> for SortedTree<K, M> {
     #[inline]
-    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
-        self.ended(self.find(key))
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
+        ended(self.find(key), self.pool.media())
     }
 
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
-        self.find_many(keys, values)
-    }
-
-    #[inline]
-    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
-        self.ended(SortedTree::insert(self, key, value))
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
+        in_groups(self.pool.media(), keys, values, |keys, values| self.find_group(keys, values))
     }
 
     #[inline]
-    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
-        self.ended(SortedTree::update(self, key, value, &mut Steps::none()))
+    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool> {
+        ended(SortedTree::insert(self, key, value), self.pool.media())
     }
 
     #[inline]
-    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
-        self.ended(SortedTree::upsert(self, key, value, &mut Steps::none()))
+    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
+        ended(SortedTree::update(self, key, value, &mut Steps::none()), self.pool.media())
     }
 
     #[inline]
-    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
-        self.ended(SortedTree::remove(self, key, &mut Steps::none()))
+    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
+        ended(SortedTree::upsert(self, key, value, &mut Steps::none()), self.pool.media())
+    }
+
+    #[inline]
+    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
+        ended(SortedTree::remove(self, key, &mut Steps::none()), self.pool.media())
     }
 
     fn links(&self) -> Links {
@@ -226,22 +211,12 @@ impl<K: TreeKey, M: Media> Index<K> for SortedTree<K, M> {
     }
 
     #[inline]
-    fn link(
-        &self,
-        key: K::Ref<'_>,
-        new: Option<u64>,
-        steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
-        self.ended(self.link_entry(key, new, steps))
+    fn link(&self, key: K::Ref<'_>, new: Option<u64>, steps: &mut dyn LinkSteps) -> Result<bool> {
+        ended(self.link_entry(key, new, steps), self.pool.media())
     }
 
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        self.ended(self.scan_from(from, direction, visit))
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()> {
+        ended(self.scan_from(ScanRequest { from, direction, visit }), self.pool.media())
     }
 
     fn len(&self) -> u64 {
@@ -253,7 +228,7 @@ impl<K: TreeKey, M: Media> Index<K> for SortedTree<K, M> {
     }
 
     /// No other operation may run meanwhile.
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport> {
         self.check_all(audit)
     }
 
@@ -262,7 +237,7 @@ impl<K: TreeKey, M: Media> Index<K> for SortedTree<K, M> {
     }
 
     /// Stores the totals, so that opening need not count. No other operation may run meanwhile.
-    fn close(&self) -> Result<Option<Seal>, IndexError> {
+    fn close(&self) -> Result<Option<Seal>> {
         self.store_totals().map(|()| None)
     }
 }

@@ -13,7 +13,7 @@
 //! Where keys have records of their own: only the value of a present key, for an entry comes and
 //! goes with its record.
 
-use everleaf_index::{IndexError, LinkSteps, Links};
+use everleaf_index::{LinkSteps, Links, Result};
 use everleaf_pmem::{Media, site};
 
 use super::SortedTree;
@@ -34,7 +34,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         key: K::Ref<'_>,
         new: Option<u64>,
         steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         let mut steps = Steps::of(steps);
         let done = match new {
             Some(value) if K::RECORDS => self.update(key, value, &mut steps)?.is_some(),
@@ -47,7 +47,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
 
     /// The caller's steps in front of a change whose first store may commit it.
     #[inline(always)]
-    pub(super) fn take_part(&self, old: Option<u64>, steps: &mut Steps) -> Result<(), IndexError> {
+    pub(super) fn take_part(&self, old: Option<u64>, steps: &mut Steps) -> Result<()> {
         if steps.take_part() {
             steps.prepare(old)?;
             fence_and_complete(self.pool.media(), steps);

@@ -1,17 +1,16 @@
 //! Looking many keys up: a group goes down together, so that the misses of a level are in flight
 //! for all of its keys at once.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 
 use super::layout::Anchor;
 use super::search::{Descent, Destination};
 use super::{ROOT, SortedTree};
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::GROUP;
 use everleaf_tree::version_locks::Seen;
-
-/// Keys that go down together.
-const GROUP: usize = 16;
+use everleaf_tree::wait::wait;
 
 /// Where one key of a group is.
 #[derive(Clone, Copy)]
@@ -24,26 +23,9 @@ struct Position<'t> {
 }
 
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
-    /// Looks many keys up, a group at a time.
-    pub(super) fn find_many(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
-        assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
-        for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
-            self.ended(self.find_group(keys, values))?;
-        }
-        Ok(())
-    }
-
     /// Looks up to 16 keys up together. A key that meets a change is looked up again by itself.
-    fn find_group(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
-        let above = self.locks.read(&self.relax(), ROOT);
+    pub(super) fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
+        let above = self.locks.read(&wait(self.pool.media()), ROOT);
         let offset = self.pool.media().load(&self.pool.index_root::<Anchor>()?.root).offset();
         let mut positions = [Some(Position { offset, level: None, above }); GROUP];
         let mut on_the_way = keys.len();
@@ -69,7 +51,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// this key alone finds out what.
     #[inline(always)]
     fn step_down<'t>(&'t self, at: Position<'t>, key: K::Ref<'_>) -> Option<DescentStep<'t>> {
-        let seen = self.locks.read(&self.relax(), at.offset);
+        let seen = self.locks.read(&wait(self.pool.media()), at.offset);
         if !at.above.is_current() {
             return None;
         }

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::Ordering;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PPtr, Word, site, unless_planted};
 use everleaf_pool::Worker;
 
@@ -20,6 +20,7 @@ use super::node::Node;
 use super::search::Destination;
 use super::{ROOT, SortedTree};
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::wait::wait;
 
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Whether a node with so many entries looks for a neighbour to merge with. Not at every number
@@ -37,7 +38,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
 
     /// Merges nodes on the way to `key`, from the leaf upwards.
     #[cold]
-    pub(super) fn merge(&self, key: K::Ref<'_>) -> Result<(), IndexError> {
+    pub(super) fn merge(&self, key: K::Ref<'_>) -> Result<()> {
         let mut worker = self.lock_changes();
         'changed: loop {
             let (path, _) = self.path(Destination::To(key))?;
@@ -56,14 +57,9 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
 
     /// Merges a child of `parent` with one of its neighbours; false if it has no need or the
     /// neighbours have no room.
-    fn merge_below(
-        &self,
-        worker: &mut Worker<M>,
-        parent: u64,
-        child: u64,
-    ) -> Result<bool, IndexError> {
+    fn merge_below(&self, worker: &mut Worker<M>, parent: u64, child: u64) -> Result<bool> {
         let media = self.pool.media();
-        let locked = self.locks.lock(&self.relax(), parent);
+        let locked = self.locks.lock(&wait(self.pool.media()), parent);
         let parent = self.node(parent)?;
         let state = self.state_at_rest(parent)?;
         let children = usize::from(state.count);
@@ -99,16 +95,17 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         parent: Node<'_>,
         parent_state: State,
         right_position: usize,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         let media = self.pool.media();
         let left = self.node(parent.entry(media, parent_state, right_position - 1).1)?;
         let right = self.node(parent.entry(media, parent_state, right_position).1)?;
         // No other thread waits for a lock while it has one, so any order will do.
         let left_lock = (!self.locks.is_locked_by(left.offset, locked))
-            .then(|| self.locks.lock(&self.relax(), left.offset));
+            .then(|| self.locks.lock(&wait(self.pool.media()), left.offset));
         let covered = self.locks.is_locked_by(right.offset, locked)
             || left_lock.as_ref().is_some_and(|left| self.locks.is_locked_by(right.offset, left));
-        let right_lock = (!covered).then(|| self.locks.lock(&self.relax(), right.offset));
+        let right_lock =
+            (!covered).then(|| self.locks.lock(&wait(self.pool.media()), right.offset));
         let (state, right_state) = (self.state_at_rest(left)?, self.state_at_rest(right)?);
         let (count, moved) = (usize::from(state.count), usize::from(right_state.count));
         if !self.fits(count, moved) {
@@ -169,10 +166,10 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
     }
 
     /// Makes the only child of a root the root.
-    fn shrink(&self, worker: &mut Worker<M>, root: u64) -> Result<bool, IndexError> {
+    fn shrink(&self, worker: &mut Worker<M>, root: u64) -> Result<bool> {
         let media = self.pool.media();
         let anchor = self.pool.index_root::<Anchor>()?;
-        let locked = self.locks.lock_both(&self.relax(), ROOT, root);
+        let locked = self.locks.lock_both(&wait(self.pool.media()), ROOT, root);
         let node = self.node(root)?;
         let state = self.state_at_rest(node)?;
         if state.count != 1 {

@@ -1,6 +1,6 @@
 //! A node as the operations see it: cells by slot, slots by position.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{LINE, Media, PCell, PPtr, Site, WORD};
 use everleaf_pool::Pool;
 
@@ -18,7 +18,7 @@ pub(crate) struct Node<'p> {
 impl<'p> Node<'p> {
     /// The node at `offset`, after a check of its bounds, its alignment and the type of its chunk.
     #[inline(always)]
-    pub fn at<M: Media>(pool: &'p Pool<M>, offset: u64, shape: Shape) -> Result<Self, IndexError> {
+    pub fn at<M: Media>(pool: &'p Pool<M>, offset: u64, shape: Shape) -> Result<Self> {
         let head = pool.node(PPtr::<NodeHead>::at(offset))?;
         let body = offset.wrapping_add(size_of::<NodeHead>() as u64);
         match pool.media().region().cells(body, 2 * shape.slots) {
@@ -35,7 +35,7 @@ impl<'p> Node<'p> {
 
     /// Its state; an error if the word is damaged.
     #[inline(always)]
-    pub fn state<M: Media>(&self, media: &M) -> Result<State, IndexError> {
+    pub fn state<M: Media>(&self, media: &M) -> Result<State> {
         let state = media.load(&self.head.state).open(self.slots());
         let state = state.filter(|state| (state.session == 0) == (self.discipline.session() == 0));
         state.ok_or(IndexError::Corrupt {

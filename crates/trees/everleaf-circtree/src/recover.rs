@@ -30,8 +30,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use crossbeam_utils::CachePadded;
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PPtr, planted, site};
 use everleaf_pool::{Pool, PoolError, Shutdown, Worker, Workers};
 use parking_lot::Mutex;
@@ -43,6 +42,7 @@ use super::{LOCKS, SortedTree, WORKERS};
 use everleaf_tree::count::Count;
 use everleaf_tree::fresh::require_fresh;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::Restarts;
 use everleaf_tree::steps::Steps;
 use everleaf_tree::version_locks::{Seen, VersionLocks};
 
@@ -59,7 +59,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         shape: Shape,
         linear: bool,
         shutdown: Shutdown,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let mut worker = pool.worker()?;
         let media = pool.media();
         let anchor = pool.index_root::<Anchor>()?;
@@ -90,7 +90,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
             keys: Count::new(totals.keys),
             leaves: AtomicU64::new(totals.leaves),
             inner_nodes: AtomicU64::new(totals.inner_nodes),
-            restarts: CachePadded::default(),
+            restarts: Restarts::default(),
             key_kind: std::marker::PhantomData,
         })
     }
@@ -98,11 +98,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Ends a step of a node that a crash has cut, unless another thread has changed the node since
     /// it was seen, which may even have freed it.
     #[cold]
-    pub(super) fn recover_unchanged(
-        &self,
-        node: Node<'_>,
-        seen: Seen<'_>,
-    ) -> Result<(), IndexError> {
+    pub(super) fn recover_unchanged(&self, node: Node<'_>, seen: Seen<'_>) -> Result<()> {
         match seen.try_lock() {
             Some(_locked) => self.state_at_rest(node).map(drop),
             None => Ok(()),
@@ -111,7 +107,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
 
     /// The same for a node that the caller has locked: its state at rest.
     #[inline(always)]
-    pub(super) fn state_at_rest(&self, node: Node<'_>) -> Result<State, IndexError> {
+    pub(super) fn state_at_rest(&self, node: Node<'_>) -> Result<State> {
         let state = node.state(self.pool.media())?;
         if !self.is_interrupted(node, state) {
             return Ok(state);
@@ -120,7 +116,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
     }
 
     /// Stores the totals for the next opening. No other operation may run meanwhile.
-    pub(super) fn store_totals(&self) -> Result<(), IndexError> {
+    pub(super) fn store_totals(&self) -> Result<()> {
         let media = self.pool.media();
         let anchor = self.pool.index_root::<Anchor>()?;
         let statistics = self.statistics_of()?;
@@ -142,7 +138,7 @@ fn recover_node<K: TreeKey, M: Media>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
     node: Node<'_>,
-) -> Result<State, IndexError> {
+) -> Result<State> {
     let media = pool.media();
     let state = node.state(media)?;
     let state = if node.is_interrupted(state) { node.end_step(media, state)? } else { state };
@@ -166,7 +162,7 @@ fn recover_log<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     worker: &mut Worker<M>,
     shape: Shape,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let media = pool.media();
     let anchor = pool.index_root::<Anchor>()?;
     let log = &anchor.log;
@@ -236,7 +232,7 @@ fn finish_split<K: TreeKey, M: Media>(
     worker: &mut Worker<M>,
     shape: Shape,
     log: &ChangeLog,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let media = pool.media();
     let new = Node::at(pool, media.load(&log.new).offset(), shape)?;
     let left = Node::at(pool, media.load(&log.left).offset(), shape)?;
@@ -274,7 +270,7 @@ fn finish_merge<K: TreeKey, M: Media>(
     worker: &mut Worker<M>,
     shape: Shape,
     log: &ChangeLog,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let media = pool.media();
     let removed = Node::at(pool, media.load(&log.removed).offset(), shape)?;
     let left = Node::at(pool, media.load(&log.absorber).offset(), shape)?;
@@ -303,7 +299,7 @@ struct Totals {
 
 impl Totals {
     /// Those that a clean shutdown has left.
-    fn stored<M: Media>(pool: &Pool<M>, shape: Shape) -> Result<Self, IndexError> {
+    fn stored<M: Media>(pool: &Pool<M>, shape: Shape) -> Result<Self> {
         let anchor = pool.index_root::<Anchor>()?;
         let [keys, leaves, inner_nodes] =
             [&anchor.keys, &anchor.leaves, &anchor.inner_nodes].map(|cell| pool.media().load(cell));
@@ -323,7 +319,7 @@ fn count<K: TreeKey, M: Media>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
     shape: Shape,
-) -> Result<Totals, IndexError> {
+) -> Result<Totals> {
     let media = pool.media();
     let mut totals = Totals::default();
     let mut first = media.load(&pool.index_root::<Anchor>()?.root).offset();

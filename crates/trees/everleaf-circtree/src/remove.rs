@@ -1,7 +1,7 @@
 //! Removing: from its leaf, as the leaf keeps its entries ([`Node::remove`]). A leaf that is left
 //! with few entries: a merge besides, if its neighbour has room.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 
 use super::SortedTree;
 use super::search::LockedLeaf;
@@ -12,11 +12,7 @@ use everleaf_tree::steps::Steps;
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Removes a key; its value if it was present.
     #[inline]
-    pub(super) fn remove(
-        &self,
-        key: K::Ref<'_>,
-        steps: &mut Steps,
-    ) -> Result<Option<u64>, IndexError> {
+    pub(super) fn remove(&self, key: K::Ref<'_>, steps: &mut Steps) -> Result<Option<u64>> {
         let Some(locked) = self.lock_leaf(key, |present| present)? else { return Ok(None) };
         let media = self.pool.media();
         let old = locked.value(media);

@@ -8,7 +8,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_index::{Direction, IndexError, Result, Visitor};
 use everleaf_pmem::{Media, planted};
 
 use super::SortedTree;
@@ -16,6 +16,8 @@ use super::layout::State;
 use super::node::Node;
 use super::search::{Destination, Located, Path};
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::scan::ScanRequest;
+use everleaf_tree::wait::wait;
 
 /// What became of one leaf.
 enum Shown<Owned> {
@@ -30,12 +32,8 @@ enum Shown<Owned> {
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it
     /// must not call the tree.
-    pub(super) fn scan_from(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
+    pub(super) fn scan_from(&self, scan: ScanRequest<'_, '_, K>) -> Result<()> {
+        let ScanRequest { from, direction, visit } = scan;
         let bound = match from {
             Bound::Included(key) => Bound::Included(K::to_owned(key)),
             Bound::Excluded(key) => Bound::Excluded(K::to_owned(key)),
@@ -47,11 +45,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         }
     }
 
-    fn scan_forward(
-        &self,
-        mut bound: Bound<K::Owned>,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
+    fn scan_forward(&self, mut bound: Bound<K::Owned>, visit: Visitor<'_, K>) -> Result<()> {
         'root: loop {
             let mut located = self.descend(match &bound {
                 Bound::Included(key) | Bound::Excluded(key) => Destination::To(K::borrow(key)),
@@ -104,12 +98,8 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
     }
 
     /// The right neighbour of a leaf: none if the leaf has changed; none of none if it is the last.
-    fn follow(
-        &self,
-        located: Located<'_>,
-        next: u64,
-    ) -> Result<Option<Option<Located<'_>>>, IndexError> {
-        let seen = self.locks.read(&self.relax(), next);
+    fn follow(&self, located: Located<'_>, next: u64) -> Result<Option<Option<Located<'_>>>> {
+        let seen = self.locks.read(&wait(self.pool.media()), next);
         if !located.seen.is_current() && !planted(252) {
             return Ok(None);
         }
@@ -134,11 +124,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         Ok(Some(Some(Located { node, state, seen })))
     }
 
-    fn scan_backward(
-        &self,
-        mut bound: Bound<K::Owned>,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
+    fn scan_backward(&self, mut bound: Bound<K::Owned>, visit: Visitor<'_, K>) -> Result<()> {
         let mut border: Option<K::Owned> = None;
         loop {
             let (path, located) = self.path(match (&border, &bound) {
@@ -173,7 +159,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// The lower bound of the leaf that a path leads to, as long as no thread changes the leaf; an
     /// error if its key is damaged. None if it cannot be told any more: the node above that has it
     /// has changed, and its record may be another key's.
-    pub(super) fn low_of(&self, path: &Path<'_>) -> Option<Result<Option<K::Owned>, IndexError>> {
+    pub(super) fn low_of(&self, path: &Path<'_>) -> Option<Result<Option<K::Owned>>> {
         let Some((word, seen)) = path.low else { return Some(Ok(None)) };
         let low = K::copy(&self.pool, word);
         (!K::RECORDS || seen.is_current()).then(|| low.map(Some))
@@ -185,8 +171,8 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         located: Located<'_>,
         bound: &Bound<K::Owned>,
         direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<Shown<K::Owned>, IndexError> {
+        visit: Visitor<'_, K>,
+    ) -> Result<Shown<K::Owned>> {
         let Located { node, state, seen } = located;
         let Some(guard) = seen.try_lock() else { return Ok(Shown::Nothing) };
         let shown = self.show_locked(node, state, bound, direction, visit);
@@ -200,8 +186,8 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         state: State,
         bound: &Bound<K::Owned>,
         direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<Shown<K::Owned>, IndexError> {
+        visit: Visitor<'_, K>,
+    ) -> Result<Shown<K::Owned>> {
         let media = self.pool.media();
         let count = usize::from(state.count);
         let positions = match (bound, direction) {
@@ -221,7 +207,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         };
         let records = self.pool.pin();
         let mut last: Option<K::Ref<'_>> = None;
-        let mut show = |position| -> Result<ControlFlow<()>, IndexError> {
+        let mut show = |position| -> Result<ControlFlow<()>> {
             let (word, value) = node.entry(media, state, position);
             let key = K::read(&records, word)?;
             let ordered = match direction {

@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Media, planted};
 use everleaf_pool::Pool;
 
@@ -16,6 +16,7 @@ use super::node::Node;
 use super::{ROOT, SortedTree};
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::version_locks::{self, Seen};
+use everleaf_tree::wait::wait;
 
 /// A leaf that covers a key while its version holds.
 #[derive(Clone, Copy)]
@@ -82,10 +83,7 @@ pub(super) enum Descent {
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// The leaf to which the way leads.
     #[inline]
-    pub(super) fn descend(
-        &self,
-        destination: Destination<K::Ref<'_>>,
-    ) -> Result<Located<'_>, IndexError> {
+    pub(super) fn descend(&self, destination: Destination<K::Ref<'_>>) -> Result<Located<'_>> {
         let mut path = None;
         loop {
             match self.try_descend(destination, &mut path)? {
@@ -100,7 +98,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
     pub(super) fn path(
         &self,
         destination: Destination<K::Ref<'_>>,
-    ) -> Result<(Path<'_>, Located<'_>), IndexError> {
+    ) -> Result<(Path<'_>, Located<'_>)> {
         loop {
             let mut path = Some(Path::EMPTY);
             match (self.try_descend(destination, &mut path)?, path) {
@@ -116,9 +114,9 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         &'t self,
         destination: Destination<K::Ref<'_>>,
         path: &mut Option<Path<'t>>,
-    ) -> Result<Option<Located<'t>>, IndexError> {
+    ) -> Result<Option<Located<'t>>> {
         let media = self.pool.media();
-        let relax = self.relax();
+        let relax = wait(self.pool.media());
         let mut above = self.locks.read(&relax, ROOT);
         let mut offset = media.load(&self.pool.index_root::<Anchor>()?.root).offset();
         let mut level = None;
@@ -161,7 +159,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         offset: u64,
         above: Option<u8>,
         destination: Destination<K::Ref<'_>>,
-    ) -> Result<(Node<'_>, State, Descent), IndexError> {
+    ) -> Result<(Node<'_>, State, Descent)> {
         let media = self.pool.media();
         let node = self.node(offset)?;
         node.prefetch(media);
@@ -199,18 +197,13 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
 
     /// The node at a place that another node knows.
     #[inline(always)]
-    pub(super) fn node(&self, offset: u64) -> Result<Node<'_>, IndexError> {
+    pub(super) fn node(&self, offset: u64) -> Result<Node<'_>> {
         Node::at(&self.pool, offset, self.shape)
     }
 
     /// How many keys of a node at rest are at most `key`.
     #[inline(always)]
-    pub(super) fn rank(
-        &self,
-        node: Node<'_>,
-        state: State,
-        key: K::Ref<'_>,
-    ) -> Result<usize, IndexError> {
+    pub(super) fn rank(&self, node: Node<'_>, state: State, key: K::Ref<'_>) -> Result<usize> {
         if self.linear {
             linear_rank::<K, M>(&self.pool, node, state, key)
         } else {
@@ -224,7 +217,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         node: Node<'_>,
         state: State,
         key: K::Ref<'_>,
-    ) -> Result<usize, IndexError> {
+    ) -> Result<usize> {
         let rank = self.rank(node, state, key)?;
         Ok(rank - usize::from(self.is_at(node, state, rank, key)?))
     }
@@ -237,7 +230,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         state: State,
         rank: usize,
         key: K::Ref<'_>,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         if rank == 0 {
             return Ok(false);
         }
@@ -251,7 +244,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
 
     /// The value of a key.
     #[inline]
-    pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
         loop {
             let Located { node, state, seen } = self.descend(Destination::To(key))?;
             let found = self.find_in(node, state, key);
@@ -268,7 +261,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         node: Node<'_>,
         state: State,
         key: K::Ref<'_>,
-    ) -> Result<Option<u64>, IndexError> {
+    ) -> Result<Option<u64>> {
         let rank = self.rank(node, state, key)?;
         Ok(if self.is_at(node, state, rank, key)? {
             Some(node.entry(self.pool.media(), state, rank - 1).1)
@@ -284,7 +277,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         &self,
         key: K::Ref<'_>,
         wanted: impl Fn(bool) -> bool,
-    ) -> Result<Option<LockedLeaf<'_>>, IndexError> {
+    ) -> Result<Option<LockedLeaf<'_>>> {
         loop {
             let Located { node, state, seen } = self.descend(Destination::To(key))?;
             let read = self
@@ -312,7 +305,7 @@ fn rank<K: TreeKey, M: Media>(
     node: Node<'_>,
     state: State,
     key: K::Ref<'_>,
-) -> Result<usize, IndexError> {
+) -> Result<usize> {
     let media = pool.media();
     let (base, count, slots) = (usize::from(state.base), usize::from(state.count), node.slots());
     let at_most = |slot: usize| {
@@ -345,7 +338,7 @@ fn linear_rank<K: TreeKey, M: Media>(
     node: Node<'_>,
     state: State,
     key: K::Ref<'_>,
-) -> Result<usize, IndexError> {
+) -> Result<usize> {
     let media = pool.media();
     let count = usize::from(state.count);
     let mut rank = 0;

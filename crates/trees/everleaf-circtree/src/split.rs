@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Media, PPtr, planted, site};
 use everleaf_pool::Worker;
 
@@ -17,12 +17,13 @@ use super::search::{Destination, Path};
 use super::{ROOT, SortedTree};
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::steps::Steps;
+use everleaf_tree::wait::wait;
 
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// Sees to it that the leaf that covers `key` is not full. When the pool is full nothing has
     /// changed, or nodes above the leaf were split, which is sound.
     #[cold]
-    pub(super) fn make_room(&self, key: K::Ref<'_>) -> Result<(), IndexError> {
+    pub(super) fn make_room(&self, key: K::Ref<'_>) -> Result<()> {
         let mut worker = self.lock_changes();
         loop {
             let (Path { nodes, length, .. }, located) = self.path(Destination::To(key))?;
@@ -43,14 +44,14 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
     }
 
     /// Whether an inner node is full; the caller has the lock of changes.
-    fn is_full(&self, offset: u64) -> Result<bool, IndexError> {
+    fn is_full(&self, offset: u64) -> Result<bool> {
         Ok(usize::from(self.node(offset)?.state(self.pool.media())?.count) == self.shape.slots)
     }
 
     /// Puts a root with one child above the root.
-    fn grow(&self, worker: &mut Worker<M>, root: u64) -> Result<(), IndexError> {
+    fn grow(&self, worker: &mut Worker<M>, root: u64) -> Result<()> {
         let level = self.node(root)?.state(self.pool.media())?.level + 1;
-        let guard = self.locks.lock(&self.relax(), ROOT);
+        let guard = self.locks.lock(&wait(self.pool.media()), ROOT);
         new_root(worker, self.shape, level, Some(root))?;
         drop(guard);
         self.inner_nodes.fetch_add(1, Ordering::Relaxed);
@@ -58,16 +59,10 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
     }
 
     /// Splits a node that is full, if it still is. The one above has room.
-    fn split(
-        &self,
-        worker: &mut Worker<M>,
-        parent: u64,
-        left: u64,
-        key: K::Ref<'_>,
-    ) -> Result<(), IndexError> {
+    fn split(&self, worker: &mut Worker<M>, parent: u64, left: u64, key: K::Ref<'_>) -> Result<()> {
         let media = self.pool.media();
         let log = &self.pool.index_root::<Anchor>()?.log;
-        let _locked = self.locks.lock_both(&self.relax(), parent, left);
+        let _locked = self.locks.lock_both(&wait(self.pool.media()), parent, left);
         let (parent, left) = (self.node(parent)?, self.node(left)?);
         let (parent_state, state) = (self.state_at_rest(parent)?, self.state_at_rest(left)?);
         let count = usize::from(state.count);
@@ -148,12 +143,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
 impl<K: TreeKey, M: Media> SortedTree<K, M> {
     /// The key that the entries of a node from position `middle` on get in the node above: in an
     /// inner node the first one's own.
-    fn separator(
-        &self,
-        node: Node<'_>,
-        state: State,
-        middle: usize,
-    ) -> Result<K::Owned, IndexError> {
+    fn separator(&self, node: Node<'_>, state: State, middle: usize) -> Result<K::Owned> {
         let records = self.pool.pin();
         let read = |position| K::read(&records, node.entry(self.pool.media(), state, position).0);
         match (state.level, middle.checked_sub(1)) {
@@ -178,7 +168,7 @@ pub(super) fn new_root<M: Media>(
     shape: Shape,
     level: u8,
     child: Option<u64>,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let pool = std::sync::Arc::clone(worker.pool());
     let (media, anchor) = (pool.media(), pool.index_root::<Anchor>()?);
     // G0: the node. Crash: it is not the root, so recovery frees it.

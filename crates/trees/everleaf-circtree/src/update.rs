@@ -1,6 +1,6 @@
 //! Updating: one p-atomic store. 1 flush, 1 fence.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, site};
 
 use super::SortedTree;
@@ -16,7 +16,7 @@ impl<K: TreeKey, M: Media> SortedTree<K, M> {
         key: K::Ref<'_>,
         value: u64,
         steps: &mut Steps,
-    ) -> Result<Option<u64>, IndexError> {
+    ) -> Result<Option<u64>> {
         let Some(locked) = self.lock_leaf(key, |present| present)? else { return Ok(None) };
         let old = locked.value(self.pool.media());
         self.take_part(old, steps)?;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use everleaf_index::{CheckReport, IndexError};
+use everleaf_index::{CheckReport, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, RecordGuard};
 
@@ -34,7 +34,7 @@ struct Check<'c, 'p, K: TreeKey, M: Media> {
 
 impl<K: TreeKey, M: Media> ClfTree<K, M> {
     /// Checks everything, and reports every block that the tree has.
-    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport> {
         let records = self.pool.pin();
         let mut check = Check {
             nodes: self.nodes(),
@@ -75,17 +75,12 @@ impl<K: TreeKey, M: Media> Check<'_, '_, K, M> {
     }
 
     /// How the keys of two words compare.
-    fn compare(&self, left: u64, right: u64) -> Result<Ordering, IndexError> {
+    fn compare(&self, left: u64, right: u64) -> Result<Ordering> {
         Ok(K::cmp_keys(K::read(self.records, left)?, K::read(self.records, right)?))
     }
 
     /// I1 to I3 of an inner node.
-    fn line(
-        &mut self,
-        node: &Visited,
-        is_root: bool,
-        to_visit: &mut Vec<Visited>,
-    ) -> Result<(), IndexError> {
+    fn line(&mut self, node: &Visited, is_root: bool, to_visit: &mut Vec<Visited>) -> Result<()> {
         let offset = node.offset;
         if !self.lines.insert(offset) {
             self.found(format!("I6: the tree leads to the inner node at {offset:#x} twice"));
@@ -116,7 +111,7 @@ impl<K: TreeKey, M: Media> Check<'_, '_, K, M> {
     }
 
     /// I1, I4 and I5 of a leaf.
-    fn leaf(&mut self, node: &Visited, is_root: bool) -> Result<(), IndexError> {
+    fn leaf(&mut self, node: &Visited, is_root: bool) -> Result<()> {
         let offset = node.offset;
         if !self.leaves.insert(offset) {
             self.found(format!("I6: the tree leads to the leaf at {offset:#x} twice"));
@@ -168,7 +163,7 @@ impl<K: TreeKey, M: Media> Check<'_, '_, K, M> {
     }
 
     /// I6: every node of every run is in the tree or free.
-    fn space(&mut self, name: &str, space: &Space, leaves: bool) -> Result<(), IndexError> {
+    fn space(&mut self, name: &str, space: &Space, leaves: bool) -> Result<()> {
         let runs = self.nodes.pool.runs(space.kind())?;
         if runs.len() != space.groups().len() {
             let known = space.groups().len();

@@ -8,7 +8,7 @@
 //! bytes. A removal always fits (see `encode`). The last key takes the leaf out of the tree
 //! (`remove`); the tree's only leaf stays, empty.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Line, Media, site};
 
 use super::ClfTree;
@@ -36,7 +36,7 @@ impl<'p> Changing<'p> {
         leaf: Leaf<'_>,
         words: Words,
         line: &Encoded,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let (entries, before) = (Parts::of(line), line.bases());
         Ok(Self { line: nodes.leaf_line(leaf.offset())?, words, entries, before })
     }
@@ -56,7 +56,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         value: u64,
         only: Option<Put>,
         steps: &mut Steps<'_>,
-    ) -> Result<Option<u64>, IndexError> {
+    ) -> Result<Option<u64>> {
         let nodes = Nodes::<K, M>::new(&self.pool, self.settings);
         let leaf = nodes.leaf_of(key)?;
         let (words, line) = nodes.decode_leaf(leaf)?;
@@ -97,7 +97,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         slot: usize,
         old: u64,
         steps: &mut Steps<'_>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let nodes = Nodes::<K, M>::new(&self.pool, self.settings);
         let leaf = nodes.leaf_of(key)?;
         let (words, line) = nodes.decode_leaf(leaf)?;
@@ -123,7 +123,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         (entries, new, before): (&Parts, usize, Bases),
         old: Option<u64>,
         steps: &mut Steps<'_>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let pool = std::sync::Arc::clone(&self.pool);
         let nodes = Nodes::<K, M>::new(&pool, self.settings);
         let (path, leaf) = nodes.path_to(key)?;
@@ -172,7 +172,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         leaf: Leaf<'_>,
         (entries, new, before): (&Parts, usize, Bases),
         fresh: &mut Vec<(u64, Words)>,
-    ) -> Result<Plan<'p>, IndexError> {
+    ) -> Result<Plan<'p>> {
         let near = near(nodes, path, leaf)?;
         let mut parts = Parts::default();
         for range in entries.divide(new..new + 1, before, Kind::Leaf) {
@@ -194,7 +194,7 @@ fn check_range<K: TreeKey, M: Media>(
     nodes: Nodes<'_, K, M>,
     leaf: Leaf<'_>,
     keys: &[u64],
-) -> Result<(), IndexError> {
+) -> Result<()> {
     if !keys.is_sorted_by(|left, right| left < right) {
         return Err(leaf.damaged("the keys of a leaf do not ascend"));
     }

@@ -1,6 +1,6 @@
 //! How the inner nodes of a tree are encoded: what the benchmarks ask for. Writes nothing.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, WORD};
 use everleaf_pool::Pool;
 
@@ -28,12 +28,13 @@ pub struct InnerEncoding {
 /// each line once.
 ///
 /// # Errors
-/// [`IndexError::Parameter`] if the pool has another tree, [`IndexError::Corrupt`] or
-/// [`IndexError::Pool`] if damage is met.
+/// [`IndexError::Parameter`](everleaf_index::IndexError::Parameter) if the pool has another tree,
+/// [`IndexError::Corrupt`](everleaf_index::IndexError::Corrupt) or
+/// [`IndexError::Pool`](everleaf_index::IndexError::Pool) if damage is met.
 pub fn inner_encodings<K: TreeKey, M: Media>(
     pool: &Pool<M>,
     visit: &mut dyn FnMut(InnerEncoding),
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let packed = pool.format().parameters;
     let parameters = Parameters::unpack(packed, Variant::Append)
         .or_else(|_| Parameters::unpack(packed, Variant::Encoded))?;

@@ -1,13 +1,13 @@
 //! What the table of engines has of this family.
 
-use everleaf_index::{Contract, IndexError};
+use everleaf_index::Result;
 use everleaf_pmem::{LINE, Media};
 
 use super::encode::MAX_ENTRIES;
 use super::layout::Shape;
 use super::parameters::{Parameters, Variant, open};
 use everleaf_tree::parameters::{EngineParameters, Offer};
-use everleaf_tree::{EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry};
+use everleaf_tree::{EngineCode, EngineEntry, TreeFamily, engine_code, engine_entry};
 
 /// Parameters of the tree that writes inner nodes at once where it may.
 pub const PARAMETERS: &[&str] = &[
@@ -38,7 +38,7 @@ impl TreeFamily for Variant {
         self.sizes()
     }
 
-    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
+    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8]> {
         let sizes = self.sizes().choose(chosen, value_words)?;
         let parameters = Parameters {
             leaf_slots: sizes.leaf_slots,
@@ -49,7 +49,7 @@ impl TreeFamily for Variant {
         Ok(parameters.pack())
     }
 
-    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
+    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters> {
         let Parameters { atomic_line, paper_order, .. } = Parameters::unpack(packed, self)?;
         let sizes = self.sizes().shown(self.sizes().unpack(packed)?);
         Ok(sizes.atomic_line(atomic_line).paper_order(paper_order))
@@ -59,12 +59,7 @@ impl TreeFamily for Variant {
 /// clfB-tree with leaves that are appended to: inner nodes are encoded into one line.
 pub static CLFTREE_APPEND: EngineEntry = engine_entry!(Variant::Append, {
     name: "clftree-append",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
-    concurrent: false,
-    bytes_keys: true,
-    max_value_words: 1,
     min_leaf_slots: 3,
     slots_of_bytes: slots_of,
     one_record: true,
@@ -73,26 +68,16 @@ pub static CLFTREE_APPEND: EngineEntry = engine_entry!(Variant::Append, {
 /// clftree-append with leaves that are encoded into one line as well: `u64` keys only.
 pub static CLFTREE_ENCODED: EngineEntry = engine_entry!(Variant::Encoded, {
     name: "clftree-encoded",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
-    concurrent: false,
     bytes_keys: false,
-    max_value_words: 1,
     min_leaf_slots: ENCODED_SLOTS,
     slots_of_bytes: encoded_slots_of,
-    one_record: false,
 });
 
 /// clftree-append with inner nodes that are always written by a log of one line.
 pub static CLFTREE_INPLACE: EngineEntry = engine_entry!(Variant::InPlace, {
     name: "clftree-inplace",
-    residence: Residence::Pool,
     parameters: IN_PLACE_PARAMETERS,
-    contract: Contract::Strict,
-    concurrent: false,
-    bytes_keys: true,
-    max_value_words: 1,
     min_leaf_slots: 3,
     slots_of_bytes: slots_of,
     one_record: true,
@@ -101,12 +86,7 @@ pub static CLFTREE_INPLACE: EngineEntry = engine_entry!(Variant::InPlace, {
 /// clftree-append with inner nodes that are copied, by short-circuit shadowing.
 pub static CLFTREE_SHADOW: EngineEntry = engine_entry!(Variant::Shadow, {
     name: "clftree-shadow",
-    residence: Residence::Pool,
     parameters: IN_PLACE_PARAMETERS,
-    contract: Contract::Strict,
-    concurrent: false,
-    bytes_keys: true,
-    max_value_words: 1,
     min_leaf_slots: 3,
     slots_of_bytes: slots_of,
     one_record: true,
@@ -115,15 +95,10 @@ pub static CLFTREE_SHADOW: EngineEntry = engine_entry!(Variant::Shadow, {
 /// clftree-encoded with leaves and inner nodes that are copied likewise.
 pub static CLFTREE_ENCODED_SHADOW: EngineEntry = engine_entry!(Variant::EncodedShadow, {
     name: "clftree-encoded-shadow",
-    residence: Residence::Pool,
     parameters: IN_PLACE_PARAMETERS,
-    contract: Contract::Strict,
-    concurrent: false,
     bytes_keys: false,
-    max_value_words: 1,
     min_leaf_slots: ENCODED_SLOTS,
     slots_of_bytes: encoded_slots_of,
-    one_record: false,
 });
 
 /// The code of a variant: all have the same, for all sizes.

@@ -4,7 +4,7 @@
 //! of a store 2 fences always. Byte-string keys: the allocation of the record besides. In a full
 //! leaf see `split`.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, PCell, PPtr, planted, site};
 use everleaf_pool::{Record, Worker};
 
@@ -22,7 +22,7 @@ pub(super) fn place<K: TreeKey, M: Media>(
     media: &M,
     cell: &PCell<PPtr<Record>>,
     key: K::Ref<'_>,
-) -> Result<u64, IndexError> {
+) -> Result<u64> {
     if !K::RECORDS {
         return Ok(K::word(key, 0));
     }
@@ -71,7 +71,7 @@ pub(super) fn place_key<K: TreeKey, M: Media>(
     worker: &mut Worker<M>,
     key: K::Ref<'_>,
     hash: KeyHash,
-) -> Result<u64, IndexError> {
+) -> Result<u64> {
     let word = match K::RECORDS && !nodes.owns_keys() {
         true => 0,
         false => place::<K, M>(worker, nodes.media(), &nodes.anchor()?.key, key)?,
@@ -88,7 +88,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         value: u64,
         only: Option<Put>,
         steps: &mut Steps<'_>,
-    ) -> Result<Option<u64>, IndexError> {
+    ) -> Result<Option<u64>> {
         K::admit(key)?;
         if self.settings.encoded {
             return self.put_encoded(key, value, only, steps);

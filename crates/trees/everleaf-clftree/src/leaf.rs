@@ -1,6 +1,6 @@
 //! A leaf as the operations see it: cells by slot.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{LINE, Media, PCell, Site, WORD};
 use everleaf_pool::RecordGuard;
 
@@ -62,7 +62,7 @@ impl<'p> Leaf<'p> {
 
     /// The live slots.
     #[inline(always)]
-    pub fn live<M: Media>(&self, media: &M) -> Result<LiveSet, IndexError> {
+    pub fn live<M: Media>(&self, media: &M) -> Result<LiveSet> {
         let mut words = LiveSet::default();
         for word in 0..self.shape.live_words() {
             words = words.with_word(word, media.load(&self.words[word]));
@@ -132,7 +132,7 @@ impl<'p> Leaf<'p> {
         &self,
         records: &'g RecordGuard<'_, M>,
         slot: usize,
-    ) -> Result<K::Ref<'g>, IndexError> {
+    ) -> Result<K::Ref<'g>> {
         let (media, word) = (records.media(), self.key_of::<K, M>(records.media(), slot));
         if K::RECORDS && self.shape.one_record() {
             return K::read_hashed(records, word, KeyHash::new(media.load(self.key(slot))).into());

@@ -157,16 +157,18 @@ mod tests;
 mod update;
 
 use std::marker::PhantomData;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use everleaf_index::{
-    CheckReport, Direction, IndexError, IndexStatistics, LinkSteps, Links, SerialIndex, Visit,
+    CheckReport, Direction, IndexStatistics, LinkSteps, Links, Result, SerialIndex, Start, Visitor,
 };
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Worker};
 
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::{ended, in_groups};
+use everleaf_tree::scan::ScanRequest;
+use everleaf_tree::statistics::pm_bytes;
 use everleaf_tree::steps::Steps;
 use insert::Put;
 use search::Settings;
@@ -194,47 +196,36 @@ pub struct ClfTree<K: TreeKey, M: Media> {
     of: PhantomData<fn() -> K>,
 }
 
-impl<K: TreeKey, M: Media> ClfTree<K, M> {
-    /// Ends an operation.
-    #[inline(always)]
-    fn ended<T>(&self, result: T) -> T {
-        self.pool.media().end_operation();
-        result
-    }
-}
-
 impl<K: TreeKey, M: Media> SerialIndex<K> for ClfTree<K, M> {
     #[inline]
-    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
-        self.ended(self.find(key))
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
+        ended(self.find(key), self.pool.media())
     }
 
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
-        self.find_many(keys, values)
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
+        let find = |keys: &[_], values: &mut [_]| self.nodes().find_group(keys, values);
+        in_groups(self.pool.media(), keys, values, find)
     }
 
     #[inline]
-    fn insert(&mut self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+    fn insert(&mut self, key: K::Ref<'_>, value: u64) -> Result<bool> {
         let old = self.put(key, value, Some(Put::Insert), &mut Steps::none());
-        Ok(self.ended(old)?.is_none())
+        Ok(ended(old, self.pool.media())?.is_none())
     }
 
     #[inline]
-    fn update(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
-        let replaced = self.put(key, value, Some(Put::Update), &mut Steps::none());
-        self.ended(replaced)
+    fn update(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
+        ended(self.put(key, value, Some(Put::Update), &mut Steps::none()), self.pool.media())
     }
 
     #[inline]
-    fn upsert(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
-        let replaced = self.put(key, value, None, &mut Steps::none());
-        self.ended(replaced)
+    fn upsert(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
+        ended(self.put(key, value, None, &mut Steps::none()), self.pool.media())
     }
 
     #[inline]
-    fn remove(&mut self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
-        let removed = ClfTree::remove(self, key, &mut Steps::none());
-        self.ended(removed)
+    fn remove(&mut self, key: K::Ref<'_>) -> Result<Option<u64>> {
+        ended(ClfTree::remove(self, key, &mut Steps::none()), self.pool.media())
     }
 
     fn links(&self) -> Links {
@@ -247,21 +238,12 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for ClfTree<K, M> {
         key: K::Ref<'_>,
         new: Option<u64>,
         steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
-        let linked = self.link_entry(key, new, steps);
-        self.pool.media().end_operation();
-        linked
+    ) -> Result<bool> {
+        ended(self.link_entry(key, new, steps), self.pool.media())
     }
 
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        let scanned = self.scan_from(from, direction, visit);
-        self.pool.media().end_operation();
-        scanned
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()> {
+        ended(self.scan_from(ScanRequest { from, direction, visit }), self.pool.media())
     }
 
     fn len(&self) -> u64 {
@@ -269,8 +251,6 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for ClfTree<K, M> {
     }
 
     fn statistics(&self) -> IndexStatistics {
-        let records =
-            if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
         let height = self.nodes().root().map_or(0, |root| root.height());
         let node_bytes = self.leaves.pm_bytes() + self.lines.pm_bytes();
         IndexStatistics {
@@ -280,7 +260,7 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for ClfTree<K, M> {
             leaves: if self.keys == 0 { 0 } else { self.leaves.used() },
             leaf_slots: self.settings.max_entries(),
             inner_nodes: self.lines.used(),
-            pm_bytes: node_bytes.max(records),
+            pm_bytes: pm_bytes::<K, M>(&self.pool, node_bytes),
             node_bytes,
             dram_bytes: self.leaves.dram_bytes()
                 + self.lines.dram_bytes()
@@ -290,7 +270,7 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for ClfTree<K, M> {
         }
     }
 
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport> {
         self.check_all(audit)
     }
 }

@@ -4,7 +4,7 @@
 //! Where keys have records of their own: only the value of a present key, for an entry comes and
 //! goes with its record.
 
-use everleaf_index::{IndexError, LinkSteps, Links};
+use everleaf_index::{LinkSteps, Links, Result};
 use everleaf_pmem::Media;
 
 use super::ClfTree;
@@ -26,7 +26,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         key: K::Ref<'_>,
         new: Option<u64>,
         steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         let (mut steps, owns_keys) = (Steps::of(steps), self.nodes().owns_keys());
         let done = match new {
             Some(value) => {

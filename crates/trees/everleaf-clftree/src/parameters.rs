@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Index, IndexError, Serialized};
+use everleaf_index::{Index, IndexError, Result, Serialized};
 use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
@@ -112,7 +112,7 @@ impl Parameters {
     ///
     /// # Errors
     /// [`IndexError::Parameter`] for what is not on offer.
-    pub fn unpack(packed: [u64; 8], variant: Variant) -> Result<Self, IndexError> {
+    pub fn unpack(packed: [u64; 8], variant: Variant) -> Result<Self> {
         let Sizes { leaf_slots, group_bytes, .. } = variant.sizes().unpack(packed)?;
         let flag = |parameter, value| match value {
             0 => Ok(false),
@@ -157,7 +157,7 @@ pub fn open<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
     shutdown: Shutdown,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     let parameters = Parameters::unpack(pool.format().parameters, variant)?;
     let (encoded, shadow) = (variant.is_encoded(), variant.is_shadow());
     let shape = if encoded { Some(Shape::LINE) } else { Shape::new(parameters.leaf_slots) };

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Media, Site};
 use everleaf_pool::Worker;
 
@@ -96,7 +96,7 @@ impl<'p> Plan<'p> {
         worker: &mut Worker<M>,
         path: &[Step],
         parts: Parts,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let mut plan = Self::default();
         let planned = plan.ascend(nodes, lines, worker, path, parts);
         plan.unless_refused(planned, lines, worker)
@@ -105,10 +105,10 @@ impl<'p> Plan<'p> {
     /// Gives the fresh nodes back if something is refused.
     pub fn unless_refused<M: Media>(
         self,
-        outcome: Result<(), IndexError>,
+        outcome: Result<()>,
         lines: &mut Space,
         worker: &mut Worker<M>,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let Err(error) = outcome else { return Ok(self) };
         self.fresh.iter().try_for_each(|(offset, _)| lines.give_back(*offset, worker))?;
         Err(error)
@@ -119,7 +119,7 @@ impl<'p> Plan<'p> {
         &self,
         nodes: Nodes<'_, K, M>,
         site: Site,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         for (offset, words) in &self.fresh {
             write_line(nodes.media(), site, nodes.line(*offset)?, *words);
         }
@@ -132,7 +132,7 @@ impl<'p> Plan<'p> {
         media: &M,
         lines: &mut Space,
         worker: &mut Worker<M>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         self.events.iter().for_each(|event| media.count(*event, 1));
         self.gone.iter().try_for_each(|line| lines.give_back(*line, worker))
     }
@@ -144,7 +144,7 @@ impl<'p> Plan<'p> {
         worker: &mut Worker<M>,
         path: &[Step],
         mut parts: Parts,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         for (level, step) in path.iter().enumerate().rev() {
             let (offset, before) = (step.offset, step.line.bases());
             if let [copy] = parts.children[..] {
@@ -204,7 +204,7 @@ impl<'p> Plan<'p> {
         worker: &mut Worker<M>,
         near: u64,
         words: Words,
-    ) -> Result<u64, IndexError> {
+    ) -> Result<u64> {
         let offset = lines.take(worker, near)?;
         self.fresh.push((offset, words));
         Ok(nodes.child_at(offset))
@@ -217,7 +217,7 @@ impl<'p> Plan<'p> {
         lines: &mut Space,
         worker: &mut Worker<M>,
         path: &[Step],
-    ) -> Result<Option<Self>, IndexError> {
+    ) -> Result<Option<Self>> {
         let mut plan = Self::default();
         for (level, step) in path.iter().enumerate().rev() {
             let offset = step.offset;
@@ -260,7 +260,7 @@ impl<'p> Plan<'p> {
         worker: &mut Worker<M>,
         path: &[Step],
         words: Words,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let mut plan = Self::default();
         let Some((step, above)) = path.split_last() else { return Ok(plan) };
         let near = match above.last() {
@@ -281,7 +281,7 @@ impl<'p> Plan<'p> {
         &mut self,
         nodes: Nodes<'p, K, M>,
         child: u64,
-    ) -> Result<Root, IndexError> {
+    ) -> Result<Root> {
         let mut offset = nodes.offset_of(child)?;
         for height in (1..nodes.root()?.height()).rev() {
             let line = nodes.decode(offset, nodes.words(offset)?)?;

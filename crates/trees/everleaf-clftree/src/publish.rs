@@ -18,7 +18,7 @@
 //! was flushed before.
 //! By the log: 2 flushes, 2 fences.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Counter, LINE, Line, Media, PCell, Site, WORD, site, unless_planted};
 
 use super::encode::{Overwritten, Words};
@@ -51,7 +51,7 @@ pub(super) fn publish<K: TreeKey, M: Media>(
     flushed: bool,
     freeing: bool,
     steps: &mut Steps<'_>,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let (media, anchor) = (nodes.media(), nodes.anchor()?);
     let at_once = nodes.settings.at_once.on(media);
     let by_log = matches!(commit, Commit::Line { .. }) && !at_once;

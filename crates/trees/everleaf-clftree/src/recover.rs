@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Line, Media, planted, site};
 use everleaf_pool::{Pool, Shutdown, Worker};
 
@@ -41,10 +41,10 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         settings: Settings,
         group_bytes: u64,
         shutdown: Shutdown,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let mut worker = pool.worker()?;
         let nodes = Nodes::<K, M>::new(pool, settings);
-        let space = |kind, node_bytes| -> Result<Space, IndexError> {
+        let space = |kind, node_bytes| -> Result<Space> {
             Ok(Space::new(kind, &pool.runs(kind)?, node_bytes, group_bytes))
         };
         let mut leaves = space(LEAVES, settings.shape.leaf_bytes())?;
@@ -81,7 +81,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
 }
 
 /// Makes an empty leaf the root of a fresh pool.
-fn make_first<K: TreeKey, M: Media>(nodes: Nodes<'_, K, M>, offset: u64) -> Result<(), IndexError> {
+fn make_first<K: TreeKey, M: Media>(nodes: Nodes<'_, K, M>, offset: u64) -> Result<()> {
     let (media, anchor, leaf) = (nodes.media(), nodes.anchor()?, nodes.leaf(offset)?);
     // R1: the leaf. Crash: nothing leads to it.
     match encode(&[], &[], Bases::default(), Kind::Leaf).filter(|_| nodes.settings.encoded) {
@@ -114,7 +114,7 @@ impl Reached {
         nodes: Nodes<'_, K, M>,
         leaves: &mut Space,
         lines: &mut Space,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let (media, root) = (nodes.media(), nodes.root()?);
         let doubted = media.load(&nodes.anchor()?.separator).offset();
         let mut reached = Self { keys: 0, has_separator: false };
@@ -149,7 +149,7 @@ fn mend<K: TreeKey, M: Media>(
     line: &Line,
     (offset, kind): (u64, Kind),
     restored: &mut bool,
-) -> Result<Words, IndexError> {
+) -> Result<Words> {
     let (media, anchor) = (nodes.media(), nodes.anchor()?);
     let words_of = |line: &Line| -> Words { std::array::from_fn(|at| media.load(&line.0[at])) };
     let words = words_of(line);
@@ -182,7 +182,7 @@ fn settle<K: TreeKey, M: Media>(
     nodes: Nodes<'_, K, M>,
     worker: &mut Worker<M>,
     has_separator: bool,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     if !K::RECORDS {
         return Ok(());
     }

@@ -4,7 +4,7 @@
 //! 1 flush, 1 fence; with steps of a store 2 fences. The last key: see `publish`. Byte-string keys:
 //! 1 flush more, and the records are freed.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, PPtr, planted, site};
 
 use super::ClfTree;
@@ -19,11 +19,7 @@ use everleaf_tree::steps::Steps;
 impl<K: TreeKey, M: Media> ClfTree<K, M> {
     /// Removes a key; the value that it had.
     #[inline(always)]
-    pub(super) fn remove(
-        &mut self,
-        key: K::Ref<'_>,
-        steps: &mut Steps<'_>,
-    ) -> Result<Option<u64>, IndexError> {
+    pub(super) fn remove(&mut self, key: K::Ref<'_>, steps: &mut Steps<'_>) -> Result<Option<u64>> {
         if self.settings.encoded {
             return self.remove_encoded(key, steps);
         }
@@ -43,7 +39,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
 
     /// Frees the record of the key that was removed, if it has one of its own.
     #[inline(always)]
-    fn discard_key(&mut self) -> Result<(), IndexError> {
+    fn discard_key(&mut self) -> Result<()> {
         let nodes = Nodes::<K, M>::new(&self.pool, self.settings);
         if !nodes.owns_keys() {
             return Ok(());
@@ -52,11 +48,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
     }
 
     /// The same from an encoded leaf: it is published without the entry.
-    fn remove_encoded(
-        &mut self,
-        key: K::Ref<'_>,
-        steps: &mut Steps<'_>,
-    ) -> Result<Option<u64>, IndexError> {
+    fn remove_encoded(&mut self, key: K::Ref<'_>, steps: &mut Steps<'_>) -> Result<Option<u64>> {
         let nodes = Nodes::<K, M>::new(&self.pool, self.settings);
         let leaf = nodes.leaf_of(key)?;
         let (_, line) = nodes.decode_leaf(leaf)?;
@@ -79,7 +71,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         slot: usize,
         old: u64,
         steps: &mut Steps<'_>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let pool = std::sync::Arc::clone(&self.pool);
         let nodes = Nodes::<K, M>::new(&pool, self.settings);
         let anchor = nodes.anchor()?;
@@ -124,7 +116,7 @@ fn clear<K: TreeKey, M: Media>(
     slot: usize,
     old: u64,
     steps: &mut Steps<'_>,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let media = nodes.media();
     // R1: where recovery looks for the record of the key, and what the steps prepare. Crash: the
     // key is there.
@@ -153,7 +145,7 @@ fn doubt<K: TreeKey, M: Media>(
     leaf: Leaf<'_>,
     slot: usize,
     separator: Option<u64>,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let separator = separator.filter(|_| K::RECORDS);
     if !nodes.owns_keys() && separator.is_none() {
         return Ok(());

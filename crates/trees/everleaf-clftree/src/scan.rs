@@ -3,7 +3,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_index::{Direction, IndexError, Result, Start};
 use everleaf_pmem::Media;
 use everleaf_pool::RecordGuard;
 
@@ -13,6 +13,7 @@ use super::layout::LiveSet;
 use super::leaf::Leaf;
 use super::search::Nodes;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::scan::{ScanRequest, within_by};
 
 /// A live entry.
 pub(super) struct Entry<'p, K: TreeKey> {
@@ -28,10 +29,7 @@ pub(super) enum Content<'p> {
 
 impl<'p> Content<'p> {
     /// Of a leaf of the kind that the tree has.
-    pub fn of<K: TreeKey, M: Media>(
-        nodes: Nodes<'p, K, M>,
-        leaf: Leaf<'p>,
-    ) -> Result<Self, IndexError> {
+    pub fn of<K: TreeKey, M: Media>(nodes: Nodes<'p, K, M>, leaf: Leaf<'p>) -> Result<Self> {
         Ok(match nodes.settings.encoded {
             true => Self::Encoded(nodes.decode_leaf(leaf)?.1),
             false => Self::Appended(leaf, leaf.live(nodes.media())?),
@@ -50,7 +48,7 @@ impl<'p> Content<'p> {
     pub fn entries<'r, K: TreeKey, M: Media>(
         &self,
         records: &'r RecordGuard<'_, M>,
-    ) -> Result<Vec<Entry<'r, K>>, IndexError> {
+    ) -> Result<Vec<Entry<'r, K>>> {
         match self {
             Self::Appended(leaf, live) => sorted_entries(records, *leaf, *live),
             Self::Encoded(line) => (0..line.keys())
@@ -73,7 +71,7 @@ pub(super) fn sorted_entries<'p, K: TreeKey, M: Media>(
     records: &'p RecordGuard<'_, M>,
     leaf: Leaf<'_>,
     live: LiveSet,
-) -> Result<Vec<Entry<'p, K>>, IndexError> {
+) -> Result<Vec<Entry<'p, K>>> {
     let media = records.media();
     if K::RECORDS && !M::COUNTS_READS {
         live.iter().for_each(|slot| K::prefetch(media, leaf.key_of::<K, M>(media, slot)));
@@ -86,26 +84,6 @@ pub(super) fn sorted_entries<'p, K: TreeKey, M: Media>(
     Ok(entries)
 }
 
-/// The part of sorted entries that lies on this side of the bound.
-fn within<'e, 'p, K: TreeKey>(
-    entries: &'e [Entry<'p, K>],
-    bound: Bound<K::Ref<'_>>,
-    direction: Direction,
-) -> &'e [Entry<'p, K>] {
-    let (key, included) = match bound {
-        Bound::Unbounded => return entries,
-        Bound::Included(key) => (key, true),
-        Bound::Excluded(key) => (key, false),
-    };
-    let equal_is_before = included == (direction == Direction::Backward);
-    let middle = entries.partition_point(|entry| {
-        let order = K::cmp_keys(entry.key, key);
-        order.is_lt() || order.is_eq() && equal_is_before
-    });
-    let (before, after) = entries.split_at(middle);
-    if direction == Direction::Forward { after } else { before }
-}
-
 /// A leaf, and the way to it: each inner node with the child that the way takes.
 struct Cursor {
     path: Vec<(Encoded, usize)>,
@@ -116,9 +94,9 @@ impl Cursor {
     /// At the first leaf in a direction that may have keys within the bound.
     fn first<K: TreeKey, M: Media>(
         nodes: Nodes<'_, K, M>,
-        from: Bound<K::Ref<'_>>,
+        from: Start<'_, K>,
         direction: Direction,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let key = match from {
             Bound::Included(key) | Bound::Excluded(key) => Some(key),
             Bound::Unbounded => None,
@@ -137,8 +115,8 @@ impl Cursor {
         &mut self,
         nodes: Nodes<'_, K, M>,
         levels: u32,
-        child: impl Fn(&Encoded) -> Result<usize, IndexError>,
-    ) -> Result<(), IndexError> {
+        child: impl Fn(&Encoded) -> Result<usize>,
+    ) -> Result<()> {
         for _ in 0..levels {
             let line = nodes.decode(self.leaf, nodes.words(self.leaf)?)?;
             let at = child(&line)?;
@@ -153,7 +131,7 @@ impl Cursor {
         &mut self,
         nodes: Nodes<'_, K, M>,
         direction: Direction,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         let mut levels = 0;
         while let Some((line, at)) = self.path.pop() {
             let next = match direction {
@@ -179,12 +157,8 @@ fn first_child(line: &Encoded, direction: Direction) -> usize {
 
 impl<K: TreeKey, M: Media> ClfTree<K, M> {
     /// Visits entries in key order from `from` on.
-    pub(super) fn scan_from(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
+    pub(super) fn scan_from(&self, scan: ScanRequest<'_, '_, K>) -> Result<()> {
+        let ScanRequest { from, direction, visit } = scan;
         let (media, nodes) = (self.pool.media(), self.nodes());
         let mut bound = from;
         let mut cursor = Cursor::first(nodes, from, direction)?;
@@ -198,7 +172,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
             let mut show = |entry: &Entry<'_, K>| -> ControlFlow<()> {
                 visit(entry.key, &[content.value(media, entry.slot)])
             };
-            let entries = within::<K>(&entries, bound, direction);
+            let entries = within_by::<K, _>(&entries, |entry| entry.key, bound, direction);
             let shown = match direction {
                 Direction::Forward => entries.iter().try_for_each(&mut show),
                 Direction::Backward => entries.iter().rev().try_for_each(&mut show),

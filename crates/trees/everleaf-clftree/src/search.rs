@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, LINE, Line, LineAtomicity, Media, PPtr};
 use everleaf_pool::Pool;
 
@@ -14,12 +14,10 @@ use super::encode::{Encoded, Kind, MAX_ENTRIES, Words};
 use super::layout::{ClfAnchor, InnerLine, LeafHead, LeafLine, LiveSet, Root, Shape};
 use super::leaf::Leaf;
 use everleaf_tree::key::{KeyHash, TreeKey};
+use everleaf_tree::operations::GROUP;
 
 /// Bytes that a difference of children counts in.
 const UNIT: u64 = LINE as u64;
-
-/// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
-const GROUP: usize = 16;
 
 /// Access to the nodes of a tree; what leads to a node is checked.
 pub(super) struct Nodes<'p, K, M: Media> {
@@ -125,7 +123,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
 
     /// Where a child is.
     #[inline(always)]
-    pub fn offset_of(self, child: u64) -> Result<u64, IndexError> {
+    pub fn offset_of(self, child: u64) -> Result<u64> {
         let what = "a child lies outside the pool";
         let offset = if self.settings.paper_order { Some(child) } else { child.checked_mul(UNIT) };
         offset.ok_or(IndexError::Corrupt { offset: u64::MAX, what })
@@ -145,45 +143,45 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
 
     /// The anchor.
     #[inline(always)]
-    pub fn anchor(self) -> Result<&'p ClfAnchor, IndexError> {
+    pub fn anchor(self) -> Result<&'p ClfAnchor> {
         Ok(self.pool.index_root::<ClfAnchor>()?)
     }
 
     /// The topmost node.
     #[inline(always)]
-    pub fn root(self) -> Result<Root, IndexError> {
+    pub fn root(self) -> Result<Root> {
         Ok(self.media().load(&self.anchor()?.root))
     }
 
     /// The cells of an inner node.
     #[inline(always)]
-    pub fn line(self, offset: u64) -> Result<&'p Line, IndexError> {
+    pub fn line(self, offset: u64) -> Result<&'p Line> {
         Ok(&self.pool.node(PPtr::<InnerLine>::at(offset))?.line)
     }
 
     /// The words of an inner node.
     #[inline(always)]
-    pub fn words(self, offset: u64) -> Result<Words, IndexError> {
+    pub fn words(self, offset: u64) -> Result<Words> {
         let line = self.line(offset)?;
         Ok(std::array::from_fn(|word| self.media().load(&line.0[word])))
     }
 
     /// What stands in an inner node.
     #[inline(always)]
-    pub fn decode(self, offset: u64, words: Words) -> Result<Encoded, IndexError> {
+    pub fn decode(self, offset: u64, words: Words) -> Result<Encoded> {
         let what = "an inner node cannot be read, or was left in the middle of a change";
         Encoded::new(words, Self::INNER).ok_or(IndexError::Corrupt { offset, what })
     }
 
     /// The cells of an encoded leaf.
     #[inline(always)]
-    pub fn leaf_line(self, offset: u64) -> Result<&'p Line, IndexError> {
+    pub fn leaf_line(self, offset: u64) -> Result<&'p Line> {
         Ok(&self.pool.node(PPtr::<LeafLine>::at(offset))?.line)
     }
 
     /// What stands in an encoded leaf.
     #[inline(always)]
-    pub fn decode_leaf(self, leaf: Leaf<'_>) -> Result<(Words, Encoded), IndexError> {
+    pub fn decode_leaf(self, leaf: Leaf<'_>) -> Result<(Words, Encoded)> {
         let words = leaf.first_line(self.media());
         let what = "a leaf cannot be read, or was left in the middle of a change";
         let line = Encoded::new(words, Kind::Leaf).ok_or_else(|| leaf.damaged(what))?;
@@ -192,7 +190,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
 
     /// A leaf.
     #[inline(always)]
-    pub fn leaf(self, offset: u64) -> Result<Leaf<'p>, IndexError> {
+    pub fn leaf(self, offset: u64) -> Result<Leaf<'p>> {
         self.pool.node(PPtr::<LeafHead>::at(offset))?;
         let words = self.media().region().cells(offset, self.settings.shape.words());
         let what = "a leaf lies outside the pool";
@@ -203,7 +201,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
     /// Which child of an inner node has the range that a key is in: a key equal to a separator is
     /// on the right.
     #[inline(always)]
-    pub fn child_of(self, line: &Encoded, key: K::Ref<'_>) -> Result<usize, IndexError> {
+    pub fn child_of(self, line: &Encoded, key: K::Ref<'_>) -> Result<usize> {
         let (mut first, mut behind) = (0, line.keys());
         while first < behind {
             let middle = (first + behind) / 2;
@@ -224,7 +222,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
 
     /// The leaf whose range a key is in.
     #[inline(always)]
-    pub fn leaf_of(self, key: K::Ref<'_>) -> Result<Leaf<'p>, IndexError> {
+    pub fn leaf_of(self, key: K::Ref<'_>) -> Result<Leaf<'p>> {
         let root = self.root()?;
         let mut offset = root.offset();
         for _ in 0..root.height() {
@@ -235,7 +233,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
     }
 
     /// The inner nodes on the way to the leaf of a key, and the leaf.
-    pub fn path_to(self, key: K::Ref<'_>) -> Result<(Vec<Step>, Leaf<'p>), IndexError> {
+    pub fn path_to(self, key: K::Ref<'_>) -> Result<(Vec<Step>, Leaf<'p>)> {
         let root = self.root()?;
         let mut offset = root.offset();
         let mut path = Vec::with_capacity(root.height() as usize);
@@ -257,7 +255,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
         live: LiveSet,
         key: K::Ref<'_>,
         hash: KeyHash,
-    ) -> Result<Option<usize>, IndexError> {
+    ) -> Result<Option<usize>> {
         let media = self.media();
         for slot in live.iter() {
             if !leaf.may_be::<K, M>(media, slot, hash) {
@@ -278,12 +276,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
 
     /// The value of a key that is in the range of a leaf.
     #[inline(always)]
-    fn value_in(
-        self,
-        leaf: Leaf<'_>,
-        key: K::Ref<'_>,
-        hash: KeyHash,
-    ) -> Result<Option<u64>, IndexError> {
+    fn value_in(self, leaf: Leaf<'_>, key: K::Ref<'_>, hash: KeyHash) -> Result<Option<u64>> {
         let media = self.media();
         if self.settings.encoded {
             let (_, line) = self.decode_leaf(leaf)?;
@@ -296,11 +289,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
 
     /// Where a key is in an encoded leaf, or where it would be.
     #[inline(always)]
-    pub fn place_in(
-        self,
-        line: &Encoded,
-        key: K::Ref<'_>,
-    ) -> Result<Result<usize, usize>, IndexError> {
+    pub fn place_in(self, line: &Encoded, key: K::Ref<'_>) -> Result<Result<usize, usize>> {
         let behind = self.child_of(line, key)?;
         let before = behind.checked_sub(1).filter(|slot| line.key(*slot) == K::word(key, 0));
         Ok(before.ok_or(behind))
@@ -308,7 +297,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
 
     /// Looks for a key.
     #[inline(always)]
-    pub fn search(self, key: K::Ref<'_>, hash: KeyHash) -> Result<Found<'p>, IndexError> {
+    pub fn search(self, key: K::Ref<'_>, hash: KeyHash) -> Result<Found<'p>> {
         let leaf = self.leaf_of(key)?;
         leaf.prefetch(self.media());
         let live = leaf.live(self.media())?;
@@ -316,7 +305,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
     }
 
     /// Looks up to 16 keys up together: each level of misses is in flight for all of them at once.
-    fn find_group(self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+    pub(super) fn find_group(self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
         let (media, root) = (self.media(), self.root()?);
         let mut places = [root.offset(); GROUP];
         for level in (0..root.height()).rev() {
@@ -347,23 +336,9 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
 
     /// The value of a key.
     #[inline(always)]
-    pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
         let leaf = self.nodes().leaf_of(key)?;
         leaf.prefetch(self.pool.media());
         self.nodes().value_in(leaf, key, K::hash(key))
-    }
-
-    /// Looks many keys up, a group at a time.
-    pub(super) fn find_many(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
-        assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
-        for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
-            self.nodes().find_group(keys, values)?;
-            self.pool.media().end_operation();
-        }
-        Ok(())
     }
 }

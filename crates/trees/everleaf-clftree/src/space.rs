@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::{NodeKind, Run, Worker};
 
@@ -85,7 +85,7 @@ impl Space {
     }
 
     /// Notes that the tree leads to this node.
-    pub fn reach(&mut self, offset: u64) -> Result<(), IndexError> {
+    pub fn reach(&mut self, offset: u64) -> Result<()> {
         let damaged = |what| Err(IndexError::Corrupt { offset, what });
         match self.position(offset) {
             Some(_) if !offset.is_multiple_of(self.node_bytes) => {
@@ -101,7 +101,7 @@ impl Space {
     }
 
     /// Takes the free node that is nearest to this place, or none if the pool is full.
-    pub fn take<M: Media>(&mut self, worker: &mut Worker<M>, near: u64) -> Result<u64, IndexError> {
+    pub fn take<M: Media>(&mut self, worker: &mut Worker<M>, near: u64) -> Result<u64> {
         if self.free.is_empty() {
             self.add_group(worker)?;
         }
@@ -116,7 +116,7 @@ impl Space {
         Ok(nearest)
     }
 
-    fn add_group<M: Media>(&mut self, worker: &mut Worker<M>) -> Result<(), IndexError> {
+    fn add_group<M: Media>(&mut self, worker: &mut Worker<M>) -> Result<()> {
         let run = worker.alloc_run(self.kind, self.group_bytes, |_, _| Ok(()))?;
         let at = self.groups.partition_point(|group| group.run.offset < run.offset);
         self.groups.insert(at, Group { run, used: 0 });
@@ -127,11 +127,7 @@ impl Space {
     /// Takes a node back that is not in the tree. When that empties its run and as many others are
     /// free, the run goes back to the pool; while there are none it is kept, so that removals and
     /// insertions at the border of a run do not allocate every time.
-    pub fn give_back<M: Media>(
-        &mut self,
-        offset: u64,
-        worker: &mut Worker<M>,
-    ) -> Result<(), IndexError> {
+    pub fn give_back<M: Media>(&mut self, offset: u64, worker: &mut Worker<M>) -> Result<()> {
         let Some(position) = self.position(offset) else { return Ok(()) };
         if !self.free.insert(offset) {
             return Ok(());

@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Counter, Media, site};
 
 use super::ClfTree;
@@ -73,7 +73,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         hash: KeyHash,
         value: u64,
         steps: &mut Steps<'_>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let pool = std::sync::Arc::clone(&self.pool);
         let nodes = Nodes::<K, M>::new(&pool, self.settings);
         let media = nodes.media();
@@ -143,7 +143,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
         near: u64,
         (key, hash): (K::Ref<'_>, KeyHash),
         separator: K::Ref<'_>,
-    ) -> Result<Reserved<'p>, IndexError> {
+    ) -> Result<Reserved<'p>> {
         let (media, anchor) = (nodes.media(), nodes.anchor()?);
         for _ in 0..2 {
             taken.leaves.push(self.leaves.take(&mut self.worker, near)?);
@@ -162,7 +162,7 @@ impl<K: TreeKey, M: Media> ClfTree<K, M> {
     }
 
     /// Gives back what was taken for a split that is refused.
-    fn give_up(&mut self, nodes: Nodes<'_, K, M>, taken: &Taken) -> Result<(), IndexError> {
+    fn give_up(&mut self, nodes: Nodes<'_, K, M>, taken: &Taken) -> Result<()> {
         let anchor = nodes.anchor()?;
         for (placed, cell) in [(taken.key, &anchor.key), (taken.separator, &anchor.separator)] {
             if placed {
@@ -195,7 +195,7 @@ pub(super) fn near<K: TreeKey, M: Media>(
     nodes: Nodes<'_, K, M>,
     path: &[Step],
     leaf: Leaf<'_>,
-) -> Result<u64, IndexError> {
+) -> Result<u64> {
     match path.last() {
         Some(parent) => nodes.offset_of(parent.line.bases().child),
         None => Ok(leaf.offset()),

@@ -1,7 +1,7 @@
 //! Replacing a value: one store, which is the commit. 1 flush, 1 fence; with steps of a store 2
 //! fences.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, site};
 
 use super::leaf::Leaf;
@@ -15,7 +15,7 @@ pub(super) fn replace<M: Media>(
     slot: usize,
     value: u64,
     steps: &mut Steps<'_>,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     // U1: what the steps prepare. Crash: the old value.
     steps.prepare(Some(media.load(leaf.value(slot))))?;
     if steps.take_part() {

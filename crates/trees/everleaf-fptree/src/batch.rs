@@ -38,7 +38,7 @@
 //! round but the first, 2, or 1 if it adds no key; what is made by itself besides, and 1 if it
 //! comes last.
 
-use everleaf_index::{BatchSteps, Changes, IndexError};
+use everleaf_index::{BatchSteps, Changes, Result};
 use everleaf_pmem::{Media, planted, site};
 use everleaf_pool::Pool;
 
@@ -69,7 +69,7 @@ pub(super) trait BatchTree<K: TreeKey, S> {
     fn count(&mut self, hold: &Self::Hold, change: i64);
 
     /// Makes one change as an ordinary operation, durably. No leaf is held.
-    fn change(&mut self, key: K::Ref<'_>, new: Option<u64>) -> Result<(), IndexError>;
+    fn change(&mut self, key: K::Ref<'_>, new: Option<u64>) -> Result<()>;
 }
 
 /// A leaf of a round.
@@ -107,7 +107,7 @@ pub(super) fn link_all<K: TreeKey, M: Media, S: Shape>(
     shape: S,
     changes: &Changes<'_, K>,
     steps: &mut dyn BatchSteps,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     debug_assert!(changes.is_sorted_by(|(a, x), (b, y)| (x.is_none(), a) < (y.is_none(), b)));
     changes.iter().try_for_each(|(key, _)| K::admit(*key))?;
     let media = pool.media();
@@ -147,7 +147,7 @@ fn gather<'p, K: TreeKey, M: Media, S: Shape, T: BatchTree<K, S>>(
     pool: &'p Pool<M>,
     shape: S,
     changes: &Changes<'_, K>,
-) -> Result<Round<'p, S, T::Hold>, IndexError> {
+) -> Result<Round<'p, S, T::Hold>> {
     let media = pool.media();
     let (leaves, added, replaced) = (Vec::new(), Vec::new(), Vec::new());
     let mut round = Round { leaves, added, replaced, changes: 0, blocked: false };
@@ -216,7 +216,7 @@ fn publish<K: TreeKey, M: Media, S: Shape, T: BatchTree<K, S>>(
     media: &M,
     Round { leaves, added, replaced, .. }: Round<'_, S, T::Hold>,
     steps: Option<&mut dyn BatchSteps>,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     // P3. Crash: in any mixture; each change is made again.
     for (number, slot, word) in replaced {
         leaves[number].leaf.store_value(media, slot, &[word]);

@@ -1,6 +1,6 @@
 //! The invariants of one leaf as code, under the numbers of the family's page. Writes nothing.
 
-use everleaf_index::{CheckReport, IndexError};
+use everleaf_index::{CheckReport, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool};
 
@@ -17,8 +17,41 @@ pub(super) struct Child<K: TreeKey> {
     pub separator: Option<K::Owned>,
 }
 
+/// I6: the first leaf in the order of the inner nodes.
+pub(super) fn check_first<K: TreeKey>(
+    children: &[Child<K>],
+    leftmost: u64,
+    report: &mut CheckReport,
+) {
+    if children.first().is_none_or(|first| first.offset != leftmost) {
+        report
+            .violations
+            .push(format!("I6: the first leaf is not the leftmost one at {leftmost:#x}"));
+    }
+}
+
+/// I1, I8, and I6 of a leaf that is in the tree and not the leftmost one: it has a key.
+pub(super) fn check_slots<K: TreeKey, M: Media, S: Shape>(
+    media: &M,
+    leaf: Leaf<'_, S>,
+    offset: u64,
+    needs_key: bool,
+    report: &mut CheckReport,
+) {
+    let live = leaf.live(media);
+    if !live.minus(leaf.shape().all()).is_empty() {
+        report.violations.push(format!("I1: the leaf at {offset:#x} has bits beyond its slots"));
+    }
+    if live.is_empty() && needs_key {
+        report
+            .violations
+            .push(format!("I6: the leaf at {offset:#x} has no key and is in the tree"));
+    }
+    check_dead_slots::<K, M, S>(media, leaf, offset, report);
+}
+
 /// I8.
-pub(super) fn check_dead_slots<K: TreeKey, M: Media, S: Shape>(
+fn check_dead_slots<K: TreeKey, M: Media, S: Shape>(
     media: &M,
     leaf: Leaf<'_, S>,
     offset: u64,
@@ -48,7 +81,7 @@ pub(super) fn check_leaf<K: TreeKey, M: Media, S: Shape>(
     next: Option<&K::Owned>,
     audit: &mut Audit,
     report: &mut CheckReport,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let (media, records) = (pool.media(), pool.pin());
     let offset = child.offset;
     let leaf = Leaf::at(media.region(), offset, shape)?;

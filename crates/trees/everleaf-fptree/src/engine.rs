@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Contract, Index, IndexError, Serialized};
+use everleaf_index::{Index, IndexError, Result, Serialized};
 use everleaf_pmem::Media;
 use everleaf_pool::{Format, KeyType, Pool, Shutdown};
 
@@ -14,7 +14,7 @@ use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{
     Choice, EngineParameters, GROUP_UNIT, ONE_RECORD, Offer, Parameters,
 };
-use everleaf_tree::{EngineCode, EngineEntry, Opening, Residence, TreeFamily, slots_of_array};
+use everleaf_tree::{EngineCode, EngineEntry, Opening, TreeFamily};
 use everleaf_tree::{engine_code, engine_entry};
 
 /// Which tree of the family.
@@ -73,42 +73,25 @@ pub const CONCURRENT_PARAMETERS: &[&str] =
 /// time.
 pub static FPTREE: EngineEntry = engine_entry!(Variant::FpTree, {
     name: "fptree",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
-    concurrent: false,
-    bytes_keys: true,
     max_value_words: 14,
-    min_leaf_slots: 4,
-    slots_of_bytes: slots_of_array,
     one_record: true,
 });
 
 /// FPTree for many writers (selective concurrency).
 pub static FPTREE_C: EngineEntry = engine_entry!(Variant::Concurrent, {
     name: "fptree-c",
-    residence: Residence::Pool,
     parameters: CONCURRENT_PARAMETERS,
-    contract: Contract::Strict,
     concurrent: true,
-    bytes_keys: true,
     max_value_words: 14,
-    min_leaf_slots: 4,
-    slots_of_bytes: slots_of_array,
     one_record: true,
 });
 
 /// PTree: FPTree without fingerprints, keys and values apart.
 pub static PTREE: EngineEntry = engine_entry!(Variant::PTree, {
     name: "ptree",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
-    concurrent: false,
-    bytes_keys: true,
     max_value_words: 14,
-    min_leaf_slots: 4,
-    slots_of_bytes: slots_of_array,
     one_record: true,
 });
 
@@ -178,7 +161,7 @@ pub const fn laboratory<M: Media>() -> [EngineCode<M>; 4] {
 pub fn create<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     open(pool, variant, Shutdown::Clean)
 }
 
@@ -212,7 +195,7 @@ pub fn open<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
     shutdown: Shutdown,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     open_with(pool, variant, shutdown.into())
 }
 
@@ -224,7 +207,7 @@ pub fn open_with<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
     opening: Opening,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     let tuned = check::<Tuned>(pool.format(), offer(variant)).is_ok();
     match variant {
         Variant::FpTree if tuned => open_serial::<K, M, Tuned>(pool, opening),
@@ -239,12 +222,12 @@ pub fn open_with<K: TreeKey, M: Media>(
 }
 
 /// Refuses a format whose leaves are of another shape.
-fn check<S: Shape>(format: &Format, offer: &Offer) -> Result<(), IndexError> {
+fn check<S: Shape>(format: &Format, offer: &Offer) -> Result<()> {
     shape_of::<S>(format, offer).map(drop)
 }
 
 /// The shape of leaves that a format says, and all sizes.
-fn shape_of<S: Shape>(format: &Format, offer: &Offer) -> Result<(S, Parameters), IndexError> {
+fn shape_of<S: Shape>(format: &Format, offer: &Offer) -> Result<(S, Parameters)> {
     let sizes = offer.unpack(format.parameters)?;
     let (slots, words) = (sizes.leaf_slots as usize, sizes.value_words as usize);
     let one_record = format.key_type == KeyType::Bytes && format.parameters[ONE_RECORD] == 1;
@@ -259,7 +242,7 @@ fn shape_of<S: Shape>(format: &Format, offer: &Offer) -> Result<(S, Parameters),
 fn open_serial<K: TreeKey, M: Media, S: Shape>(
     pool: &Arc<Pool<M>>,
     opening: Opening,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     let (shape, sizes) = shape_of(pool.format(), &FPTREE_OFFER)?;
     let tree = FpTree::<K, M, S>::open(pool, shape, sizes, opening)?;
     Ok(Box::new(Serialized::new(tree)))
@@ -268,7 +251,7 @@ fn open_serial<K: TreeKey, M: Media, S: Shape>(
 fn open_concurrent<K: TreeKey, M: Media, S: Shape>(
     pool: &Arc<Pool<M>>,
     opening: Opening,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     let (shape, sizes) = shape_of(pool.format(), &CONCURRENT_OFFER)?;
     Ok(Box::new(ConcurrentFpTree::<K, M, S>::open(pool, shape, sizes, opening)?))
 }

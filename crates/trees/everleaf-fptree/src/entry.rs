@@ -1,7 +1,7 @@
 //! What the words of an entry mean: where its key is, in a tree of either form
 //! ([`Shape::one_record`]).
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PCell, PPtr};
 use everleaf_pool::{Pool, RecordGuard};
 
@@ -34,7 +34,7 @@ pub(super) fn is_key<K: TreeKey, M: Media, S: Shape>(
     slot: usize,
     key: K::Ref<'_>,
     hash: KeyHash,
-) -> Result<bool, IndexError> {
+) -> Result<bool> {
     let media = pool.media();
     let word = media.load(leaf.key(slot));
     if !K::RECORDS || !leaf.shape().one_record() {
@@ -61,7 +61,7 @@ pub(super) fn read_key<'g, K: TreeKey, M: Media, S: Shape>(
     records: &'g RecordGuard<'_, M>,
     leaf: Leaf<'_, S>,
     slot: usize,
-) -> Result<K::Ref<'g>, IndexError> {
+) -> Result<K::Ref<'g>> {
     let media = records.media();
     let word = media.load(leaf.key(slot));
     if !K::RECORDS || !leaf.shape().one_record() {

@@ -1,6 +1,6 @@
 //! Inserting into a leaf: the entry into a dead slot, then the bit that makes it live.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, PCell, planted, site};
 
 use super::entry::key_word;
@@ -21,8 +21,8 @@ pub(super) fn add_entry<K: TreeKey, M: Media, S: Shape>(
     key: K::Ref<'_>,
     hash: KeyHash,
     value: &[u64],
-    place: impl FnOnce(&PCell) -> Result<(), IndexError>,
-) -> Result<(), IndexError> {
+    place: impl FnOnce(&PCell) -> Result<()>,
+) -> Result<()> {
     // P1: the entry. Crash: the slot is dead and its bytes mean nothing; a record in it is freed by
     // recovery.
     match key_word::<K, S>(leaf.shape(), key, hash) {

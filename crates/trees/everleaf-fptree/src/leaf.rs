@@ -1,10 +1,11 @@
 //! A leaf as the operations see it: cells by slot.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{LINE, Media, PCell, PPtr, Region, Site, WORD};
 
 use super::layout::{Fingerprints, LeafHead, Shape, SlotSet};
 use everleaf_tree::key::KeyHash;
+use everleaf_tree::operations::read_words;
 
 /// A checked view of one leaf.
 #[derive(Clone, Copy)]
@@ -17,7 +18,7 @@ pub(super) struct Leaf<'p, S> {
 impl<'p, S: Shape> Leaf<'p, S> {
     /// The leaf at `offset`, after a check of its bounds and alignment.
     #[inline(always)]
-    pub fn at(region: &'p Region, offset: u64, shape: S) -> Result<Self, IndexError> {
+    pub fn at(region: &'p Region, offset: u64, shape: S) -> Result<Self> {
         let body_words = (shape.leaf_bytes() as usize - size_of::<LeafHead>()) / WORD;
         let head = region.get(PPtr::<LeafHead>::at(offset));
         let body = region.cells(offset.wrapping_add(size_of::<LeafHead>() as u64), body_words);
@@ -61,9 +62,7 @@ impl<'p, S: Shape> Leaf<'p, S> {
     /// Copies a slot's value to `words`, which has its length.
     #[inline(always)]
     pub fn read_value<M: Media>(&self, media: &M, slot: usize, words: &mut [u64]) {
-        for (word, cell) in words.iter_mut().zip(self.value(slot)) {
-            *word = media.load(cell);
-        }
+        read_words(media, self.value(slot), words);
     }
 
     /// Stores a slot's value. No flush.

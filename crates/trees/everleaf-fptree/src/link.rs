@@ -4,7 +4,7 @@
 //! Values of one word only. Added: 2 flushes (PTree: 3); replaced: 1; removed: 1; and those of the
 //! steps. Each 2 fences. Splits and leaves that are emptied besides.
 
-use everleaf_index::{IndexError, LinkSteps, Links};
+use everleaf_index::{LinkSteps, Links, Result};
 use everleaf_pmem::{Media, planted, site};
 
 use super::layout::{Shape, SlotSet};
@@ -42,7 +42,7 @@ pub(super) fn add<M: Media, S: Shape>(
     live: SlotSet,
     NewEntry { slot, key, value, hash }: NewEntry,
     steps: &mut dyn LinkSteps,
-) -> Result<Done, IndexError> {
+) -> Result<Done> {
     // N1: what the steps prepare, and the entry. Crash: the slot is dead, its bytes mean nothing.
     steps.prepare(None)?;
     media.store(leaf.key(slot), key);
@@ -71,7 +71,7 @@ pub(super) fn replace<M: Media, S: Shape>(
     slot: usize,
     value: u64,
     steps: &mut dyn LinkSteps,
-) -> Result<Done, IndexError> {
+) -> Result<Done> {
     // U1: what the steps prepare. Crash: the old value.
     steps.prepare(Some(media.load(&leaf.value(slot)[0])))?;
     media.fence(site!("fptree.link.U1.fence"));
@@ -91,7 +91,7 @@ pub(super) fn clear<M: Media, S: Shape>(
     live: SlotSet,
     slot: usize,
     steps: &mut dyn LinkSteps,
-) -> Result<Done, IndexError> {
+) -> Result<Done> {
     // R1: what the steps prepare. Crash: the key is there.
     steps.prepare(Some(media.load(&leaf.value(slot)[0])))?;
     media.fence(site!("fptree.link.R1.fence"));
@@ -106,4 +106,4 @@ pub(super) fn clear<M: Media, S: Shape>(
 
 /// The entry is changed, durably; the inner result is that of the steps.
 #[must_use]
-pub(super) struct Done(pub Result<(), IndexError>);
+pub(super) struct Done(pub Result<()>);

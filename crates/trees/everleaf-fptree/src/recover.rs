@@ -1,6 +1,6 @@
 //! What a crash has left in a leaf, for the trees for one thread and for many.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, planted, site};
 use everleaf_pool::{Pool, Worker};
 
@@ -15,7 +15,7 @@ pub(super) fn remove_stray<K: TreeKey, M: Media, S: Shape>(
     worker: &mut Worker<M>,
     shape: S,
     stray: &Stray,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let media = pool.media();
     match *stray {
         Stray::Key { leaf_offset, slot } => {
@@ -46,7 +46,7 @@ pub(super) fn lower_to_minimum<K: TreeKey, M: Media, S: Shape>(
     pool: &Pool<M>,
     worker: &mut Worker<M>,
     leaf: Leaf<'_, S>,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let media = pool.media();
     if media.load(&leaf.head.lower_bound) == 0 || planted(213) {
         return Ok(());

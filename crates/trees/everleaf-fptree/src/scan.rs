@@ -3,7 +3,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_index::{Direction, Result, Visitor};
 use everleaf_pmem::Media;
 use everleaf_pool::RecordGuard;
 
@@ -26,7 +26,7 @@ pub(super) fn collect<'p, 'e, K: TreeKey, M: Media, S: Shape>(
     leaf: Leaf<'_, S>,
     slots: impl Iterator<Item = usize> + Clone,
     entries: &'e mut [Entry<'p, K>; MAX_SLOTS],
-) -> Result<&'e mut [Entry<'p, K>], IndexError> {
+) -> Result<&'e mut [Entry<'p, K>]> {
     let media = records.media();
     if K::RECORDS {
         slots.clone().for_each(|slot| prefetch_record::<K, M, S>(media, leaf, slot));
@@ -60,9 +60,9 @@ pub(super) fn show<'p, K: TreeKey, M: Media, S: Shape>(
     part: Range<usize>,
     next: Option<Leaf<'_, S>>,
     direction: Direction,
-    (slot_at, key_at): (impl Fn(usize) -> usize, impl Fn(usize) -> Result<K::Ref<'p>, IndexError>),
-    visit: &mut Visit<'_, K>,
-) -> Result<ControlFlow<()>, IndexError> {
+    (slot_at, key_at): (impl Fn(usize) -> usize, impl Fn(usize) -> Result<K::Ref<'p>>),
+    visit: Visitor<'_, K>,
+) -> Result<ControlFlow<()>> {
     let (mut words, mut damaged) = ([0; MAX_VALUE_WORDS], None);
     let words = &mut words[..leaf.shape().value_words()];
     let ahead = |at: usize| K::prefetch_value(media, &leaf.value(slot_at(at))[0]);

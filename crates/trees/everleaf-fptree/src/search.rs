@@ -1,6 +1,6 @@
 //! Finding a key in its leaf: the fingerprints lead to the slot.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Counter, Media};
 use everleaf_pool::Pool;
 
@@ -35,7 +35,7 @@ pub(super) fn probe<K: TreeKey, M: Media, S: Shape>(
     candidates: SlotSet,
     key: K::Ref<'_>,
     hash: KeyHash,
-) -> Result<Option<usize>, IndexError> {
+) -> Result<Option<usize>> {
     for slot in candidates {
         pool.media().count(Counter::LeafProbes, 1);
         if is_key::<K, M, S>(pool, leaf, slot, key, hash)? {

@@ -1,6 +1,6 @@
 //! Splitting a leaf: which of its keys move to the new one, and where they go.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::planted;
 
 use super::layout::{MAX_SLOTS, Shape, SlotSet};
@@ -25,7 +25,7 @@ impl Plan<()> {
         shape: S,
         lower: &[Entry<'_, K>],
         upper: &[Entry<'_, K>],
-    ) -> Result<Plan<K::Owned>, IndexError> {
+    ) -> Result<Plan<K::Owned>> {
         let full = IndexError::Corrupt { offset: 0, what: "half a leaf does not fit into one" };
         let Some((least, _)) = upper.first() else { return Err(full) };
         let greatest = lower.iter().map(|entry| entry.0).max().unwrap_or(K::least());

@@ -5,7 +5,7 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PPtr, planted};
 use everleaf_pool::Pool;
 
@@ -71,7 +71,7 @@ impl<K: TreeKey> Survey<K> {
     ///
     /// # Errors
     /// That of one of them.
-    pub fn of_all(parts: Vec<Result<Self, IndexError>>) -> Result<Self, IndexError> {
+    pub fn of_all(parts: Vec<Result<Self>>) -> Result<Self> {
         let mut whole = Self::empty();
         for part in parts {
             let mut part = part?;
@@ -159,8 +159,8 @@ impl<'p, M: Media, S: Shape, T> Pass<'p, M, S, T> {
         &self,
         splitters: &Splitters<K>,
         nodes: &Building<K>,
-        each: impl Fn(&T, &mut Surveyor<'_, K, M, S>) -> Result<(), IndexError>,
-    ) -> Result<Survey<K>, IndexError> {
+        each: impl Fn(&T, &mut Surveyor<'_, K, M, S>) -> Result<()>,
+    ) -> Result<Survey<K>> {
         // Half as much again as an equal part, within reason: a pool may be full of other things
         // than leaves.
         let buffer = (self.most / self.threads * 3 / 2).min(MAX_AT_FIRST);
@@ -209,7 +209,7 @@ impl<K: TreeKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
     /// Prefetches the head of a leaf, and the bound of an earlier one, and looks at one whose head
     /// and bound were prefetched.
     #[inline(always)]
-    pub fn visit(&mut self, offset: u64) -> Result<(), IndexError> {
+    pub fn visit(&mut self, offset: u64) -> Result<()> {
         prefetch_head(self.pool.media(), offset);
         if K::RECORDS && !M::COUNTS_READS {
             let half = self.visited + PREFETCH_LEAVES / 2;
@@ -231,7 +231,7 @@ impl<K: TreeKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
     }
 
     /// Looks at the rest.
-    fn end(mut self) -> Result<Survey<K>, IndexError> {
+    fn end(mut self) -> Result<Survey<K>> {
         self.ahead
             .into_iter()
             .filter(|offset| *offset != 0)
@@ -242,7 +242,7 @@ impl<K: TreeKey, M: Media, S: Shape> Surveyor<'_, K, M, S> {
     }
 
     #[inline(always)]
-    fn look(&mut self, offset: u64) -> Result<(), IndexError> {
+    fn look(&mut self, offset: u64) -> Result<()> {
         let (media, found) = (self.pool.media(), &mut self.found);
         let leaf = Leaf::at(media.region(), offset, self.shape)?;
         let live = leaf.live(media);

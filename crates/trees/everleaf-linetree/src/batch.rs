@@ -27,15 +27,16 @@
 
 use std::ptr;
 
-use everleaf_index::{BatchSteps, Changes, IndexError};
+use everleaf_index::{BatchSteps, Changes, Result};
 use everleaf_pmem::{Line, Media, planted, site};
 
 use super::LineTree;
 use super::layout::{half, window};
 use super::room::{enter, free_in, has_no_other, leave};
-use super::search::{ABSENT_IN, GROUP, find_in};
+use super::search::{ABSENT_IN, find_in};
 use everleaf_tree::inner::Ticket;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::GROUP;
 use everleaf_tree::version_locks::{LockGuard, Seen};
 
 /// Changes of a round at most: a group of keys goes down the tree together.
@@ -67,7 +68,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         &self,
         changes: &Changes<'_, K>,
         steps: &mut dyn BatchSteps,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let media = self.pool.media();
         debug_assert!(changes.is_sorted_by(|(a, x), (b, y)| (x.is_none(), a) < (y.is_none(), b)));
         changes.iter().try_for_each(|(key, _)| K::admit(*key))?;
@@ -109,7 +110,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         &'t self,
         changes: &Changes<'_, K>,
         round: &mut Round<'t>,
-    ) -> Result<(usize, bool), IndexError> {
+    ) -> Result<(usize, bool)> {
         let (mut keys, mut children) = ([K::least(); GROUP], [0; GROUP]);
         let mut tickets = [self.inner.stale_ticket(); GROUP];
         keys.iter_mut().zip(changes).for_each(|(key, change)| *key = change.0);
@@ -137,7 +138,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         new: Option<u64>,
         (offset, ticket): (u64, Ticket<'_>),
         round: &mut Round<'t>,
-    ) -> Result<Made, IndexError> {
+    ) -> Result<Made> {
         let (media, wanted, half) = (self.pool.media(), Self::wanted(key), half::<K>(key));
         if !round.guards.iter().any(|guard| self.locks.is_locked_by(offset, guard)) {
             let seen = self.locks.peek(offset);

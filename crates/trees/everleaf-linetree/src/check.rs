@@ -1,7 +1,7 @@
 //! The invariants of the family's page as code, under the same numbers. Writes nothing. No other
 //! operation may run meanwhile.
 
-use everleaf_index::{CheckReport, IndexError};
+use everleaf_index::{CheckReport, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
@@ -22,7 +22,7 @@ struct Child {
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Tests every invariant and reports the runs.
-    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport> {
         let mut report = CheckReport::default();
         let nodes = self.inner.check().into_iter();
         report.violations.extend(nodes.map(|sentence| format!("I5: inner nodes: {sentence}")));
@@ -54,7 +54,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     }
 
     /// I1.
-    fn check_head(&self, offset: u64, report: &mut CheckReport) -> Result<(), IndexError> {
+    fn check_head(&self, offset: u64, report: &mut CheckReport) -> Result<()> {
         let (media, head) = (self.pool.media(), &self.leaf(offset)?.head);
         if media.load(&head.live) != LIVE || !media.load(&head.dying).is_null() {
             report.violations.push(format!("I1: the leaf at {offset:#x} is free or dying"));
@@ -63,7 +63,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     }
 
     /// I2 to I5 of one leaf of numbers.
-    fn check_leaf(&self, child: &Child, report: &mut CheckReport) -> Result<(), IndexError> {
+    fn check_leaf(&self, child: &Child, report: &mut CheckReport) -> Result<()> {
         let (media, leaf, offset) = (self.pool.media(), self.leaf(child.offset)?, child.offset);
         if media.load(&leaf.head.lower_bound) != child.lower {
             report.violations.push(format!(
@@ -130,7 +130,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         mut in_tree: Vec<u64>,
         audit: &mut Audit,
         report: &mut CheckReport,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let media = self.pool.media();
         let groups = self.stock.groups(media);
         in_tree.sort_unstable();

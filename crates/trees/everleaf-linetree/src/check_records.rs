@@ -1,7 +1,7 @@
 //! The invariants of a leaf of byte strings as code: as in `check`, but keys and bounds are in
 //! records.
 
-use everleaf_index::{CheckReport, IndexError};
+use everleaf_index::{CheckReport, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
@@ -18,7 +18,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         sought: &Sought<'_, K::Owned>,
         audit: &mut Audit,
         report: &mut CheckReport,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let (media, offset, records) = (self.pool.media(), sought.child, self.pool.pin());
         let (leaf, at) = (self.leaf(offset)?, format!("the leaf at {offset:#x}"));
         let mut complain = |what: String| report.violations.push(what);

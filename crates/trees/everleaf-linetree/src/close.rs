@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 use everleaf_pool::Seal;
 
@@ -13,7 +13,7 @@ use everleaf_tree::key::TreeKey;
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Stores the image of the inner nodes: see `support/image`. No other operation may run
     /// meanwhile.
-    pub(super) fn store_image(&self) -> Result<Option<Seal>, IndexError> {
+    pub(super) fn store_image(&self) -> Result<Option<Seal>> {
         let (keys, leaves) = (self.keys(), self.leaves.load(Ordering::Relaxed) as usize);
         let entries = || self.leaves().map(|(lower, sought)| (lower, sought.child));
         let mut worker = self.stock.worker()?;

@@ -1,15 +1,13 @@
 //! The number of keys. It is known after a clean close; after a crash it is counted when somebody
 //! asks, since opening reads no entry.
 
-use std::ops::Bound;
-
-use everleaf_index::Direction;
 use everleaf_pmem::Media;
 
 use super::LineTree;
 use super::layout::{Slot, last_of};
 use everleaf_tree::inner::Sought;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::wait::wait;
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Keys in the tree; exact while no thread writes.
@@ -29,18 +27,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
 
     /// All leaves in their order, each with where its range begins.
     pub(super) fn leaves(&self) -> impl Iterator<Item = (K::Owned, Sought<'_, K::Owned>)> {
-        let seek =
-            |from: Bound<K::Ref<'_>>| self.inner.seek(&self.relax(), from, Direction::Forward);
-        let mut next = seek(Bound::Unbounded).map(|first| (K::to_owned(K::least()), first));
-        std::iter::from_fn(move || {
-            let (lower, sought) = next.take()?;
-            if let Some(upper) = &sought.bound {
-                let beside = self.inner.seek_on(&sought, Direction::Forward);
-                let behind = beside.or_else(|| seek(Bound::Included(K::borrow(upper))));
-                next = behind.map(|behind| (upper.clone(), behind));
-            }
-            Some((lower, sought))
-        })
+        self.inner.leaves(wait(self.pool.media()))
     }
 
     /// Keys of a leaf, in its range.

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use everleaf_index::{Direction, IndexError};
+use everleaf_index::{Direction, IndexError, Result};
 use everleaf_pmem::{Media, PPtr, site};
 
 use super::LineTree;
@@ -13,6 +13,7 @@ use super::layout::{LeafHead, half};
 use super::search::LockedLeaf;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::version_locks::LockGuard;
+use everleaf_tree::wait::wait;
 
 /// Turns of waiting for a neighbour: longer than a change of a leaf takes, and none of them sleeps.
 const TURNS: usize = 150;
@@ -26,7 +27,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         &self,
         LockedLeaf { offset, leaf, guard }: LockedLeaf<'_, LINES>,
         key: K::Ref<'_>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let Some(upper) = self.upper_bound(key) else { return Ok(()) };
         let upper = K::borrow(&upper);
         if half::<K>(upper) != half::<K>(key) {
@@ -59,7 +60,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
 
         // Both leaves are locked: who comes to one of them between these two changes waits, and
         // looks again.
-        let relax = self.relax();
+        let relax = wait(self.pool.media());
         let replaced = self.inner.remove(&relax, upper)
             && self.inner.replace(&relax, key, offset, next_offset);
         drop((guard, next_guard));
@@ -79,7 +80,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// The least key above the range of the leaf that covers `key`.
     pub(super) fn upper_bound(&self, key: K::Ref<'_>) -> Option<K::Owned> {
         let included = std::ops::Bound::Included(key);
-        self.inner.seek(&self.relax(), included, Direction::Forward)?.bound
+        self.inner.seek(&wait(self.pool.media()), included, Direction::Forward)?.bound
     }
 
     /// Locks the leaf that begins at `bound`, but where it has the lock of its left neighbour; none
@@ -89,7 +90,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         bound: K::Ref<'_>,
         guard: &LockGuard<'_>,
     ) -> Option<(u64, Option<LockGuard<'_>>)> {
-        let relax = self.relax();
+        let relax = wait(self.pool.media());
         for _ in 0..TURNS {
             let (offset, ticket) = self.inner.find(&relax, bound);
             let is_shared = self.locks.is_locked_by(offset, guard);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Contract, Index, IndexError};
+use everleaf_index::{Index, IndexError, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::{Format, KeyType, Pool};
 
@@ -13,10 +13,7 @@ use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{
     Choice, EngineParameters, GROUP_UNIT, ONE_RECORD, Offer, Parameters,
 };
-use everleaf_tree::{
-    EngineCode, EngineEntry, Opening, Residence, TreeFamily, engine_code, engine_entry,
-    slots_of_array,
-};
+use everleaf_tree::{EngineCode, EngineEntry, Opening, TreeFamily, engine_code, engine_entry};
 
 /// Slots that a leaf may have: four to a line.
 const SLOTS: &[u64] = &[8, 24, 60];
@@ -42,14 +39,9 @@ pub const PARAMETERS: &[&str] =
 /// Line tree: entries that commit themselves within their line; for many writers.
 pub static LINETREE: EngineEntry = engine_entry!(Variant, {
     name: "linetree",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
     concurrent: true,
-    bytes_keys: true,
-    max_value_words: 1,
     min_leaf_slots: 8,
-    slots_of_bytes: slots_of_array,
     one_record: true,
 });
 
@@ -108,7 +100,7 @@ pub const fn laboratory<M: Media>() -> [EngineCode<M>; 3] {
 pub fn open<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     opening: Opening,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     match OFFER.unpack(pool.format().parameters)?.leaf_slots {
         8 => open_any::<K, M, 2>(pool, opening),
         24 => open_any::<K, M, 6>(pool, opening),
@@ -117,14 +109,14 @@ pub fn open<K: TreeKey, M: Media>(
 }
 
 /// Refuses a format whose leaves have other slots than these.
-fn check(format: &Format, slots: &'static [u64]) -> Result<(), IndexError> {
+fn check(format: &Format, slots: &'static [u64]) -> Result<()> {
     let sizes = OFFER.unpack(format.parameters)?;
     Offer { leaf_slots: Choice::OneOf(slots), ..OFFER }.check(sizes)
 }
 
 /// Refuses leaves of other sizes than the tuned one, and byte strings whose records are not a
 /// store's.
-fn check_for_stores(format: &Format) -> Result<(), IndexError> {
+fn check_for_stores(format: &Format) -> Result<()> {
     check(format, &[60])?;
     match owns_records(format) {
         true => Err(IndexError::Parameter {
@@ -145,7 +137,7 @@ fn owns_records(format: &Format) -> bool {
 fn open_lines<K: TreeKey, M: Media, const LINES: usize>(
     pool: &Arc<Pool<M>>,
     opening: Opening,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     let parameters = OFFER.unpack(pool.format().parameters)?;
     Ok(Box::new(LineTree::<K, M, LINES>::open(pool, parameters, opening)?))
 }
@@ -154,7 +146,7 @@ fn open_lines<K: TreeKey, M: Media, const LINES: usize>(
 fn open_any<K: TreeKey, M: Media, const LINES: usize>(
     pool: &Arc<Pool<M>>,
     opening: Opening,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     if !owns_records(pool.format()) {
         return open_lines::<K, M, LINES>(pool, opening);
     }

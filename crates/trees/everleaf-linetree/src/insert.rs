@@ -1,19 +1,20 @@
 //! Adding a key to its locked leaf: 1 flush and 1 fence; where the window is full a split besides.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
 use super::layout::{Slot, Wanted, half};
 use super::room::{enter, free_in};
-use super::search::{Found, LockedLeaf, SkipIf};
+use super::search::{Found, LockedLeaf};
 use super::update::overwrite;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::SkipIf;
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Adds a key; false if it is present.
     #[inline(always)]
-    pub(super) fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+    pub(super) fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool> {
         K::admit(key)?;
         let wanted = Self::wanted(key);
         let inserted = match self.try_lock_leaf(key, wanted, SkipIf::Present) {
@@ -26,12 +27,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
 
     /// The same, as often as it takes.
     #[inline(never)]
-    fn insert_retrying(
-        &self,
-        key: K::Ref<'_>,
-        wanted: Wanted,
-        value: u64,
-    ) -> Result<bool, IndexError> {
+    fn insert_retrying(&self, key: K::Ref<'_>, wanted: Wanted, value: u64) -> Result<bool> {
         loop {
             let Found::Absent(locked) = self.lock_leaf(key, wanted, SkipIf::Present)? else {
                 return Ok(false);
@@ -51,7 +47,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         key: K::Ref<'_>,
         wanted: Wanted,
         value: u64,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         let media = self.pool.media();
         let Some(slot) = free_in(media, locked.leaf, wanted) else {
             self.make_room(locked, key)?;
@@ -64,7 +60,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     }
 
     /// Updates or inserts; the old value, if there was one.
-    pub(super) fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+    pub(super) fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
         K::admit(key)?;
         let wanted = Self::wanted(key);
         loop {

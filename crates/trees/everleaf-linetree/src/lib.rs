@@ -169,14 +169,12 @@ mod stock;
 mod tests;
 mod update;
 
-use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crossbeam_utils::CachePadded;
 use everleaf_index::{
-    BatchSteps, Changes, CheckReport, Concurrency, Conflicts, Contract, Direction, Index,
-    IndexError, IndexStatistics, InnerFrom, LinkSteps, Links, Visit,
+    BatchSteps, Changes, CheckReport, Concurrency, Contract, Direction, Index, IndexError,
+    IndexStatistics, InnerFrom, LinkSteps, Links, Result, Start, Visitor,
 };
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::{Audit, Pool, Seal};
@@ -188,11 +186,13 @@ pub use format::layouts;
 pub use layout::{HALF, KeyWord, Leaf, LeafHead, OwnLog};
 
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::{Restarts, ended, in_groups};
 use everleaf_tree::parameters::Parameters;
+use everleaf_tree::scan::walk;
 use everleaf_tree::scan_orders::ScanOrders;
 use everleaf_tree::shared_nodes::SharedNodes;
+use everleaf_tree::statistics::conflicts;
 use everleaf_tree::version_locks::VersionLocks;
-use everleaf_tree::wait::wait;
 use stock::Stock;
 
 /// Workers that the tree uses at a time: half of the pool's, so that a store has as many for its
@@ -218,79 +218,61 @@ pub(crate) struct LineTree<K: TreeKey, M: Media, const LINES: usize> {
     /// Leaves in the tree.
     leaves: AtomicU64,
     /// Searches that began again in a leaf.
-    restarts: CachePadded<AtomicU64>,
+    restarts: Restarts,
 }
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// The leaf at a place that the inner nodes know.
     #[inline(always)]
-    fn leaf(&self, offset: u64) -> Result<&Leaf<LINES>, IndexError> {
+    fn leaf(&self, offset: u64) -> Result<&Leaf<LINES>> {
         leaf_at(&self.pool, offset)
     }
 
-    /// Waits for other threads, a turn a call.
-    #[inline(always)]
-    fn relax(&self) -> impl Fn() + '_ {
-        wait(self.pool.media())
-    }
-
     /// Counts a search that begins again.
-    #[cold]
     fn restarted(&self) {
-        self.restarts.fetch_add(1, Ordering::Relaxed);
-        self.pool.media().relax();
-    }
-
-    /// Ends an operation.
-    #[inline(always)]
-    fn ended<T>(&self, result: T) -> T {
-        self.pool.media().end_operation();
-        result
+        self.restarts.again(self.pool.media());
     }
 }
 
 /// The leaf at `offset`, after a check of its bounds and alignment.
 #[inline(always)]
-fn leaf_at<M: Media, const LINES: usize>(
-    pool: &Pool<M>,
-    offset: u64,
-) -> Result<&Leaf<LINES>, IndexError> {
+fn leaf_at<M: Media, const LINES: usize>(pool: &Pool<M>, offset: u64) -> Result<&Leaf<LINES>> {
     let leaf = pool.media().region().get(PPtr::<Leaf<LINES>>::at(offset));
     leaf.ok_or(IndexError::Corrupt { offset, what: "a leaf lies outside the pool" })
 }
 
 impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES> {
     #[inline]
-    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
         let found = match self.try_find(key) {
             Some(found) => Ok(found),
             None => self.find(key),
         };
-        self.ended(found)
+        ended(found, self.pool.media())
     }
 
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
-        self.find_many(keys, values)
-    }
-
-    #[inline]
-    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
-        self.ended(LineTree::insert(self, key, value))
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
+        in_groups(self.pool.media(), keys, values, |keys, values| self.find_group(keys, values))
     }
 
     #[inline]
-    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
-        self.ended(LineTree::update(self, key, value))
+    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool> {
+        ended(LineTree::insert(self, key, value), self.pool.media())
     }
 
     #[inline]
-    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
-        self.ended(LineTree::upsert(self, key, value))
+    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
+        ended(LineTree::update(self, key, value), self.pool.media())
     }
 
     #[inline]
-    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
-        self.ended(LineTree::remove(self, key))
+    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
+        ended(LineTree::upsert(self, key, value), self.pool.media())
+    }
+
+    #[inline]
+    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
+        ended(LineTree::remove(self, key), self.pool.media())
     }
 
     fn links(&self) -> Links {
@@ -298,31 +280,17 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
     }
 
     #[inline]
-    fn link(
-        &self,
-        key: K::Ref<'_>,
-        new: Option<u64>,
-        steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
-        self.ended(self.link_entry(key, new, steps))
+    fn link(&self, key: K::Ref<'_>, new: Option<u64>, steps: &mut dyn LinkSteps) -> Result<bool> {
+        ended(self.link_entry(key, new, steps), self.pool.media())
     }
 
-    fn link_all(
-        &self,
-        changes: &Changes<'_, K>,
-        steps: &mut dyn BatchSteps,
-    ) -> Result<bool, IndexError> {
-        self.ended(self.link_entries(changes, steps))?;
+    fn link_all(&self, changes: &Changes<'_, K>, steps: &mut dyn BatchSteps) -> Result<bool> {
+        ended(self.link_entries(changes, steps), self.pool.media())?;
         Ok(true)
     }
 
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        self.ended(self.scan_from(from, direction, visit))
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()> {
+        ended(walk(self, from, direction, visit), self.pool.media())
     }
 
     fn len(&self) -> u64 {
@@ -331,7 +299,6 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
 
     fn statistics(&self) -> IndexStatistics {
         let media = self.pool.media();
-        let nodes = self.inner.conflicts();
         let groups = self.stock.groups(media);
         let (pm_bytes, free_bytes) = (groups.pm_bytes(), groups.dram_bytes());
         drop(groups);
@@ -348,12 +315,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
                 + self.orders.dram_bytes()
                 + free_bytes
                 + size_of::<Self>() as u64,
-            conflicts: Conflicts {
-                restarts: nodes.restarts + self.restarts.load(Ordering::Relaxed),
-                waits: nodes.node_waits + nodes.structure_waits + self.locks.waits(),
-                structure_changes: nodes.structure_changes,
-                ..Conflicts::default()
-            },
+            conflicts: conflicts(&self.inner, &self.locks, &self.restarts),
             concurrency: Concurrency::VersionLocks,
             inner_from: self.inner_from,
             ..IndexStatistics::default()
@@ -361,7 +323,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
     }
 
     /// No other operation may run meanwhile.
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport> {
         self.check_all(audit)
     }
 
@@ -369,7 +331,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for LineTree<K, M, LINES
         Contract::Strict
     }
 
-    fn close(&self) -> Result<Option<Seal>, IndexError> {
+    fn close(&self) -> Result<Option<Seal>> {
         self.store_image()
     }
 }

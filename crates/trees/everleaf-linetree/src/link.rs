@@ -4,14 +4,15 @@
 //!
 //! 1 flush and those of the steps, 2 fences. Splits and leaves that are emptied besides.
 
-use everleaf_index::{IndexError, LinkSteps};
+use everleaf_index::{LinkSteps, Result};
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
 use super::layout::{Leaf, Slot, Wanted, half};
 use super::room::{enter, free_in, has_no_other, leave};
-use super::search::{Found, SkipIf};
+use super::search::Found;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::SkipIf;
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Makes `new` the value of a key, or removes it. False if nothing was done: there is no such
@@ -21,7 +22,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         key: K::Ref<'_>,
         new: Option<u64>,
         steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         K::admit(key)?;
         let wanted = Self::wanted(key);
         let skip = if new.is_some() { SkipIf::Never } else { SkipIf::Absent };
@@ -74,7 +75,7 @@ fn add<M: Media>(
     value: u64,
     enter: impl FnOnce(),
     steps: &mut dyn LinkSteps,
-) -> Result<Done, IndexError> {
+) -> Result<Done> {
     // N1: what the steps prepare. Crash: the slot has no entry.
     steps.prepare(None)?;
     media.fence(site!("linetree.link.N1.fence"));
@@ -97,7 +98,7 @@ fn replace<M: Media>(
     slot: Slot<'_>,
     value: u64,
     steps: &mut dyn LinkSteps,
-) -> Result<Done, IndexError> {
+) -> Result<Done> {
     // U1: what the steps prepare. Crash: the old value.
     steps.prepare(Some(media.load(slot.value())))?;
     media.fence(site!("linetree.link.U1.fence"));
@@ -118,7 +119,7 @@ fn clear<K: TreeKey, M: Media, const LINES: usize>(
     slot: Slot<'_>,
     half: u64,
     steps: &mut dyn LinkSteps,
-) -> Result<(bool, Done), IndexError> {
+) -> Result<(bool, Done)> {
     // R1: what the steps prepare. Crash: the key is there.
     steps.prepare(Some(media.load(slot.value())))?;
     media.fence(site!("linetree.link.R1.fence"));
@@ -134,4 +135,4 @@ fn clear<K: TreeKey, M: Media, const LINES: usize>(
 
 /// The entry is changed, durably; the inner result is that of the steps.
 #[must_use]
-struct Done(Result<(), IndexError>);
+struct Done(Result<()>);

@@ -21,14 +21,19 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf_index::{CheckReport, Contract, Direction, Index, IndexError, IndexStatistics, Visit};
+use everleaf_index::{
+    CheckReport, Contract, Direction, Index, IndexError, IndexStatistics, Result, Start, Visitor,
+};
 use everleaf_pmem::{Media, PCell, PPtr, WORD, site};
 use everleaf_pool::{Audit, EntryHead, Pool, PoolError, Record, Seal, Workers};
 
 use super::layout::OwnLog;
 use super::{LineTree, WORKERS};
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::ended;
+use everleaf_tree::statistics::pm_bytes;
 use everleaf_tree::version_locks::{LockGuard, VersionLocks};
+use everleaf_tree::wait::wait;
 
 /// A line tree that has the records of its entries.
 pub(super) struct OwnRecords<K: TreeKey, M: Media, const LINES: usize> {
@@ -44,7 +49,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> OwnRecords<K, M, LINES> {
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met.
-    pub fn over(tree: LineTree<K, M, LINES>) -> Result<Self, IndexError> {
+    pub fn over(tree: LineTree<K, M, LINES>) -> Result<Self> {
         let workers = Workers::new(Arc::clone(&tree.pool), WORKERS);
         let writers = VersionLocks::new(1).map_err(PoolError::Map)?;
         let own = Self { tree, workers, writers };
@@ -55,7 +60,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> OwnRecords<K, M, LINES> {
     }
 
     /// Frees a record of a cut change if no entry leads to it.
-    fn settle(&self, cell: &PCell<PPtr<Record>>) -> Result<(), IndexError> {
+    fn settle(&self, cell: &PCell<PPtr<Record>>) -> Result<()> {
         let (pool, record) = (self.pool(), self.pool().media().load(cell));
         if record.is_null() {
             return Ok(());
@@ -72,17 +77,17 @@ impl<K: TreeKey, M: Media, const LINES: usize> OwnRecords<K, M, LINES> {
         &self.tree.pool
     }
 
-    fn log(&self) -> Result<&OwnLog, IndexError> {
+    fn log(&self) -> Result<&OwnLog> {
         Ok(self.pool().index_root::<OwnLog>()?)
     }
 
     /// Keeps other threads from changing anything.
     fn lock(&self) -> LockGuard<'_> {
-        self.writers.lock(&self.tree.relax(), 0)
+        self.writers.lock(&wait(self.pool().media()), 0)
     }
 
     /// The value in a record.
-    fn value(&self, record: u64) -> Result<u64, IndexError> {
+    fn value(&self, record: u64) -> Result<u64> {
         let records = self.pool().pin();
         let what = "the record of an entry has no value of one word";
         let content = records.record(PPtr::at(record))?;
@@ -97,7 +102,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> OwnRecords<K, M, LINES> {
         key: K::Ref<'_>,
         old: Option<u64>,
         value: Option<u64>,
-    ) -> Result<Option<u64>, IndexError> {
+    ) -> Result<Option<u64>> {
         let old_value = old.map(|old| self.value(old)).transpose()?;
         let media = self.pool().media();
         let mut worker = self.workers.lease()?;
@@ -139,15 +144,15 @@ impl<K: TreeKey, M: Media, const LINES: usize> OwnRecords<K, M, LINES> {
 
 impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for OwnRecords<K, M, LINES> {
     #[inline]
-    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
         let _records = self.pool().pin(); // What is found is not used again meanwhile.
         let found = self.tree.find(key)?.map(|record| self.value(record)).transpose()?;
-        Ok(self.tree.ended(found))
+        Ok(ended(found, self.pool().media()))
     }
 
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
         let _records = self.pool().pin();
-        self.tree.find_many(keys, values)?;
+        self.tree.get_many(keys, values)?;
         values.iter_mut().flatten().try_for_each(|value| {
             *value = self.value(*value)?;
             Ok(())
@@ -155,43 +160,38 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for OwnRecords<K, M, LIN
     }
 
     #[inline]
-    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
+    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool> {
         K::admit(key)?;
         let _alone = self.lock();
         if self.tree.find(key)?.is_some() {
-            return Ok(self.tree.ended(false));
+            return Ok(ended(false, self.pool().media()));
         }
-        self.tree.ended(self.exchange(key, None, Some(value))).map(|_| true)
+        ended(self.exchange(key, None, Some(value)), self.pool().media()).map(|_| true)
     }
 
     #[inline]
-    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
         let _alone = self.lock();
-        let Some(found) = self.tree.find(key)? else { return Ok(self.tree.ended(None)) };
-        self.tree.ended(self.exchange(key, Some(found), Some(value)))
+        let Some(found) = self.tree.find(key)? else { return Ok(ended(None, self.pool().media())) };
+        ended(self.exchange(key, Some(found), Some(value)), self.pool().media())
     }
 
     #[inline]
-    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
         K::admit(key)?;
         let _alone = self.lock();
         let found = self.tree.find(key)?;
-        self.tree.ended(self.exchange(key, found, Some(value)))
+        ended(self.exchange(key, found, Some(value)), self.pool().media())
     }
 
     #[inline]
-    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
         let _alone = self.lock();
-        let Some(found) = self.tree.find(key)? else { return Ok(self.tree.ended(None)) };
-        self.tree.ended(self.exchange(key, Some(found), None))
+        let Some(found) = self.tree.find(key)? else { return Ok(ended(None, self.pool().media())) };
+        ended(self.exchange(key, Some(found), None), self.pool().media())
     }
 
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()> {
         let mut read = Ok(());
         self.tree.scan(from, direction, &mut |key, record| match self.value(record[0]) {
             Ok(value) => visit(key, &[value]),
@@ -209,12 +209,12 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for OwnRecords<K, M, LIN
 
     fn statistics(&self) -> IndexStatistics {
         let statistics = self.tree.statistics();
-        let used_bytes = self.pool().space().map_or(0, |space| space.used_bytes);
-        IndexStatistics { pm_bytes: statistics.pm_bytes.max(used_bytes), ..statistics }
+        let pm_bytes = pm_bytes::<K, M>(self.pool(), statistics.pm_bytes);
+        IndexStatistics { pm_bytes, ..statistics }
     }
 
     /// No other operation may run meanwhile.
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport> {
         let mut report = self.tree.check_all(audit)?;
         let media = self.pool().media();
         let log = self.log()?;
@@ -238,7 +238,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Index<K> for OwnRecords<K, M, LIN
         Contract::Strict
     }
 
-    fn close(&self) -> Result<Option<Seal>, IndexError> {
+    fn close(&self) -> Result<Option<Seal>> {
         self.tree.store_image()
     }
 }

@@ -1,7 +1,7 @@
 //! Entries of byte strings: the key word is the hash of the key, and the value leads to a record
 //! that has the key and belongs to whoever has put it there.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 use everleaf_pool::{Pool, RecordGuard};
 
@@ -17,7 +17,7 @@ pub(super) fn is_key<K: TreeKey, M: Media>(
     slot: Slot<'_>,
     key: K::Ref<'_>,
     wanted: Wanted,
-) -> Result<bool, IndexError> {
+) -> Result<bool> {
     let media = pool.media();
     K::prefetch_value(media, slot.value());
     K::is_hashed(pool, media.load(slot.value()), key, wanted.word.hash())
@@ -29,7 +29,7 @@ pub(super) fn collect<'r, K: TreeKey, M: Media, const LINES: usize>(
     records: &'r RecordGuard<'_, M>,
     leaf: &Leaf<LINES>,
     entries: &mut [Entry<'r, K>; MAX_ENTRIES],
-) -> Result<usize, IndexError> {
+) -> Result<usize> {
     let media = records.media();
     prefetch_records::<K, M, LINES>(media, leaf);
     let slots = leaf.lines.iter().flat_map(Slot::all_of).enumerate();

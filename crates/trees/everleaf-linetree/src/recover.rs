@@ -17,8 +17,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crossbeam_utils::CachePadded;
-use everleaf_index::{IndexError, InnerFrom, NoImage};
+use everleaf_index::{IndexError, InnerFrom, NoImage, Result};
 use everleaf_pmem::{Media, PPtr, TransactionalMemory, Transactions, site, unless_planted};
 use everleaf_pool::{Pool, PoolError, Run, Worker, Workers};
 
@@ -36,6 +35,7 @@ use everleaf_tree::opening::build::{self, NodeBuild};
 use everleaf_tree::opening::sample_sort::{
     Beginning, LeafBound, LeafBoundOf, Partition, PartitionedLeaves, Splitters,
 };
+use everleaf_tree::operations::Restarts;
 use everleaf_tree::parallel::in_two_stages;
 use everleaf_tree::parameters::Parameters;
 use everleaf_tree::scan_orders::ScanOrders;
@@ -58,11 +58,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no
     /// room for a group of leaves.
-    pub fn open(
-        pool: &Arc<Pool<M>>,
-        parameters: Parameters,
-        opening: Opening,
-    ) -> Result<Self, IndexError> {
+    pub fn open(pool: &Arc<Pool<M>>, parameters: Parameters, opening: Opening) -> Result<Self> {
         let workers = Workers::new(Arc::clone(pool), WORKERS);
         let runs = pool.runs(LEAVES)?;
         let (found, inner_from) = match in_image::<K, M>(pool, &runs, parameters, opening)? {
@@ -86,7 +82,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
             keys_found: found.keys.map_or_else(OnceLock::new, OnceLock::from),
             inner_from,
             leaves: AtomicU64::new(leaves),
-            restarts: CachePadded::default(),
+            restarts: Restarts::default(),
         })
     }
 }
@@ -116,7 +112,7 @@ fn in_image<K: TreeKey, M: Media>(
     runs: &[Run],
     parameters: Parameters,
     Opening { shutdown, seal, .. }: Opening,
-) -> Result<Result<Tree<K>, NoImage>, IndexError> {
+) -> Result<Result<Tree<K>, NoImage>> {
     let image = match image::read::<K, M>(pool, (shutdown, seal), parameters, 0) {
         Ok(image) => image,
         Err(why) => return Ok(Err(why)),
@@ -155,7 +151,7 @@ struct Survey<K: TreeKey> {
 }
 
 impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
-    pub(super) fn leaf(&self, offset: u64) -> Result<&Leaf<LINES>, IndexError> {
+    pub(super) fn leaf(&self, offset: u64) -> Result<&Leaf<LINES>> {
         leaf_at(self.pool, offset)
     }
 
@@ -165,12 +161,12 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
         worker: &mut Worker<M>,
         threads: usize,
         Parameters { inner_keys, group_bytes, .. }: Parameters,
-    ) -> Result<Tree<K>, IndexError> {
+    ) -> Result<Tree<K>> {
         let (pool, bytes) = (self.pool, leaf_bytes(LINES));
         let most = self.runs.iter().map(|run| (run.bytes / bytes) as usize).sum();
         let splitters = Splitters::<K>::among(pool, most, || self.sample::<K>());
         let nodes = Building::begin(inner_keys, pool.media().dram())?;
-        let between = |surveys: Vec<Result<Survey<K>, IndexError>>| {
+        let between = |surveys: Vec<Result<Survey<K>>>| {
             let surveys = surveys.into_iter().collect::<Result<Vec<_>, _>>()?;
             let mut found = self.settle(surveys, &splitters)?;
             if K::RECORDS {
@@ -214,7 +210,7 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
     }
 
     /// What one of the threads does.
-    fn look<K: TreeKey>(&self, splitters: &Splitters<K>) -> Result<Survey<K>, IndexError> {
+    fn look<K: TreeKey>(&self, splitters: &Splitters<K>) -> Result<Survey<K>> {
         let media = self.pool.media();
         let mut found = Survey::none(splitters);
         while let Some(run) = self.runs.get(self.taken.fetch_add(1, Ordering::Relaxed)) {
@@ -264,7 +260,7 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
         &self,
         surveys: Vec<Survey<K>>,
         splitters: &Splitters<K>,
-    ) -> Result<Found<K>, IndexError> {
+    ) -> Result<Found<K>> {
         let media = self.pool.media();
         let mut found = Found::of(surveys, splitters);
         let dying = std::mem::take(&mut found.survey.dying);
@@ -338,7 +334,7 @@ impl<K: TreeKey> Survey<K> {
         offset: u64,
         lower_bound: u64,
         splitters: &Splitters<K>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let [leaves, firsts] = &mut self.halves[(lower_bound / HALF) as usize];
         *leaves += 1;
         *firsts += u64::from(lower_bound == half_of(lower_bound));
@@ -374,7 +370,7 @@ impl<K: TreeKey> Found<K> {
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] if a half has leaves, but no first one.
-    fn missing(&self) -> Result<Vec<u64>, IndexError> {
+    fn missing(&self) -> Result<Vec<u64>> {
         let is_headless = |[leaves, firsts]: &[u64; 2]| *leaves > 0 && *firsts == 0;
         if self.survey.halves.iter().any(is_headless) {
             let what = "the first leaf does not begin with the least key";

@@ -1,19 +1,20 @@
 //! Removing a key from its locked leaf: 1 flush and 1 fence; the end of a leaf that this empties
 //! besides.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
 use super::layout::{Leaf, Slot, half};
 use super::room::{has_no_other, leave};
-use super::search::{Found, SkipIf};
+use super::search::Found;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::SkipIf;
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Removes a key; its value, or none if it is absent.
     #[inline(always)]
-    pub(super) fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    pub(super) fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
         let wanted = Self::wanted(key);
         let found = match self.try_lock_leaf(key, wanted, SkipIf::Absent) {
             Some(found) => found,

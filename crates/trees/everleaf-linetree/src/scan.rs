@@ -4,7 +4,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_index::{Direction, Result, Visitor};
 use everleaf_pmem::{Media, planted};
 use everleaf_pool::RecordGuard;
 
@@ -17,19 +17,9 @@ use everleaf_tree::scan::{self, Entry, Leaves, Shown, part_within};
 use everleaf_tree::scan_orders::Order;
 use everleaf_tree::shared_nodes::SharedNodes;
 use everleaf_tree::sort::sort;
+use everleaf_tree::wait::wait;
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
-    /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it
-    /// must not call the tree.
-    pub(super) fn scan_from(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        scan::walk(self, from, direction, visit)
-    }
-
     /// The key of the entry in a slot of a leaf of this half, which is locked.
     #[inline(always)]
     fn key_at<'r>(
@@ -38,7 +28,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         leaf: &Leaf<LINES>,
         place: usize,
         half: u64,
-    ) -> Result<K::Ref<'r>, IndexError> {
+    ) -> Result<K::Ref<'r>> {
         let (media, slot) = (self.pool.media(), slot_at(leaf, place as u8));
         let word = media.load(slot.key());
         match records {
@@ -55,7 +45,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         leaf: &Leaf<LINES>,
         half: u64,
         entries: &'e mut [Entry<'r, K>; MAX_ENTRIES],
-    ) -> Result<&'e mut [Entry<'r, K>], IndexError> {
+    ) -> Result<&'e mut [Entry<'r, K>]> {
         let mut count = 0;
         if let Some(records) = records {
             count = collect::<K, M, LINES>(records, leaf, entries)?;
@@ -77,7 +67,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Leaves<K> for LineTree<K, M, LINE
     }
 
     fn wait(&self) {
-        self.relax()();
+        wait(self.pool.media())();
     }
 
     fn restarted(&self) {
@@ -85,7 +75,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> Leaves<K> for LineTree<K, M, LINE
     }
 
     #[inline(always)]
-    fn prefetch_leaf(&self, offset: u64) -> Result<(), IndexError> {
+    fn prefetch_leaf(&self, offset: u64) -> Result<()> {
         let leaf = self.leaf(offset)?;
         leaf.lines.iter().for_each(|line| self.pool.media().prefetch(line));
         self.locks.prefetch_to_lock(offset);
@@ -93,16 +83,16 @@ impl<K: TreeKey, M: Media, const LINES: usize> Leaves<K> for LineTree<K, M, LINE
         Ok(())
     }
 
-    /// Under the lock of the leaf.
+    /// Under the lock of the leaf: the visitor must not call the tree.
     fn show_leaf(
         &self,
         sought: &Sought<'_, K::Owned>,
         bound: Bound<K::Ref<'_>>,
         direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<Shown, IndexError> {
+        visit: Visitor<'_, K>,
+    ) -> Result<Shown> {
         let (media, leaf) = (self.pool.media(), self.leaf(sought.child)?);
-        let guard = self.locks.lock(&self.relax(), sought.child);
+        let guard = self.locks.lock(&wait(self.pool.media()), sought.child);
         if !sought.ticket.is_current() {
             guard.unlock_unchanged();
             return Ok(None);

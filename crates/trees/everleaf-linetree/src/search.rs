@@ -1,6 +1,6 @@
 //! Finding a key without writing anything that is shared, and locking the leaf that covers it.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Counter, Media, Word};
 use everleaf_pool::Pool;
 
@@ -8,10 +8,10 @@ use super::LineTree;
 use super::layout::{KEY_WORDS, Leaf, Slot, Wanted, home, key_word, window};
 use super::records::is_key;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::{GROUP, SkipIf};
 use everleaf_tree::version_locks::{LockGuard, Seen};
+use everleaf_tree::wait::wait;
 
-/// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
-pub(super) const GROUP: usize = 16;
 /// Lines that are asked for ahead of a search which finds: it reads 1.16.
 const PRESENT_IN: usize = 1;
 /// And of one which does not find: it reads 1.69.
@@ -37,17 +37,6 @@ pub(super) enum Found<'t, const LINES: usize> {
     Nothing,
 }
 
-/// In which case a writer has nothing to do, and the leaf is not locked.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum SkipIf {
-    /// The key is there.
-    Present,
-    /// It is not.
-    Absent,
-    /// There is always something to do.
-    Never,
-}
-
 /// A leaf that no thread was changing, and that covered a key, at one moment.
 struct Located<'t, const LINES: usize> {
     offset: u64,
@@ -64,7 +53,7 @@ pub(super) fn find_in<'p, K: TreeKey, M: Media, const LINES: usize>(
     leaf: &'p Leaf<LINES>,
     key: K::Ref<'_>,
     wanted: Wanted,
-) -> Result<Option<Slot<'p>>, IndexError> {
+) -> Result<Option<Slot<'p>>> {
     let media = pool.media();
     for number in window::<LINES>(wanted.home) {
         let line = &leaf.lines[number];
@@ -116,14 +105,10 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     }
 
     /// The same, and waits for who has the leaf locked; none if others changed the tree meanwhile.
-    fn locate(
-        &self,
-        key: K::Ref<'_>,
-        wanted: Wanted,
-    ) -> Result<Option<Located<'_, LINES>>, IndexError> {
-        let (offset, ticket) = self.inner.find(&self.relax(), key);
+    fn locate(&self, key: K::Ref<'_>, wanted: Wanted) -> Result<Option<Located<'_, LINES>>> {
+        let (offset, ticket) = self.inner.find(&wait(self.pool.media()), key);
         let leaf = self.fetched(offset, wanted, PRESENT_IN)?;
-        let seen = self.locks.read(&self.relax(), offset);
+        let seen = self.locks.read(&wait(self.pool.media()), offset);
         Ok(ticket.is_current().then_some(Located { offset, leaf, seen }))
     }
 
@@ -134,7 +119,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         offset: u64,
         wanted: Wanted,
         ahead: usize,
-    ) -> Result<&Leaf<LINES>, IndexError> {
+    ) -> Result<&Leaf<LINES>> {
         let leaf = self.leaf(offset)?;
         let lines = window::<LINES>(wanted.home).take(ahead);
         lines.for_each(|line| self.pool.media().prefetch(&leaf.lines[line]));
@@ -155,10 +140,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         let ahead = if skip == SkipIf::Absent { PRESENT_IN } else { ABSENT_IN };
         let located = self.try_locate(key, wanted, ahead)?;
         let found = self.lock_located(located, key, wanted, skip);
-        if found.is_none() {
-            self.restarted();
-        }
-        found?.ok()
+        self.restarts.at_once(self.pool.media(), found)
     }
 
     /// The same, as often as it takes.
@@ -167,15 +149,11 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         key: K::Ref<'_>,
         wanted: Wanted,
         skip: SkipIf,
-    ) -> Result<Found<'_, LINES>, IndexError> {
-        loop {
-            if let Some(located) = self.locate(key, wanted)?
-                && let Some(found) = self.lock_located(located, key, wanted, skip)
-            {
-                return found;
-            }
-            self.restarted();
-        }
+    ) -> Result<Found<'_, LINES>> {
+        self.restarts.until_done(self.pool.media(), || match self.locate(key, wanted)? {
+            Some(located) => self.lock_located(located, key, wanted, skip).transpose(),
+            None => Ok(None),
+        })
     }
 
     /// Looks for a key in the leaf that covers it, and locks the leaf; none if the leaf changed
@@ -187,13 +165,12 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         key: K::Ref<'_>,
         wanted: Wanted,
         skip: SkipIf,
-    ) -> Option<Result<Found<'t, LINES>, IndexError>> {
+    ) -> Option<Result<Found<'t, LINES>>> {
         let slot = match find_in::<K, M, LINES>(&self.pool, leaf, key, wanted) {
             Ok(slot) => slot,
             Err(error) => return seen.is_current().then_some(Err(error)),
         };
-        let idle = if slot.is_some() { SkipIf::Present } else { SkipIf::Absent };
-        if skip == idle {
+        if skip.applies(slot.is_some()) {
             return seen.is_current().then_some(Ok(Found::Nothing));
         }
         let guard = seen.try_lock()?;
@@ -211,24 +188,17 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         let wanted = Self::wanted(key);
         let located = self.try_locate(key, wanted, PRESENT_IN)?;
         let found = self.read_leaf(located, key, wanted);
-        if found.is_none() {
-            self.restarted();
-        }
-        found?.ok()
+        self.restarts.at_once(self.pool.media(), found)
     }
 
     /// The same, as often as it takes.
     #[inline(never)]
-    pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
         let wanted = Self::wanted(key);
-        loop {
-            if let Some(located) = self.locate(key, wanted)?
-                && let Some(found) = self.read_leaf(located, key, wanted)
-            {
-                return found;
-            }
-            self.restarted();
-        }
+        self.restarts.until_done(self.pool.media(), || match self.locate(key, wanted)? {
+            Some(located) => self.read_leaf(located, key, wanted).transpose(),
+            None => Ok(None),
+        })
     }
 
     /// Looks for a key in the leaf that covers it; none if the leaf changed meanwhile.
@@ -238,33 +208,15 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         Located { leaf, seen, .. }: Located<'_, LINES>,
         key: K::Ref<'_>,
         wanted: Wanted,
-    ) -> Option<Result<Option<u64>, IndexError>> {
+    ) -> Option<Result<Option<u64>>> {
         let found = find_in::<K, M, LINES>(&self.pool, leaf, key, wanted);
         let found = found.map(|slot| slot.map(|slot| self.pool.media().load(slot.value())));
         seen.is_current().then_some(found)
     }
 
-    /// Looks many keys up, a group at a time.
-    pub(super) fn find_many(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
-        assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
-        for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
-            self.find_group(keys, values)?;
-            self.pool.media().end_operation();
-        }
-        Ok(())
-    }
-
     /// Looks up to 16 keys up together: each level of misses is in flight for all of them at once.
     /// A key that others were in the way of is looked up again by itself.
-    fn find_group(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
+    pub(super) fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
         let mut children = [0; GROUP];
         let mut tickets = [self.inner.stale_ticket(); GROUP];
         let (children, tickets) = (&mut children[..keys.len()], &mut tickets[..keys.len()]);

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Line, Media, PPtr, Word, planted, prefetch_to_write};
 
 use super::LineTree;
@@ -15,16 +15,13 @@ use super::publish::publish;
 use super::search::LockedLeaf;
 use everleaf_tree::inner::Prepared;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::wait::wait;
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Makes room in a locked leaf where the window of `key` is full, and unlocks it. When the pool
     /// or the memory is full nothing has changed.
     #[cold]
-    pub(super) fn make_room(
-        &self,
-        locked: LockedLeaf<'_, LINES>,
-        key: K::Ref<'_>,
-    ) -> Result<(), IndexError> {
+    pub(super) fn make_room(&self, locked: LockedLeaf<'_, LINES>, key: K::Ref<'_>) -> Result<()> {
         if K::RECORDS {
             return self.make_room_in_records(locked, key);
         }
@@ -59,8 +56,8 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         draft: Draft<LINES>,
         separator: KeyWord,
         half: u64,
-    ) -> Result<(), IndexError> {
-        let (media, relax) = (self.pool.media(), self.relax());
+    ) -> Result<()> {
+        let (media, relax) = (self.pool.media(), wait(self.pool.media()));
         // All that may be refused comes first: room in the inner nodes, then in the pool.
         let lower_bound = separator.number(half);
         let prepared = self.inner.prepare(&relax, K::of(lower_bound, &[]), locked.offset)?;
@@ -86,7 +83,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
 
     /// A new leaf becomes known to the inner nodes.
     pub(super) fn enter(&self, prepared: Prepared<'_, '_, K>, new_offset: u64) {
-        let (media, relax) = (self.pool.media(), self.relax());
+        let (media, relax) = (self.pool.media(), wait(self.pool.media()));
         let splits = self.inner.insert(&relax, prepared, new_offset);
         self.leaves.fetch_add(1, Ordering::Relaxed);
         media.count(Counter::LeafSplits, 1);

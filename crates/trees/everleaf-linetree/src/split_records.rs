@@ -10,7 +10,7 @@
 
 use std::cell::Cell;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PPtr, site};
 use everleaf_pool::Worker;
 
@@ -23,6 +23,7 @@ use super::recover::Pass;
 use super::search::LockedLeaf;
 use super::split::{NO_ENTRIES, take_out};
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::wait::wait;
 
 /// The upper half of a leaf.
 struct Upper<Owned> {
@@ -39,8 +40,8 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         &self,
         locked: LockedLeaf<'_, LINES>,
         key: K::Ref<'_>,
-    ) -> Result<(), IndexError> {
-        let (media, relax) = (self.pool.media(), self.relax());
+    ) -> Result<()> {
+        let (media, relax) = (self.pool.media(), wait(self.pool.media()));
         let upper = self.upper_half(&locked, key)?;
         let separator = K::borrow(&upper.separator);
         let moves = |(_, record): Entry| upper.records.contains(&record);
@@ -85,13 +86,13 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
         &self,
         locked: &LockedLeaf<'_, LINES>,
         key: K::Ref<'_>,
-    ) -> Result<Upper<K::Owned>, IndexError> {
+    ) -> Result<Upper<K::Owned>> {
         let records = self.pool.pin();
         let mut entries = [(K::least(), 0); MAX_ENTRIES];
         let count = collect::<K, M, LINES>(&records, locked.leaf, &mut entries)?;
         let entries = &mut entries[..count];
         let ascending = entries.iter().all(|entry| K::cmp_keys(entry.0, key).is_lt())
-            && self.inner.is_last(&self.relax(), key);
+            && self.inner.is_last(&wait(self.pool.media()), key);
         let middle = if ascending { count } else { count / 2 };
         if middle < count {
             entries.select_nth_unstable_by(middle, |a, b| K::cmp_keys(a.0, b.0));
@@ -109,7 +110,7 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     }
 
     /// Allocates the bound of a free leaf.
-    fn place_bound(&self, head: &LeafHead, bound: K::Ref<'_>) -> Result<(), IndexError> {
+    fn place_bound(&self, head: &LeafHead, bound: K::Ref<'_>) -> Result<()> {
         K::place(&mut *self.stock.worker()?, head.spare.as_word(), bound)
     }
 }
@@ -122,7 +123,7 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
         worker: &mut Worker<M>,
         free: &[u64],
         cut: &[u64],
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let media = self.pool.media();
         // O3: as S3. Crash: done again.
         let mut is_changed = false;
@@ -144,7 +145,7 @@ impl<M: Media, const LINES: usize> Pass<'_, M, LINES> {
 
     /// Takes out of the leaf before `offset` what that one has got of it; whether there was any. A
     /// leaf that is not before it was not split for it, but serves for something else since.
-    fn take_out_moved<K: TreeKey>(&self, offset: u64) -> Result<bool, IndexError> {
+    fn take_out_moved<K: TreeKey>(&self, offset: u64) -> Result<bool> {
         let (media, new) = (self.pool.media(), self.leaf(offset)?);
         let from = media.load(&new.head.from);
         let Some(old) = self.live_leaf(from, offset) else { return Ok(false) };

@@ -4,7 +4,7 @@
 //! A leaf serves again as soon as it has left the tree: who still reads it without a lock finds
 //! that its version has changed.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PPtr, site};
 use everleaf_pool::{Lease, PoolError, Workers};
 use parking_lot::{Mutex, MutexGuard};
@@ -45,7 +45,7 @@ impl<M: Media> Stock<M> {
     ///
     /// # Errors
     /// [`IndexError::Pool`] if the pool is full.
-    pub fn take(&self, media: &M) -> Result<u64, IndexError> {
+    pub fn take(&self, media: &M) -> Result<u64> {
         let mut groups = self.groups(media);
         match groups.pop() {
             Some(leaf) => Ok(leaf),
@@ -58,7 +58,7 @@ impl<M: Media> Stock<M> {
     ///
     /// # Errors
     /// The pool is damaged.
-    pub fn give_back(&self, media: &M, leaf_offset: u64) -> Result<(), IndexError> {
+    pub fn give_back(&self, media: &M, leaf_offset: u64) -> Result<()> {
         let mut groups = self.groups(media);
         match self.workers.lease() {
             Ok(mut worker) => groups.give_back(leaf_offset, &mut worker),
@@ -77,7 +77,7 @@ impl<M: Media> Stock<M> {
 pub(super) fn take_from_pool<M: Media>(
     groups: &mut Groups,
     worker: &mut everleaf_pool::Worker<M>,
-) -> Result<u64, IndexError> {
+) -> Result<u64> {
     groups.grow(worker, |media, leaf_offset| {
         // G1: each leaf is free. Crash: the group is not published.
         let head = media.region().at::<LeafHead>(leaf_offset);

@@ -1,17 +1,18 @@
 //! Replacing a value in its locked leaf: 1 flush and 1 fence.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
 use super::layout::Slot;
-use super::search::{Found, SkipIf};
+use super::search::Found;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::SkipIf;
 
 impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
     /// Replaces the value of a present key; the old value, or none if the key is absent.
     #[inline(always)]
-    pub(super) fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+    pub(super) fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
         let wanted = Self::wanted(key);
         let found = match self.try_lock_leaf(key, wanted, SkipIf::Absent) {
             Some(found) => found,

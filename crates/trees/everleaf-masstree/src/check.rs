@@ -1,6 +1,6 @@
 //! The invariants, under the numbers of the module's page.
 
-use everleaf_index::{CheckReport, IndexError};
+use everleaf_index::{CheckReport, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
@@ -45,7 +45,7 @@ impl Found {
 
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// Tests all invariants. No other operation may run meanwhile.
-    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport> {
         let mut found = Found::default();
         self.add_layer(&mut found, self.root);
         while let Some(task) = found.tasks.pop() {
@@ -71,7 +71,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         found.tasks.push(Task { offset, low: 0, high: None, layer, level: 0 });
     }
 
-    fn check_node(&self, found: &mut Found, task: &Task) -> Result<(), IndexError> {
+    fn check_node(&self, found: &mut Found, task: &Task) -> Result<()> {
         let media = self.pool.media();
         let at = At { node: self.memory.node(task.offset)?, offset: task.offset };
         if DURABLE
@@ -118,7 +118,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         found.tasks.extend(below.into_iter().rev());
     }
 
-    fn check_border(&self, found: &mut Found, at: At<'_>, task: &Task) -> Result<(), IndexError> {
+    fn check_border(&self, found: &mut Found, at: At<'_>, task: &Task) -> Result<()> {
         let media = self.pool.media();
         found.border_nodes += 1;
         if !media.load(&at.node.perm).is_sound(Self::SLOTS) {
@@ -186,7 +186,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     }
 
     /// I6: what is in use and what is free fill the runs of the pool, and nothing is both.
-    fn check_memory(&self, found: &mut Found, audit: &mut Audit) -> Result<(), IndexError> {
+    fn check_memory(&self, found: &mut Found, audit: &mut Audit) -> Result<()> {
         for run in self.pool.runs(LOG_KIND)? {
             audit.reach(run.offset);
         }

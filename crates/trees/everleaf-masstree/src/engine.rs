@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Contract, Index, IndexError};
+use everleaf_index::{Contract, Index, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Shutdown};
 
@@ -10,9 +10,7 @@ use super::Masstree;
 use super::layout::{DURABLE_WIDTH, WIDTH};
 use everleaf_tree::key::slices::SliceKey;
 use everleaf_tree::parameters::{Choice, EngineParameters, Offer, Parameters};
-use everleaf_tree::{
-    EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry, slots_of_array,
-};
+use everleaf_tree::{EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry};
 
 /// The least entries of a border node, and keys of an inner node. All nodes have the same room;
 /// smaller numbers than the tuned ones are for tests, whose trees are then higher.
@@ -77,14 +75,14 @@ impl TreeFamily for Variant {
         }
     }
 
-    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
+    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8]> {
         let mut words = self.offer().pack(self.offer().choose(chosen, value_words)?);
         words[LOGS_ALL] = u64::from(self == Self::Logging);
         words[0] |= if chosen.buffers { BUFFERS } else { 0 };
         Ok(words)
     }
 
-    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
+    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters> {
         let (packed, buffers) = unmarked(packed);
         Ok(self.offer().shown(self.offer().unpack(packed)?).buffers(buffers))
     }
@@ -95,29 +93,17 @@ impl TreeFamily for Variant {
 /// values are offsets.
 pub static MASSTREE: EngineEntry = engine_entry!(Variant::Durable, {
     name: "masstree",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
     contract: Contract::Buffered,
     concurrent: true,
-    bytes_keys: true,
-    max_value_words: 1,
-    min_leaf_slots: 4,
-    slots_of_bytes: slots_of_array,
-    one_record: false,
 });
 
 /// Durable Masstree whose nodes have no undo words: the external log alone undoes.
 pub static MASSTREE_LOGGING: EngineEntry = engine_entry!(Variant::Logging, {
     name: "masstree-logging",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
     contract: Contract::Buffered,
     concurrent: true,
-    bytes_keys: true,
-    max_value_words: 1,
-    min_leaf_slots: 4,
-    slots_of_bytes: slots_of_array,
-    one_record: false,
 });
 
 /// Masstree in DRAM: a trie of B+-trees.
@@ -125,13 +111,7 @@ pub static MASSTREE_TRANSIENT: EngineEntry = engine_entry!(Variant::Transient, {
     name: "masstree-transient",
     residence: Residence::Dram,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
     concurrent: true,
-    bytes_keys: true,
-    max_value_words: 1,
-    min_leaf_slots: 4,
-    slots_of_bytes: slots_of_array,
-    one_record: false,
 });
 
 /// The code of a durable variant: which it is stands in the pool.
@@ -176,8 +156,8 @@ pub const fn twins<M: Media>() -> [EngineCode<M>; 1] {
 /// on the media `Dram`: nothing of it is there after a crash.
 ///
 /// # Errors
-/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Pool`] if it
-/// has no room.
+/// [`IndexError::Parameter`](everleaf_index::IndexError::Parameter) if the pool's parameters are
+/// not on offer, [`IndexError::Pool`](everleaf_index::IndexError::Pool) if it has no room.
 ///
 /// # Examples
 /// ```
@@ -195,7 +175,7 @@ pub const fn twins<M: Media>() -> [EngineCode<M>; 1] {
 /// assert_eq!(tree.get(7)?, Some(70));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn create<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Index<K>>, IndexError> {
+pub fn create<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Index<K>>> {
     let (packed, buffers) = unmarked(pool.format().parameters);
     let parameters = TRANSIENT.unpack(packed)?;
     Ok(Box::new(Masstree::<K, M, false>::open(pool, parameters, buffers, false)?))
@@ -211,8 +191,10 @@ pub fn create<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Inde
 /// [`EngineParameters::buffers`] each value stands in a buffer of its own, whose place always fits.
 ///
 /// # Errors
-/// [`IndexError::Parameter`] if the pool's parameters are not on offer, [`IndexError::Corrupt`] or
-/// [`IndexError::Pool`] if damage is met, or if a fresh pool has no room.
+/// [`IndexError::Parameter`](everleaf_index::IndexError::Parameter) if the pool's parameters are
+/// not on offer, [`IndexError::Corrupt`](everleaf_index::IndexError::Corrupt) or
+/// [`IndexError::Pool`](everleaf_index::IndexError::Pool) if damage is met, or if a fresh pool has
+/// no room.
 ///
 /// # Examples
 /// ```
@@ -238,7 +220,7 @@ pub fn create<K: SliceKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Inde
 pub fn open<K: SliceKey, M: Media>(
     pool: &Arc<Pool<M>>,
     crashed: bool,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     let (packed, buffers) = unmarked(pool.format().parameters);
     let parameters = OFFER.unpack(packed)?;
     Ok(Box::new(Masstree::<K, M, true>::open(pool, parameters, buffers, crashed)?))

@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use everleaf_index::{EpochGuard, EpochStatistics, IndexError};
+use everleaf_index::{EpochGuard, EpochStatistics, IndexError, Result};
 use everleaf_pmem::{Media, PCell, planted, site, unless_planted};
 use everleaf_pool::Pool;
 use parking_lot::Mutex;
@@ -67,11 +67,11 @@ pub(super) trait Changes {
     /// joined the epochs. No operation is under way.
     fn take(&self) -> (Vec<Note>, usize);
     /// E0, while threads write, or the first of E1: flushes what was taken.
-    fn write_back(&self, notes: &[Note], step: Step) -> Result<(), IndexError>;
+    fn write_back(&self, notes: &[Note], step: Step) -> Result<()>;
     /// E1: the rest of what belongs to the epoch, and what there is then. All threads stand.
-    fn prepare(&self, epoch: u64) -> Result<Sizes, IndexError>;
+    fn prepare(&self, epoch: u64) -> Result<Sizes>;
     /// E3: the epoch is durable, and nothing of the next one was done.
-    fn finish(&self) -> Result<(), IndexError>;
+    fn finish(&self) -> Result<()>;
 }
 
 /// A step of the end of an epoch in which lines are flushed.
@@ -126,7 +126,7 @@ pub(super) struct Left {
 
 impl Left {
     /// Reads where a pool was left.
-    pub fn of<M: Media>(pool: &Pool<M>) -> Result<Self, IndexError> {
+    pub fn of<M: Media>(pool: &Pool<M>) -> Result<Self> {
         let (anchor, media) = (pool.index_root::<Anchor>()?, pool.media());
         let durable = pool.durable_epoch()?;
         let of_durable = anchor.ended.iter().find(|[epoch, ..]| media.load(epoch) == durable);
@@ -155,7 +155,7 @@ impl Left {
     }
 
     /// F2 and F3: the epoch that was under way has failed. The log was applied.
-    pub fn fail<M: Media>(&mut self, pool: &Pool<M>) -> Result<(), IndexError> {
+    pub fn fail<M: Media>(&mut self, pool: &Pool<M>) -> Result<()> {
         let (anchor, media) = (pool.index_root::<Anchor>()?, pool.media());
         let (durable, next) = (self.durable, self.next);
         match self.failed.last_mut() {
@@ -257,7 +257,7 @@ impl<M: Media> Epochs<M> {
     ///
     /// # Errors
     /// [`IndexError::EpochNotEnded`] if no epoch can be ended any more.
-    pub fn guard(&self, changes: usize) -> Result<EpochGuard<'_>, IndexError> {
+    pub fn guard(&self, changes: usize) -> Result<EpochGuard<'_>> {
         if self.is_stuck.load(Ordering::Relaxed) {
             return Err(IndexError::EpochNotEnded);
         }
@@ -279,7 +279,7 @@ impl<M: Media> Epochs<M> {
     /// # Errors
     /// What `changes` says: no epoch is ended any more then. [`IndexError::EpochNotEnded`]
     /// afterwards.
-    pub fn end(&self, epoch: u64, changes: &impl Changes) -> Result<(), IndexError> {
+    pub fn end(&self, epoch: u64, changes: &impl Changes) -> Result<()> {
         let _closing = self.gates.lock(&self.closing);
         if self.is_stuck.load(Ordering::Relaxed) {
             return Err(IndexError::EpochNotEnded);
@@ -297,7 +297,7 @@ impl<M: Media> Epochs<M> {
 
     /// E0 to E3. What many keys were changed by is waited for after the first passes of E0, and has
     /// passes of its own: it may have changed much.
-    fn write_back(&self, epoch: u64, changes: &impl Changes) -> Result<(), IndexError> {
+    fn write_back(&self, epoch: u64, changes: &impl Changes) -> Result<()> {
         let mut notes = self.write_back_beside_writers(changes)?;
         let (no_long, waited) = self.gates.keep_long_guards_out();
         if waited {
@@ -315,7 +315,7 @@ impl<M: Media> Epochs<M> {
     /// E0. Each pass has to do with what was changed during the last one. Returns the notes of the
     /// last pass, which are left for E1: that in which there is little to do, or not much less than
     /// in the one before.
-    fn write_back_beside_writers(&self, changes: &impl Changes) -> Result<Vec<Note>, IndexError> {
+    fn write_back_beside_writers(&self, changes: &impl Changes) -> Result<Vec<Note>> {
         // The explorer is to see each pass.
         let few = if M::SCHEDULED { 0 } else { FEW_NOTES };
         let mut most = usize::MAX;
@@ -339,12 +339,7 @@ impl<M: Media> Epochs<M> {
     }
 
     /// E1 to E3, while all threads stand.
-    fn end_standing(
-        &self,
-        epoch: u64,
-        changes: &impl Changes,
-        notes: &[Note],
-    ) -> Result<(), IndexError> {
+    fn end_standing(&self, epoch: u64, changes: &impl Changes, notes: &[Note]) -> Result<()> {
         let sizes = changes.write_back(notes, Step::E1).and_then(|()| changes.prepare(epoch));
         let mut done = sizes.and_then(|sizes| self.commit(epoch, sizes));
         if done.is_ok() {
@@ -366,7 +361,7 @@ impl<M: Media> Epochs<M> {
     }
 
     /// E1, but for the lines of the tree, and E2.
-    fn commit(&self, epoch: u64, sizes: Sizes) -> Result<(), IndexError> {
+    fn commit(&self, epoch: u64, sizes: Sizes) -> Result<()> {
         let (anchor, media) = (self.pool.index_root::<Anchor>()?, self.pool.media());
         let durable = self.pool.durable_epoch()?;
         let [first, second] = &anchor.ended;
@@ -380,7 +375,7 @@ impl<M: Media> Epochs<M> {
     }
 
     /// Forgets the ranges of failed epochs: nothing has a stamp of one of them any more.
-    pub fn forget(&mut self) -> Result<(), IndexError> {
+    pub fn forget(&mut self) -> Result<()> {
         let (anchor, media) = (self.pool.index_root::<Anchor>()?, self.pool.media());
         media.store(&anchor.failed_count, 0);
         media.flush(site!("masstree.forget.count"), &anchor.failed_count);

@@ -280,7 +280,7 @@ impl<M: Media> Unpin for Gates<M> {
 
 #[cfg(test)]
 mod tests {
-    use everleaf_index::IndexError;
+    use everleaf_index::Result;
     use everleaf_pmem::{Cpu, Mapped, Region};
     use everleaf_pool::{Format, KeyType};
 
@@ -294,13 +294,13 @@ mod tests {
         fn take(&self) -> (Vec<Note>, usize) {
             (Vec::new(), 0)
         }
-        fn write_back(&self, _: &[Note], _: Step) -> Result<(), IndexError> {
+        fn write_back(&self, _: &[Note], _: Step) -> Result<()> {
             Ok(())
         }
-        fn prepare(&self, _: u64) -> Result<Sizes, IndexError> {
+        fn prepare(&self, _: u64) -> Result<Sizes> {
             Ok(Sizes::EMPTY)
         }
-        fn finish(&self) -> Result<(), IndexError> {
+        fn finish(&self) -> Result<()> {
             Ok(())
         }
     }

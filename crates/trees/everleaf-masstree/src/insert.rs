@@ -1,7 +1,7 @@
 //! Adding a key: its entry is written into a free slot and then made live by one store of the
 //! permutation.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, planted};
 
 use super::Masstree;
@@ -22,12 +22,7 @@ pub(super) struct NewEntry {
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// Adds a key, or replaces its value if that is wanted; the value that was there.
     #[inline]
-    pub(super) fn insert(
-        &self,
-        key: K::Ref<'_>,
-        value: u64,
-        replace: bool,
-    ) -> Result<Option<u64>, IndexError> {
+    pub(super) fn insert(&self, key: K::Ref<'_>, value: u64, replace: bool) -> Result<Option<u64>> {
         K::admit_slices(key)?;
         self.patiently(|| {
             let place = self.locate(key)?;

@@ -2,7 +2,7 @@
 //! goes into a layer of its own, and into one more for each slice that they share. Long keys make
 //! many layers: a loop makes them, from the first to the last, and the first one is published last.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 
 use super::Masstree;
@@ -16,12 +16,7 @@ type Made = Vec<(u64, u64)>;
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// Layers for the key of a record, which keeps its value, and for another key; the root of the
     /// first. The record itself is not used any more.
-    pub(super) fn new_layers(
-        &self,
-        record: u64,
-        behind: &[u8],
-        value: u64,
-    ) -> Result<u64, IndexError> {
+    pub(super) fn new_layers(&self, record: u64, behind: &[u8], value: u64) -> Result<u64> {
         let media = self.pool.media();
         let old = self.own_record(record)?;
         let mut suffix = Vec::new();
@@ -48,7 +43,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         (mut a, of_a): (&[u8], u64),
         (mut b, of_b): (&[u8], u64),
         made: &mut Made,
-    ) -> Result<(u64, i64), IndexError> {
+    ) -> Result<(u64, i64)> {
         let first = self.new_border(made)?;
         let (mut layer, mut layers) = (first, 1);
         loop {
@@ -69,14 +64,14 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         }
     }
 
-    fn new_border(&self, made: &mut Made) -> Result<u64, IndexError> {
+    fn new_border(&self, made: &mut Made) -> Result<u64> {
         let offset = self.memory.alloc_border()?;
         made.push((offset, NODE_BYTES));
         Ok(offset)
     }
 
     /// The value of a key that ends in its slice, or a record of it.
-    fn word(&self, rest: &[u8], value: u64, made: &mut Made) -> Result<u64, IndexError> {
+    fn word(&self, rest: &[u8], value: u64, made: &mut Made) -> Result<u64> {
         if rest.len() <= SLICE {
             return Ok(value);
         }
@@ -86,7 +81,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     }
 
     /// Gives entries to a border node that no thread sees, in their order.
-    pub(super) fn fill(&self, offset: u64, entries: &[NewEntry]) -> Result<(), IndexError> {
+    pub(super) fn fill(&self, offset: u64, entries: &[NewEntry]) -> Result<()> {
         let (media, node) = (self.pool.media(), self.memory.node(offset)?);
         let mut sorted: Vec<NewEntry> = entries.to_vec();
         sorted.sort_by_key(|entry| (entry.slice, entry.code));

@@ -146,14 +146,12 @@ mod update;
 mod value;
 
 use std::marker::PhantomData;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crossbeam_utils::CachePadded;
 use everleaf_index::{
     CheckReport, Concurrency, Conflicts, Contract, Direction, EpochGuard, EpochPart, Index,
-    IndexError, IndexStatistics, InnerFrom, Visit,
+    IndexError, IndexStatistics, InnerFrom, Result, Start, Visitor,
 };
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Seal};
@@ -170,7 +168,9 @@ use engine::LOGS_ALL;
 use epochs::Sizes;
 use everleaf_tree::count::Count;
 use everleaf_tree::key::slices::SliceKey;
+use everleaf_tree::operations::{Restarts, ended, in_groups};
 use everleaf_tree::parameters::Parameters;
+use everleaf_tree::scan::ScanRequest;
 use layout::{DURABLE_WIDTH, WIDTH};
 use memory::Memory;
 use node::{Halt, Step};
@@ -194,7 +194,7 @@ struct Masstree<K: SliceKey, M: Media, const DURABLE: bool> {
     /// Border nodes that came in this run, those that went again too.
     made: AtomicU64,
     /// Operations that began again.
-    restarts: CachePadded<AtomicU64>,
+    restarts: Restarts,
     key_kind: PhantomData<fn() -> K>,
 }
 
@@ -209,7 +209,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         parameters: Parameters,
         buffers: bool,
         crashed: bool,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let left = recover::take_over(pool, DURABLE && crashed)?;
         let is_nearly_full = left.is_nearly_full();
         let sizes = if DURABLE { left.sizes } else { Sizes::EMPTY };
@@ -226,7 +226,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
             border_nodes: AtomicU64::new(sizes.border_nodes),
             inner_nodes: AtomicU64::new(sizes.inner_nodes),
             made: AtomicU64::new(0),
-            restarts: CachePadded::default(),
+            restarts: Restarts::default(),
             key_kind: PhantomData,
         };
         if DURABLE && is_nearly_full {
@@ -238,7 +238,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     }
 
     /// Ends an epoch, unless another thread has.
-    fn end_epoch(&self, epoch: u64) -> Result<(), IndexError> {
+    fn end_epoch(&self, epoch: u64) -> Result<()> {
         if DURABLE { self.memory.end_epoch(epoch, &|| self.sizes()) } else { Ok(()) }
     }
 
@@ -263,7 +263,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// way. An attempt is of one epoch; none ends while a thread waits for a lock for long.
     /// Where the pool is full, what was freed in this epoch may be enough: it is ended once.
     #[inline(always)]
-    fn patiently<T>(&self, mut attempt: impl FnMut() -> Step<T>) -> Result<T, IndexError> {
+    fn patiently<T>(&self, mut attempt: impl FnMut() -> Step<T>) -> Result<T> {
         let mut relieved = false;
         loop {
             let pin = DURABLE.then(|| self.memory.epochs.gates.pin());
@@ -288,17 +288,8 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     }
 
     /// Counts an operation that begins again.
-    #[cold]
     fn restarted(&self) {
-        self.restarts.fetch_add(1, Ordering::Relaxed);
-        self.pool.media().relax();
-    }
-
-    /// Ends an operation.
-    #[inline(always)]
-    fn ended<T>(&self, result: T) -> T {
-        self.pool.media().end_operation();
-        result
+        self.restarts.again(self.pool.media());
     }
 }
 
@@ -308,7 +299,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
         if DURABLE { Contract::Buffered } else { Contract::Strict }
     }
 
-    fn pin(&self, changes: usize) -> Result<EpochGuard<'_>, IndexError> {
+    fn pin(&self, changes: usize) -> Result<EpochGuard<'_>> {
         if !DURABLE {
             return Ok(EpochGuard::none());
         }
@@ -324,50 +315,46 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
     }
 
     /// Ends the epoch. Callers that come meanwhile wait for one end together.
-    fn sync(&self) -> Result<(), IndexError> {
+    fn sync(&self) -> Result<()> {
         self.end_epoch(self.memory.epochs.current())
     }
 
-    fn close(&self) -> Result<Option<Seal>, IndexError> {
+    fn close(&self) -> Result<Option<Seal>> {
         self.sync().map(|()| None)
     }
 
     #[inline]
-    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
-        self.ended(self.find(key))
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
+        ended(self.find(key), self.pool.media())
     }
 
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
-        self.find_many(keys, values)
-    }
-
-    #[inline]
-    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
-        self.ended(Masstree::insert(self, key, value, false)).map(|found| found.is_none())
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
+        in_groups(self.pool.media(), keys, values, |keys, values| self.find_group(keys, values))
     }
 
     #[inline]
-    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
-        self.ended(Masstree::update(self, key, value))
+    fn insert(&self, key: K::Ref<'_>, value: u64) -> Result<bool> {
+        ended(Masstree::insert(self, key, value, false), self.pool.media())
+            .map(|found| found.is_none())
     }
 
     #[inline]
-    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
-        self.ended(Masstree::insert(self, key, value, true))
+    fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
+        ended(Masstree::update(self, key, value), self.pool.media())
     }
 
     #[inline]
-    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
-        self.ended(Masstree::remove(self, key))
+    fn upsert(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
+        ended(Masstree::insert(self, key, value, true), self.pool.media())
     }
 
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        self.ended(self.scan_from(from, direction, visit))
+    #[inline]
+    fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
+        ended(Masstree::remove(self, key), self.pool.media())
+    }
+
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()> {
+        ended(self.scan_from(ScanRequest { from, direction, visit }), self.pool.media())
     }
 
     fn len(&self) -> u64 {
@@ -387,7 +374,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
             node_bytes: self.memory.bytes(),
             dram_bytes: self.memory.dram_bytes() + size_of::<Self>() as u64,
             conflicts: Conflicts {
-                restarts: self.restarts.load(Ordering::Relaxed),
+                restarts: self.restarts.get(),
                 waits: self.memory.epochs.gates.waits(),
                 ..Conflicts::default()
             },
@@ -398,7 +385,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Index<K> for Masstree<K, M, DUR
     }
 
     /// No other operation may run meanwhile.
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport> {
         self.check_all(audit)
     }
 }

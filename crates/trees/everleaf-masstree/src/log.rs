@@ -18,7 +18,7 @@
 //! ```
 //! Recovery reads each segment up to the first entry that is not of the failed epoch.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Counter, Media, PPtr, WORD, planted, site};
 use everleaf_pool::{Pool, Worker};
 
@@ -64,8 +64,8 @@ impl Segment {
     /// Adds a segment to the log, where there are `segments` already. Its entries are of no epoch.
     ///
     /// # Errors
-    /// [`IndexError::Pool`] if the pool is full.
-    pub fn add<M: Media>(worker: &mut Worker<M>, segments: usize) -> Result<Self, IndexError> {
+    /// [`IndexError::Pool`](everleaf_index::IndexError::Pool) if the pool is full.
+    pub fn add<M: Media>(worker: &mut Worker<M>, segments: usize) -> Result<Self> {
         let doubled = MIN_SEGMENT << (segments / 4).min(16);
         let bytes = doubled.min(LARGEST_SEGMENT);
         let (run, drawn) =
@@ -91,8 +91,8 @@ impl Segment {
     /// Gives it back.
     ///
     /// # Errors
-    /// [`IndexError::Pool`] if damage is met.
-    pub fn give_back<M: Media>(self, worker: &mut Worker<M>) -> Result<(), IndexError> {
+    /// [`IndexError::Pool`](everleaf_index::IndexError::Pool) if damage is met.
+    pub fn give_back<M: Media>(self, worker: &mut Worker<M>) -> Result<()> {
         Ok(worker.free_run(LOG_KIND, self.offset)?)
     }
 
@@ -103,7 +103,7 @@ impl Segment {
         node: &Node,
         offset: u64,
         epoch: u64,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let media = pool.media();
         let entry = pool.node::<Logged>(PPtr::at(self.offset + self.used * ENTRY))?;
         for (number, line) in entry.lines.iter().enumerate() {
@@ -128,7 +128,7 @@ impl Segment {
 }
 
 /// F1: gives the nodes that were logged in a failed epoch what they held before. Durable on return.
-pub(super) fn apply<M: Media>(pool: &Pool<M>, epoch: u64) -> Result<(), IndexError> {
+pub(super) fn apply<M: Media>(pool: &Pool<M>, epoch: u64) -> Result<()> {
     let media = pool.media();
     for run in pool.runs(LOG_KIND)? {
         for number in 0..run.bytes / ENTRY {
@@ -152,7 +152,7 @@ pub(super) fn apply<M: Media>(pool: &Pool<M>, epoch: u64) -> Result<(), IndexErr
 }
 
 /// All segments of a pool: nothing of them is needed any more.
-pub(super) fn segments<M: Media>(pool: &Pool<M>) -> Result<Vec<Segment>, IndexError> {
+pub(super) fn segments<M: Media>(pool: &Pool<M>) -> Result<Vec<Segment>> {
     let runs = pool.runs(LOG_KIND)?;
     Ok(runs.into_iter().map(|run| Segment::at(run.offset, run.bytes)).collect())
 }

@@ -1,7 +1,7 @@
 //! Looking many keys up: a group goes down together, so that the misses of a level are in flight
 //! for all of its keys at once.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 
 use super::Masstree;
@@ -10,9 +10,7 @@ use super::node::{At, Halt, Step};
 use super::record::behind;
 use super::search::{Look, MAX_LEVELS, Seen};
 use everleaf_tree::key::slices::{SLICE, SliceKey};
-
-/// Keys that go down together.
-const GROUP: usize = 16;
+use everleaf_tree::operations::GROUP;
 
 /// How far one key of a group is.
 #[derive(Clone, Copy)]
@@ -28,25 +26,8 @@ struct Stand<'t> {
 }
 
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
-    /// Looks many keys up, a group at a time.
-    pub(super) fn find_many(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
-        assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
-        for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
-            self.ended(self.find_group(keys, values))?;
-        }
-        Ok(())
-    }
-
     /// A key that meets a change is looked up again by itself.
-    fn find_group(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
+    pub(super) fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
         let from = loop {
             match self.top() {
                 Ok(from) => break from,

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use everleaf_index::{EpochPart, EpochStatistics, IndexError};
+use everleaf_index::{EpochPart, EpochStatistics, IndexError, Result};
 use everleaf_pmem::{LINE, Media, PCell, PPtr, site};
 use everleaf_pool::{Pool, Run, Worker, slot_of_thread};
 use parking_lot::{Mutex, MutexGuard};
@@ -92,7 +92,7 @@ pub(super) struct Memory<M: Media, const DURABLE: bool> {
 impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     /// The memory of a fresh or an opened pool, and the place of the root. A pool of the transient
     /// tree is always a fresh one.
-    pub fn open(pool: &Arc<Pool<M>>, left: Left) -> Result<(Self, u64), IndexError> {
+    pub fn open(pool: &Arc<Pool<M>>, left: Left) -> Result<(Self, u64)> {
         let mut worker = pool.worker()?;
         let anchor = pool.index_root::<Anchor>()?;
         if !DURABLE || pool.media().load(&anchor.arenas) == 0 {
@@ -128,7 +128,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     /// N1  a run with the arenas and the root   its lines, fence   Crash: nothing leads to the run.
     /// N2  COMMIT the anchor                    flush, fence
     /// ```
-    fn make_base(pool: &Arc<Pool<M>>, worker: &mut Worker<M>) -> Result<(), IndexError> {
+    fn make_base(pool: &Arc<Pool<M>>, worker: &mut Worker<M>) -> Result<()> {
         let count = (pool.media().region().max_len() / BYTES_OF_ARENA).clamp(1, MAX_ARENAS);
         for run in pool.runs(KIND)? {
             worker.free_run(KIND, run.offset)?;
@@ -155,7 +155,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
 
     /// Takes back what was done to lists and runs in failed epochs. Nothing is flushed: it is taken
     /// back again if it is lost. The stamps stay until the next change.
-    fn recover(&self, base: u64) -> Result<(), IndexError> {
+    fn recover(&self, base: u64) -> Result<()> {
         let media = self.pool.media();
         let undo = |stamp: &PCell<Stamp>, words: &[[&PCell; 2]]| {
             if DURABLE && self.epochs.has_failed(media.load(stamp).epoch()) {
@@ -233,12 +233,12 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         }
     }
 
-    fn arena(&self, slot: &Slot) -> Result<&Arena, IndexError> {
+    fn arena(&self, slot: &Slot) -> Result<&Arena> {
         Ok(self.pool.node(PPtr::at(slot.arena))?)
     }
 
     /// The first line of a block.
-    pub fn block(&self, offset: u64) -> Result<&Block, IndexError> {
+    pub fn block(&self, offset: u64) -> Result<&Block> {
         Ok(self.pool.node(PPtr::at(offset))?)
     }
 
@@ -246,7 +246,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     ///
     /// # Errors
     /// [`IndexError::Pool`] when the pool is full.
-    pub fn alloc(&self, bytes: u64) -> Result<u64, IndexError> {
+    pub fn alloc(&self, bytes: u64) -> Result<u64> {
         let class =
             class_for(bytes).ok_or(IndexError::Corrupt { offset: 0, what: "its length" })?;
         let media = self.pool.media();
@@ -291,20 +291,14 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
 
     /// Gives a block back that was allocated with as many bytes. In the durable tree its stamp is
     /// of this run, or of an epoch that has not failed.
-    pub fn free(&self, offset: u64, bytes: u64) -> Result<(), IndexError> {
+    pub fn free(&self, offset: u64, bytes: u64) -> Result<()> {
         let class = class_for(bytes).ok_or(IndexError::Corrupt { offset, what: "its length" })?;
         let mut slot = self.lock_slot();
         let arena = self.arena(&slot)?;
         self.push(&mut slot, arena, class, offset)
     }
 
-    fn push(
-        &self,
-        slot: &mut Slot,
-        arena: &Arena,
-        class: usize,
-        offset: u64,
-    ) -> Result<(), IndexError> {
+    fn push(&self, slot: &mut Slot, arena: &Arena, class: usize, offset: u64) -> Result<()> {
         let (media, list) = (self.pool.media(), &arena.lists[class]);
         let block = self.block(offset)?;
         if !DURABLE {
@@ -325,13 +319,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     /// Lists what is left of a run that is too short for what is wanted.
-    fn list_rest(
-        &self,
-        slot: &mut Slot,
-        arena: &Arena,
-        mut at: u64,
-        end: u64,
-    ) -> Result<(), IndexError> {
+    fn list_rest(&self, slot: &mut Slot, arena: &Arena, mut at: u64, end: u64) -> Result<()> {
         while let Some(class) = SIZES.partition_point(|size| *size <= end - at).checked_sub(1) {
             let block = self.block(at)?;
             let version = Version::fresh(false, self.epochs.run());
@@ -344,7 +332,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     /// A run with room for a block of `bytes`; of the least size if the pool has no more.
-    fn new_run(&self, slot: &mut Slot, bytes: u64) -> Result<Run, IndexError> {
+    fn new_run(&self, slot: &mut Slot, bytes: u64) -> Result<Run> {
         let run = match self.spare_run(bytes) {
             Some(run) => run,
             None => self.run_of_pool(bytes)?,
@@ -364,7 +352,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         Some(spare.swap_remove(at))
     }
 
-    fn run_of_pool(&self, bytes: u64) -> Result<Run, IndexError> {
+    fn run_of_pool(&self, bytes: u64) -> Result<Run> {
         let least = (bytes + LINE as u64).next_multiple_of(MIN_RUN);
         let usual = (self.bytes() / RUN_DIVISOR).clamp(MIN_RUN, LARGEST_RUN);
         let mut wish = usual.next_multiple_of(MIN_RUN).max(least);
@@ -394,7 +382,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     /// A new border node, empty and as yet seen by no thread.
-    pub fn alloc_border(&self) -> Result<u64, IndexError> {
+    pub fn alloc_border(&self) -> Result<u64> {
         let offset = self.alloc(NODE_BYTES)?;
         let (node, media) = (self.node(offset)?, self.pool.media());
         let version = media.load(&node.version).reborn(true, self.epochs.run());
@@ -403,7 +391,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     /// A new inner node without keys.
-    pub fn alloc_inner(&self) -> Result<u64, IndexError> {
+    pub fn alloc_inner(&self) -> Result<u64> {
         let offset = self.alloc(NODE_BYTES)?;
         let (node, media) = (self.node(offset)?, self.pool.media());
         media.store(&node.meta, Meta::inner(0));
@@ -413,13 +401,13 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     /// The node at a place.
-    pub fn node(&self, offset: u64) -> Result<&Node, IndexError> {
+    pub fn node(&self, offset: u64) -> Result<&Node> {
         Ok(self.pool.node(PPtr::at(offset))?)
     }
 
     /// Calls `visit` with the place and the length of everything that is free. No other operation
     /// may run meanwhile.
-    pub fn for_each_free(&self, mut visit: impl FnMut(u64, u64)) -> Result<(), IndexError> {
+    pub fn for_each_free(&self, mut visit: impl FnMut(u64, u64)) -> Result<()> {
         let media = self.pool.media();
         for slot in &self.slots {
             let arena = self.arena(&slot.lock())?;
@@ -447,7 +435,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     /// What comes behind a free block.
-    fn next_free(&self, offset: u64) -> Result<u64, IndexError> {
+    fn next_free(&self, offset: u64) -> Result<u64> {
         let (media, block) = (self.pool.media(), self.block(offset)?);
         let failed = DURABLE && self.epochs.has_failed(media.load(&block.stamp).epoch());
         Ok(media.load(if failed { &block.free_undo } else { &block.free_next }))
@@ -502,7 +490,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     /// The same of a list. What was freed in epochs that have ended can be handed out.
-    fn touch_list(&self, slot: &mut Slot, line: u64, list: &FreeList) -> Result<(), IndexError> {
+    fn touch_list(&self, slot: &mut Slot, line: u64, list: &FreeList) -> Result<()> {
         let media = self.pool.media();
         let words = [
             [&list.head, &list.head_undo],
@@ -525,7 +513,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     /// Gives everything that is free a stamp of this epoch. No other operation may run meanwhile.
-    pub fn touch_all(&self) -> Result<(), IndexError> {
+    pub fn touch_all(&self) -> Result<()> {
         let media = self.pool.media();
         for slot in &self.slots {
             let slot = &mut *slot.lock();
@@ -566,7 +554,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     /// Copies a node to the external log.
-    pub fn log(&self, node: &Node, offset: u64) -> Result<(), IndexError> {
+    pub fn log(&self, node: &Node, offset: u64) -> Result<()> {
         let slot = &mut *self.lock_slot();
         if !slot.log.as_ref().is_some_and(Segment::has_room) {
             let spare = self.segments.lock().pop();
@@ -583,7 +571,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
         }
     }
 
-    fn new_segment(&self) -> Result<Segment, IndexError> {
+    fn new_segment(&self) -> Result<Segment> {
         let count = self.segment_count.load(Ordering::Relaxed) as usize;
         let segment = Segment::add(&mut self.lock_worker(), count)?;
         self.segment_count.fetch_add(1, Ordering::Relaxed);
@@ -592,7 +580,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
 
     /// Makes room in the external log for the changes of so many keys: of each its node, and the
     /// one above. A node is logged once in an epoch, so there are never more entries than nodes.
-    pub fn reserve_log(&self, changes: usize) -> Result<(), IndexError> {
+    pub fn reserve_log(&self, changes: usize) -> Result<()> {
         let entries = (LOGGED_OF_CHANGE * changes as u64).min(self.max_nodes());
         loop {
             let room: u64 = self.segments.lock().iter().map(Segment::room).sum();
@@ -606,13 +594,13 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
 
     /// Ends an epoch, unless another thread has. `sizes` tells what there is while all threads
     /// stand.
-    pub fn end_epoch(&self, epoch: u64, sizes: &dyn Fn() -> Sizes) -> Result<(), IndexError> {
+    pub fn end_epoch(&self, epoch: u64, sizes: &dyn Fn() -> Sizes) -> Result<()> {
         self.epochs.end(epoch, &Ending { memory: self, sizes })
     }
 
     /// Gives segments back that were drawn from the reserve of a full pool. The epoch has ended: no
     /// recovery reads them.
-    fn give_drawn_back(&self) -> Result<(), IndexError> {
+    fn give_drawn_back(&self) -> Result<()> {
         let drawn: Vec<Segment> =
             self.segments.lock().extract_if(.., |segment| segment.is_drawn()).collect();
         for segment in drawn {
@@ -623,7 +611,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     /// Flushes the lines of one object.
-    fn write_back(&self, (offset, lines): Note, step: Step) -> Result<(), IndexError> {
+    fn write_back(&self, (offset, lines): Note, step: Step) -> Result<()> {
         let media = self.pool.media();
         let of_stamp = match lines {
             0 => Some(media.load(&self.block(offset)?.stamp)),
@@ -641,7 +629,7 @@ impl<M: Media, const DURABLE: bool> Memory<M, DURABLE> {
     }
 
     /// The arenas with the root behind them: their place and length.
-    pub fn base(&self) -> Result<(u64, u64), IndexError> {
+    pub fn base(&self) -> Result<(u64, u64)> {
         let (anchor, media) = (self.pool.index_root::<Anchor>()?, self.pool.media());
         let count = media.load(&anchor.arena_count);
         Ok((media.load(&anchor.arenas), count * size_of::<Arena>() as u64 + NODE_BYTES))
@@ -663,20 +651,20 @@ impl<M: Media, const DURABLE: bool> Changes for Ending<'_, M, DURABLE> {
         (taken, self.memory.part.as_ref().map_or(0, |part| part.take_written()))
     }
 
-    fn write_back(&self, notes: &[Note], step: Step) -> Result<(), IndexError> {
+    fn write_back(&self, notes: &[Note], step: Step) -> Result<()> {
         if let Some(part) = &self.memory.part {
             part.write_back();
         }
         notes.iter().try_for_each(|note| self.memory.write_back(*note, step))
     }
 
-    fn prepare(&self, epoch: u64) -> Result<Sizes, IndexError> {
+    fn prepare(&self, epoch: u64) -> Result<Sizes> {
         self.memory.part.as_ref().map_or(Ok(()), |part| part.prepare(epoch))?;
         Ok((self.sizes)())
     }
 
     /// No thread writes to the log before the gates open.
-    fn finish(&self) -> Result<(), IndexError> {
+    fn finish(&self) -> Result<()> {
         let memory = self.memory;
         for slot in &memory.slots {
             let slot = &mut *slot.lock();

@@ -3,7 +3,7 @@
 //! Nothing is lent: every word is loaded, so a record may be freed and its block used again while
 //! it is read. A reader finds out afterwards, by the entry that led to it.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PCell, WORD};
 
 use super::Masstree;
@@ -23,7 +23,7 @@ pub(super) struct Record<'t> {
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// The record at a place that an entry leads to.
     #[inline]
-    pub(super) fn record(&self, offset: u64) -> Result<Record<'_>, IndexError> {
+    pub(super) fn record(&self, offset: u64) -> Result<Record<'_>> {
         let head = self.memory.block(offset)?;
         let bytes = self.pool.media().load(&head.length);
         let longest = SIZES[SIZES.len() - 1] - RECORD_HEAD;
@@ -38,7 +38,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// The record that an entry of a locked node leads to. Recovers it, if this is the first look
     /// at it in this run.
     #[inline]
-    pub(super) fn own_record(&self, offset: u64) -> Result<Record<'_>, IndexError> {
+    pub(super) fn own_record(&self, offset: u64) -> Result<Record<'_>> {
         if DURABLE {
             let block = self.memory.block(offset)?;
             if self.is_unseen_record(block) {
@@ -49,7 +49,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     }
 
     /// Writes a record that no thread sees yet; its place.
-    pub(super) fn new_record(&self, suffix: &[u8], value: u64) -> Result<u64, IndexError> {
+    pub(super) fn new_record(&self, suffix: &[u8], value: u64) -> Result<u64> {
         let media = self.pool.media();
         let offset = self.memory.alloc(RECORD_HEAD + suffix.len() as u64)?;
         let head = self.memory.block(offset)?;
@@ -64,7 +64,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     }
 
     /// Gives a record back that no entry leads to any more.
-    pub(super) fn free_record(&self, offset: u64) -> Result<(), IndexError> {
+    pub(super) fn free_record(&self, offset: u64) -> Result<()> {
         let record = self.own_record(offset)?;
         self.memory.free(offset, RECORD_HEAD + record.length as u64)
     }

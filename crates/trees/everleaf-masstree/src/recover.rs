@@ -18,7 +18,7 @@
 //! Lost in a crash, all of this is done again: until R3 by the old stamp, then by the new one,
 //! whose epoch has failed as well and whose undo words say the same.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, site};
 use everleaf_pool::Pool;
 
@@ -31,7 +31,7 @@ use everleaf_tree::key::slices::SliceKey;
 
 /// What is done before the tree is served: where the pool was left, and after a crash the external
 /// log of the epoch that failed.
-pub(super) fn take_over<M: Media>(pool: &Pool<M>, crashed: bool) -> Result<Left, IndexError> {
+pub(super) fn take_over<M: Media>(pool: &Pool<M>, crashed: bool) -> Result<Left> {
     let mut left = Left::of(pool)?;
     if crashed {
         log::apply(pool, left.next)?;
@@ -59,7 +59,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// Brings a node back, see the page of this file. Nothing has been written if it is damaged.
     #[cold]
     #[inline(never)]
-    pub(super) fn recover_node(&self, at: At<'_>) -> Result<(), IndexError> {
+    pub(super) fn recover_node(&self, at: At<'_>) -> Result<()> {
         let (media, node, epochs) = (self.pool.media(), at.node, &self.memory.epochs);
         let _locked = epochs.gates.recovery_lock(at.offset);
         if !self.is_unseen(node) {
@@ -96,7 +96,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// # Errors
     /// It is nothing that an end of an epoch leaves: it is of an epoch that is still to come, of no
     /// kind, or its keys do not ascend. What is seen in this run needs no such look any more.
-    fn inspect(&self, at: At<'_>, stamp: Stamp) -> Result<bool, IndexError> {
+    fn inspect(&self, at: At<'_>, stamp: Stamp) -> Result<bool> {
         let (media, node) = (self.pool.media(), at.node);
         let damaged = |what| IndexError::Corrupt { offset: at.offset, what };
         if stamp.epoch() >= self.memory.epochs.first() {
@@ -135,7 +135,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// The same of a record.
     #[cold]
     #[inline(never)]
-    pub(super) fn recover_record(&self, offset: u64, record: &Block) -> Result<(), IndexError> {
+    pub(super) fn recover_record(&self, offset: u64, record: &Block) -> Result<()> {
         let (media, epochs) = (self.pool.media(), &self.memory.epochs);
         let _locked = epochs.gates.recovery_lock(offset);
         let stamp = media.load(&record.stamp);
@@ -154,7 +154,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     /// Looks at everything, so that nothing has a stamp of a failed epoch when this epoch has
     /// ended. No other operation may run meanwhile.
-    pub(super) fn recover_all(&self) -> Result<(), IndexError> {
+    pub(super) fn recover_all(&self) -> Result<()> {
         let media = self.pool.media();
         let (mut nodes, mut left) = (vec![self.root], self.memory.max_nodes());
         while let Some(offset) = nodes.pop() {

@@ -5,7 +5,7 @@
 //! node is a node. Locks are taken from below upwards; the left neighbour, whose pointer to the
 //! right passes the node over, is not waited for.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, planted};
 
 use super::Masstree;
@@ -29,7 +29,7 @@ struct Empty<'t, M: Media> {
 
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// Removes a key; its value, none if it is absent.
-    pub(super) fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    pub(super) fn remove(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
         if K::admit_slices(key).is_err() {
             return Ok(None); // No such key is ever present.
         }
@@ -70,7 +70,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// Takes an empty node away, and what becomes empty by that.
     #[cold]
     #[inline(never)]
-    fn prune<'t>(&'t self, key: K::Ref<'_>, mut empty: Empty<'t, M>) -> Result<(), IndexError> {
+    fn prune<'t>(&'t self, key: K::Ref<'_>, mut empty: Empty<'t, M>) -> Result<()> {
         loop {
             if empty.locked.at.offset != empty.root.offset {
                 let (slice, _) = K::slice(key, empty.depth);
@@ -91,11 +91,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     /// Takes an empty border node out of its layer. If the layer becomes empty by that, its root,
     /// which is an empty border node then.
-    fn unlink<'t>(
-        &'t self,
-        empty: Empty<'t, M>,
-        slice: u64,
-    ) -> Result<Option<Empty<'t, M>>, IndexError> {
+    fn unlink<'t>(&'t self, empty: Empty<'t, M>, slice: u64) -> Result<Option<Empty<'t, M>>> {
         for _ in 0..ATTEMPTS {
             if let Some(done) = if_possible(self.try_unlink(&empty, slice))? {
                 let root = empty.root;

@@ -10,7 +10,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::Ordering;
 
-use everleaf_index::{Direction, IndexError, MAX_KEY_BYTES, Visit};
+use everleaf_index::{Direction, IndexError, MAX_KEY_BYTES, Result, Visit};
 use everleaf_pmem::Media;
 
 use super::Masstree;
@@ -18,6 +18,7 @@ use super::layout::{LONGER, Onward, Permutation};
 use super::node::{Halt, Locked, Step};
 use super::search::{Seen, Spot};
 use everleaf_tree::key::slices::{SLICE, SliceKey, slice_of};
+use everleaf_tree::scan::ScanRequest;
 
 /// Entries ahead of the one that is shown whose values are prefetched.
 const AHEAD: usize = 4;
@@ -102,12 +103,8 @@ struct Entered {
 
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// Visits entries from a bound on.
-    pub(super) fn scan_from(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
+    pub(super) fn scan_from(&self, scan: ScanRequest<'_, '_, K>) -> Result<()> {
+        let ScanRequest { from, direction, visit } = scan;
         let forward = direction == Direction::Forward;
         let mut scan = Scan {
             tree: self,

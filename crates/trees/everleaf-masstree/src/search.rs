@@ -5,7 +5,7 @@
 //! moment, and stays so while the version does. The same hands a search from an entry on to the
 //! root of the layer behind it.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::Media;
 
 use super::Masstree;
@@ -67,7 +67,7 @@ pub(super) struct Place<'t, 'k, M: Media> {
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// The node at a place that another node knows, its lines asked for.
     #[inline(always)]
-    pub(super) fn enter(&self, offset: u64) -> Result<At<'_>, IndexError> {
+    pub(super) fn enter(&self, offset: u64) -> Result<At<'_>> {
         let node = self.memory.node(offset)?;
         let at = At { node, offset };
         at.prefetch(self.pool.media());
@@ -190,7 +190,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     /// The value of a key.
     #[inline]
-    pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    pub(super) fn find(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
         loop {
             match self.try_find(key) {
                 Ok(found) => return Ok(found),

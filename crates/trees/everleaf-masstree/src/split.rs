@@ -5,7 +5,7 @@
 //! All that can fail comes first: locks, from the border node upwards to the first node with room,
 //! and memory. Then the nodes are marked as changing and changed.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PPtr};
 
 use super::Masstree;
@@ -240,7 +240,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
         Ok(None)
     }
 
-    fn fresh_at(&self, offset: u64) -> Result<At<'_>, IndexError> {
+    fn fresh_at(&self, offset: u64) -> Result<At<'_>> {
         Ok(At { node: self.memory.node(offset)?, offset })
     }
 
@@ -285,7 +285,7 @@ pub(super) fn layer_of(code: u8, word: u64) -> Option<u64> {
 }
 
 /// The outcome of something that may be left undone.
-pub(super) fn if_possible<T>(step: Step<T>) -> Result<Option<T>, IndexError> {
+pub(super) fn if_possible<T>(step: Step<T>) -> Result<Option<T>> {
     match step {
         Ok(value) => Ok(Some(value)),
         Err(Halt::Retry) => Ok(None),

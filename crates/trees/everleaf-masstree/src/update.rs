@@ -1,7 +1,7 @@
 //! Replacing the value of a present key: one store, to the entry or to the key's record. Of a value
 //! in a buffer it is the place of another buffer (`value`, B1 to B3).
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, PCell};
 
 use super::Masstree;
@@ -12,7 +12,7 @@ use everleaf_tree::key::slices::SliceKey;
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// Replaces the value of a key; the old one, none if the key is absent.
     #[inline]
-    pub(super) fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
+    pub(super) fn update(&self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
         if K::admit_slices(key).is_err() {
             return Ok(None); // No such key is ever present.
         }

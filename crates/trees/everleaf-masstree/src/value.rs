@@ -21,7 +21,7 @@
 //! A reader loads the place and then the value, and asks afterwards whether the entry was the same
 //! all the time: B2 changes the version of the node, or its permutation, before B3 (L3).
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{LINE, Media};
 
 use super::Masstree;
@@ -32,7 +32,7 @@ use everleaf_tree::key::slices::SliceKey;
 impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
     /// What is to stand in an entry or a record for a value: B1.
     #[inline(always)]
-    pub(super) fn new_value(&self, value: u64) -> Result<u64, IndexError> {
+    pub(super) fn new_value(&self, value: u64) -> Result<u64> {
         if !self.buffers {
             return Ok(value);
         }
@@ -43,7 +43,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     /// The value for which a word stands.
     #[inline(always)]
-    pub(super) fn value_of(&self, word: u64) -> Result<u64, IndexError> {
+    pub(super) fn value_of(&self, word: u64) -> Result<u64> {
         if !self.buffers {
             return Ok(word);
         }
@@ -52,7 +52,7 @@ impl<K: SliceKey, M: Media, const DURABLE: bool> Masstree<K, M, DURABLE> {
 
     /// Nothing leads to the value any more for which a word stood: B3.
     #[inline(always)]
-    pub(super) fn free_value(&self, word: u64) -> Result<(), IndexError> {
+    pub(super) fn free_value(&self, word: u64) -> Result<()> {
         if self.buffers { self.memory.free(word, BUFFER_BYTES) } else { Ok(()) }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use everleaf_index::{CheckReport, IndexError};
+use everleaf_index::{CheckReport, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool};
 
@@ -28,7 +28,7 @@ pub(super) struct Checked<'t, K: TreeKey, M: Media> {
 
 impl<K: TreeKey, M: Media> NvTree<K, M> {
     /// Checks everything, and reports every block that the tree has.
-    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport> {
         let place = |place: &_| (self.inner.leaf(*place), self.inner.lower_bound(*place));
         let places = std::iter::successors(Some(self.inner.first()), |at| self.inner.next(*at));
         let places = places.map(|at| place(&at)).collect();
@@ -40,7 +40,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
 
 impl<K: TreeKey, M: Media> Checked<'_, K, M> {
     /// Checks everything but the inner nodes, of which `inner` says what is wrong.
-    pub fn check(&self, inner: Vec<String>, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    pub fn check(&self, inner: Vec<String>, audit: &mut Audit) -> Result<CheckReport> {
         let mut report = CheckReport::default();
         let sentences = inner.into_iter();
         report.violations.extend(sentences.map(|sentence| format!("I6: inner nodes: {sentence}")));
@@ -54,12 +54,12 @@ impl<K: TreeKey, M: Media> Checked<'_, K, M> {
         Ok(report)
     }
 
-    fn leaf(&self, offset: u64) -> Result<Leaf<'_>, IndexError> {
+    fn leaf(&self, offset: u64) -> Result<Leaf<'_>> {
         Leaf::at(self.pool.media().region(), offset, self.shape)
     }
 
     /// I5, I6, I9 and what each leaf must keep.
-    fn check_list(&self, audit: &mut Audit, report: &mut CheckReport) -> Result<(), IndexError> {
+    fn check_list(&self, audit: &mut Audit, report: &mut CheckReport) -> Result<()> {
         let media = self.pool.media();
         let mut link = media.load(&self.pool.index_root::<ListHead>()?.first);
         for (at, (offset, lower)) in self.places.iter().enumerate() {
@@ -120,7 +120,7 @@ impl<K: TreeKey, M: Media> Checked<'_, K, M> {
         first: bool,
         audit: &mut Audit,
         report: &mut CheckReport,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let (media, offset) = (self.pool.media(), leaf.offset());
         let mut found = |sentence: &str| {
             report.violations.push(format!("{sentence} (leaf at {offset:#x})"));
@@ -186,7 +186,7 @@ impl<K: TreeKey, M: Media> Checked<'_, K, M> {
     }
 
     /// I7, I8: every leaf of every run is in the list or free, and free leaves are clean.
-    fn check_groups(&self, audit: &mut Audit, report: &mut CheckReport) -> Result<(), IndexError> {
+    fn check_groups(&self, audit: &mut Audit, report: &mut CheckReport) -> Result<()> {
         let sorted = |mut leaves: Vec<u64>| {
             leaves.sort_unstable();
             leaves
@@ -233,7 +233,7 @@ impl<K: TreeKey, M: Media> Checked<'_, K, M> {
     }
 
     /// I8 of a free leaf.
-    fn check_free(&self, offset: u64, found: &mut impl FnMut(String)) -> Result<(), IndexError> {
+    fn check_free(&self, offset: u64, found: &mut impl FnMut(String)) -> Result<()> {
         let (media, leaf) = (self.pool.media(), self.leaf(offset)?);
         let words = (0..self.shape.slots()).map(|slot| media.load(leaf.key(slot)));
         let pointers = words.filter(|word| *word != 0).count();

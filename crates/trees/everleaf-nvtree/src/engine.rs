@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Contract, Index, IndexError, Serialized};
+use everleaf_index::{Index, IndexError, Result, Serialized};
 use everleaf_pmem::Media;
 use everleaf_pool::{Format, Pool};
 
@@ -11,9 +11,7 @@ use super::concurrent::{ConcurrentNvTree, LOCKS};
 use super::layout::{MAX_VALUE_WORDS, Shape};
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters};
-use everleaf_tree::{
-    EngineCode, EngineEntry, Opening, Residence, TreeFamily, engine_code, engine_entry,
-};
+use everleaf_tree::{EngineCode, EngineEntry, Opening, TreeFamily, engine_code, engine_entry};
 
 /// Slots that a leaf may have: 21, 42, 85 and 170 are 512 bytes to 4 KiB of elements of 24 bytes.
 const SLOTS: &[u64] = &[4, 8, 16, 21, 32, 42, 64, 85, 128, 170, 256, 1024];
@@ -65,11 +63,11 @@ impl TreeFamily for Variant {
         &OFFER
     }
 
-    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
+    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8]> {
         Ok(pack(OFFER.choose(chosen, value_words)?, !chosen.paper_order))
     }
 
-    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
+    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters> {
         let (sizes, _) = unpack(packed)?;
         Ok(OFFER.shown(sizes).paper_order(packed[0] & HASHED == 0))
     }
@@ -78,29 +76,18 @@ impl TreeFamily for Variant {
 /// NV-Tree: append-only leaves in persistent memory, inner nodes in one array in DRAM.
 pub static NVTREE: EngineEntry = engine_entry!(Variant::Serial, {
     name: "nvtree",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
-    concurrent: false,
-    bytes_keys: true,
     max_value_words: 14,
-    min_leaf_slots: 4,
     slots_of_bytes: slots_of,
-    one_record: false,
 });
 
 /// NV-Tree for many writers of `u64` keys; of byte strings one at a time.
 pub static NVTREE_C: EngineEntry = engine_entry!(Variant::Concurrent, {
     name: "nvtree-c",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
     concurrent: true,
-    bytes_keys: true,
     max_value_words: 14,
-    min_leaf_slots: 4,
     slots_of_bytes: slots_of,
-    one_record: false,
 });
 
 /// The engines of the family, of all sizes.
@@ -112,7 +99,7 @@ pub const fn engines<M: Media>() -> [EngineCode<M>; 2] {
 }
 
 /// Refuses sizes that are not on offer.
-fn check(format: &Format) -> Result<(), IndexError> {
+fn check(format: &Format) -> Result<()> {
     unpack(format.parameters).map(drop)
 }
 
@@ -153,7 +140,7 @@ pub fn open<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
     opening: impl Into<Opening>,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     let (opening, (parameters, shape)) = (opening.into(), sizes_of(pool)?);
     if variant == Variant::Concurrent && !K::RECORDS {
         let tree = ConcurrentNvTree::<K, M>::open(pool, shape, parameters, opening, LOCKS)?;
@@ -176,7 +163,7 @@ pub fn pack(sizes: Parameters, hashed: bool) -> [u64; 8] {
 }
 
 /// From the header of a pool.
-fn unpack(mut words: [u64; 8]) -> Result<(Parameters, Shape), IndexError> {
+fn unpack(mut words: [u64; 8]) -> Result<(Parameters, Shape)> {
     let hashed = words[0] & HASHED != 0;
     words[0] &= !HASHED;
     let sizes = OFFER.unpack(words)?;
@@ -191,7 +178,7 @@ fn unpack(mut words: [u64; 8]) -> Result<(Parameters, Shape), IndexError> {
 }
 
 /// The sizes that the format of a pool has.
-pub(super) fn sizes_of<M: Media>(pool: &Pool<M>) -> Result<(Parameters, Shape), IndexError> {
+pub(super) fn sizes_of<M: Media>(pool: &Pool<M>) -> Result<(Parameters, Shape)> {
     unpack(pool.format().parameters)
 }
 

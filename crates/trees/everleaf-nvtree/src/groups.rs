@@ -3,7 +3,7 @@
 //!
 //! One leaf is always free, for a full leaf can then be replaced in a full pool.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, site};
 use everleaf_pool::Worker;
 
@@ -20,7 +20,7 @@ pub(super) fn take<K: TreeKey, M: Media>(
     shape: Shape,
     count: usize,
     growing: bool,
-) -> Result<[u64; 2], IndexError> {
+) -> Result<[u64; 2]> {
     let needed = if growing { count.max(2) } else { count };
     while groups.free().len() < needed {
         grow::<K, M>(groups, worker, shape)?;
@@ -35,7 +35,7 @@ pub(super) fn grow<K: TreeKey, M: Media>(
     groups: &mut Groups,
     worker: &mut Worker<M>,
     shape: Shape,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     groups.grow(worker, |media, offset| {
         if K::RECORDS {
             let leaf = Leaf::at(media.region(), offset, shape);

@@ -5,7 +5,7 @@
 //! fences. Byte-string keys: the allocation of the record besides, unless the leaf has one of this
 //! key already. In a full leaf the change goes into the leaves that take its place (`split`).
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PCell, planted, site};
 
 use super::NvTree;
@@ -36,9 +36,9 @@ pub(super) fn append<K: TreeKey, M: Media, S: Steps>(
     leaf: Leaf<'_>,
     element: &Element<'_>,
     after: Fill,
-    place: impl FnOnce(&PCell) -> Result<(), IndexError>,
+    place: impl FnOnce(&PCell) -> Result<()>,
     steps: &mut S,
-) -> Result<Done, IndexError> {
+) -> Result<Done> {
     let slot = after.count() - 1;
     // P1: the element. Crash: it is behind the count and means nothing; its key word is null, or a
     // copy of another element's, or the only one that leads to its record, which recovery frees.
@@ -70,7 +70,7 @@ pub(super) fn append<K: TreeKey, M: Media, S: Steps>(
 impl<K: TreeKey, M: Media> NvTree<K, M> {
     /// Adds a key; false if it is present.
     #[inline(always)]
-    pub(super) fn insert(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
+    pub(super) fn insert(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool> {
         K::admit(key)?;
         let hash = K::hash(key);
         let found = self.search(key, hash, Purpose::Append)?;
@@ -94,7 +94,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         key: K::Ref<'_>,
         hash: KeyHash,
         value: &[u64],
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         match self.put_here(offset, fill, newest, key, hash, value) {
             Err(IndexError::Pool(error))
                 if error.is_full()
@@ -120,7 +120,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         key: K::Ref<'_>,
         hash: KeyHash,
         value: &[u64],
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let is_live = newest.is_some_and(|newest| newest.kind == Kind::Present);
         let known = newest.map(|newest| newest.slot);
         if fill.count() < self.shape.slots() {
@@ -140,12 +140,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
     }
 
     /// Updates or inserts; true if there was an old value.
-    pub(super) fn upsert(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    pub(super) fn upsert(&mut self, key: K::Ref<'_>, new: &[u64], old: &mut [u64]) -> Result<bool> {
         K::admit(key)?;
         let hash = K::hash(key);
         let found = self.search(key, hash, Purpose::Append)?;
@@ -154,7 +149,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
             found.leaf.read_value(self.pool.media(), slot, old);
         }
         let (offset, fill, newest) = (found.leaf.offset(), found.fill, found.newest);
-        self.put(offset, fill, newest, key, hash, value)?;
+        self.put(offset, fill, newest, key, hash, new)?;
         Ok(slot.is_some())
     }
 }

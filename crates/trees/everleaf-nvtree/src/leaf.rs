@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{LINE, Media, PCell, PPtr, Region, Site, WORD};
 
 use super::layout::{Fill, Kind, LeafHead, Mark, Shape};
 use everleaf_tree::key::{KeyHash, TreeKey};
+use everleaf_tree::operations::read_words;
 
 /// Words in a line.
 const LINE_WORDS: usize = LINE / WORD;
@@ -39,7 +40,7 @@ pub(super) struct Leaf<'p> {
 impl<'p> Leaf<'p> {
     /// The leaf at `offset`, after a check of its bounds and alignment.
     #[inline(always)]
-    pub fn at(region: &'p Region, offset: u64, shape: Shape) -> Result<Self, IndexError> {
+    pub fn at(region: &'p Region, offset: u64, shape: Shape) -> Result<Self> {
         let head = region.get(PPtr::<LeafHead>::at(offset));
         let body = offset.wrapping_add(size_of::<LeafHead>() as u64);
         match (head, region.cells(body, shape.body_words())) {
@@ -62,7 +63,7 @@ impl<'p> Leaf<'p> {
 
     /// How full it is.
     #[inline(always)]
-    pub fn fill<M: Media>(&self, media: &M) -> Result<Fill, IndexError> {
+    pub fn fill<M: Media>(&self, media: &M) -> Result<Fill> {
         let fill = media.load(&self.head.fill);
         if fill.fits(self.shape.slots()) {
             Ok(fill)
@@ -79,7 +80,7 @@ impl<'p> Leaf<'p> {
 
     /// What an element says of its key.
     #[inline(always)]
-    pub fn kind<M: Media>(&self, media: &M, slot: usize) -> Result<Kind, IndexError> {
+    pub fn kind<M: Media>(&self, media: &M, slot: usize) -> Result<Kind> {
         let kind = media.load(self.mark(slot)).kind();
         kind.ok_or_else(|| self.damaged("an element is neither a key nor the removal of one"))
     }
@@ -128,9 +129,7 @@ impl<'p> Leaf<'p> {
     /// Copies an element's value to `words`, which has its length.
     #[inline(always)]
     pub fn read_value<M: Media>(&self, media: &M, slot: usize, words: &mut [u64]) {
-        for (word, cell) in words.iter_mut().zip(self.value(slot)) {
-            *word = media.load(cell);
-        }
+        read_words(media, self.value(slot), words);
     }
 
     /// Stores an element's value. No flush.

@@ -127,17 +127,19 @@ mod steps;
 mod tests;
 mod update;
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use everleaf_index::{
-    CheckReport, Direction, IndexError, IndexStatistics, InnerFrom, SerialIndex, Visit,
+    CheckReport, Direction, IndexStatistics, InnerFrom, Result, SerialIndex, Start, Visitor,
 };
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Seal, Worker};
 
 use everleaf_tree::groups::Groups;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::{ended, expect_words, in_groups};
+use everleaf_tree::scan::ScanRequest;
+use everleaf_tree::statistics::pm_bytes;
 use inner::Inner;
 
 #[cfg(not(test))]
@@ -159,83 +161,47 @@ pub struct NvTree<K: TreeKey, M: Media> {
     inner_from: InnerFrom,
 }
 
-impl<K: TreeKey, M: Media> NvTree<K, M> {
-    fn expect_words(&self, words: usize) -> Result<(), IndexError> {
-        let expected = self.shape.value_words();
-        if words == expected { Ok(()) } else { Err(IndexError::ValueWords { words, expected }) }
-    }
-}
-
 impl<K: TreeKey, M: Media> SerialIndex<K> for NvTree<K, M> {
     fn value_words(&self) -> usize {
         self.shape.value_words()
     }
 
     #[inline]
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        let found = self.find(key, value);
-        self.pool.media().end_operation();
-        found
+    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len()])?;
+        ended(self.find(key, value), self.pool.media())
     }
 
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
-        self.find_many(keys, values)
-    }
-
-    #[inline]
-    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        let inserted = self.insert(key, value);
-        self.pool.media().end_operation();
-        inserted
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
+        in_groups(self.pool.media(), keys, values, |keys, values| self.find_group(keys, values))
     }
 
     #[inline]
-    fn update_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.expect_words(old.len())?;
-        let updated = self.update(key, value, old);
-        self.pool.media().end_operation();
-        updated
+    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len()])?;
+        ended(self.insert(key, value), self.pool.media())
     }
 
     #[inline]
-    fn upsert_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.expect_words(old.len())?;
-        let updated = self.upsert(key, value, old);
-        self.pool.media().end_operation();
-        updated
+    fn update_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len(), old.len()])?;
+        ended(self.update(key, value, old), self.pool.media())
     }
 
     #[inline]
-    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        self.expect_words(old.len())?;
-        let removed = self.remove(key, old);
-        self.pool.media().end_operation();
-        removed
+    fn upsert_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len(), old.len()])?;
+        ended(self.upsert(key, value, old), self.pool.media())
     }
 
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        let scanned = self.scan_from(from, direction, visit);
-        self.pool.media().end_operation();
-        scanned
+    #[inline]
+    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [old.len()])?;
+        ended(self.remove(key, old), self.pool.media())
+    }
+
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()> {
+        ended(self.scan_from(ScanRequest { from, direction, visit }), self.pool.media())
     }
 
     fn len(&self) -> u64 {
@@ -246,8 +212,6 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for NvTree<K, M> {
         let first = self.leaf(self.inner.leaf(self.inner.first()));
         let first_is_empty =
             first.and_then(|leaf| leaf.fill(self.pool.media())).is_ok_and(|fill| fill.live() == 0);
-        let records =
-            if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
         let node_bytes = self.groups.pm_bytes();
         IndexStatistics {
             keys: self.keys,
@@ -255,7 +219,7 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for NvTree<K, M> {
             leaves: self.inner.len() as u64 - u64::from(first_is_empty),
             leaf_slots: self.shape.slots() as u64,
             inner_nodes: self.inner.nodes(),
-            pm_bytes: node_bytes.max(records),
+            pm_bytes: pm_bytes::<K, M>(&self.pool, node_bytes),
             node_bytes,
             dram_bytes: self.inner.dram_bytes()
                 + self.groups.dram_bytes()
@@ -265,11 +229,11 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for NvTree<K, M> {
         }
     }
 
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport> {
         self.check_all(audit)
     }
 
-    fn close(&mut self) -> Result<Option<Seal>, IndexError> {
+    fn close(&mut self) -> Result<Option<Seal>> {
         self.store_image()
     }
 }

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 use everleaf_pool::RecordGuard;
 
@@ -64,7 +64,7 @@ impl Plan {
 pub(super) fn live_checked<'p, K: TreeKey, M: Media>(
     records: &'p RecordGuard<'_, M>,
     leaf: Leaf<'_>,
-) -> Result<Vec<Entry<'p, K>>, IndexError> {
+) -> Result<Vec<Entry<'p, K>>> {
     let fill = leaf.fill(records.media())?;
     let entries = newest_of_each::<K, M>(records, leaf, fill)?;
     let live = entries.iter().filter(|entry| entry.kind == Kind::Present).count();

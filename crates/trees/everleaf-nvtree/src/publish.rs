@@ -3,7 +3,7 @@
 //! The order is the same for one thread and for many. With many the leaves that go, and the one
 //! whose word leads to them, belong to the caller alone.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, PCell, PPtr, Site, planted, site};
 
 use super::layout::{Fill, Kind, LeafHead, Mark};
@@ -37,7 +37,7 @@ pub(super) fn write_leaves<K: TreeKey, M: Media>(
     items: &[Item<'_, K>],
     key: K::Ref<'_>,
     change: &Change<'_>,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let last = if planted(235) { old.left } else { old.last() };
     let after = media.load(&last.head.next);
     planted!(236, media.store(&old.left.head.next, PPtr::at(offsets[0])));

@@ -18,7 +18,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use everleaf_index::{IndexError, InnerFrom, NoImage};
+use everleaf_index::{IndexError, InnerFrom, NoImage, Result};
 use everleaf_pmem::{Media, PCell, PPtr, planted, site};
 use everleaf_pool::{Pool, Run, Shutdown, Worker};
 
@@ -43,7 +43,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         shape: Shape,
         parameters: Parameters,
         opening: Opening,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let (mut worker, dram) = (pool.worker()?, pool.media().dram());
         let fanout = parameters.inner_keys as usize;
         let (inner, groups, keys, inner_from) =
@@ -99,7 +99,7 @@ impl Leaves {
         opening: &Opening,
         shape: Shape,
         parameters: Parameters,
-    ) -> Result<Result<InImage<'p, K, M>, NoImage>, IndexError> {
+    ) -> Result<Result<InImage<'p, K, M>, NoImage>> {
         let image = match image::read::<K, M>(pool, (opening.shutdown, opening.seal), parameters, 1)
         {
             Ok(image) => image,
@@ -123,7 +123,7 @@ impl Leaves {
         shape: Shape,
         parameters: Parameters,
         shutdown: Shutdown,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let runs = pool.runs(LEAVES)?;
         let mut list = List::follow(pool, &runs, shape)?;
         if list.leaves.is_empty() {
@@ -150,7 +150,7 @@ impl Leaves {
         &self,
         pool: &Pool<M>,
         shape: Shape,
-    ) -> impl Iterator<Item = Result<(K::Owned, u64), IndexError>> {
+    ) -> impl Iterator<Item = Result<(K::Owned, u64)>> {
         self.list.iter().map(move |offset| {
             let leaf = Leaf::at(pool.media().region(), *offset, shape)?;
             let word = pool.media().load(&leaf.head.lower_bound);
@@ -168,7 +168,7 @@ fn group_bytes(shape: Shape, parameters: Parameters) -> u64 {
 }
 
 /// Makes an empty leaf the first one of a fresh pool.
-fn make_first<M: Media>(pool: &Pool<M>, leaf: Leaf<'_>) -> Result<(), IndexError> {
+fn make_first<M: Media>(pool: &Pool<M>, leaf: Leaf<'_>) -> Result<()> {
     let media = pool.media();
     let anchor = pool.index_root::<ListHead>()?;
     // R1: the leaf. Crash: nothing leads to it.
@@ -196,7 +196,7 @@ struct List<'r> {
 
 impl<'r> List<'r> {
     /// Follows the list from its anchor.
-    fn follow<M: Media>(pool: &Pool<M>, runs: &'r [Run], shape: Shape) -> Result<Self, IndexError> {
+    fn follow<M: Media>(pool: &Pool<M>, runs: &'r [Run], shape: Shape) -> Result<Self> {
         let media = pool.media();
         let leaf_bytes = shape.leaf_bytes();
         let listed = runs.iter().map(|run| vec![false; (run.bytes / leaf_bytes) as usize]);
@@ -214,7 +214,7 @@ impl<'r> List<'r> {
     }
 
     /// Notes a leaf that the list leads to.
-    fn reach(&mut self, offset: u64) -> Result<(), IndexError> {
+    fn reach(&mut self, offset: u64) -> Result<()> {
         let damaged = |what| IndexError::Corrupt { offset, what };
         let after = self.runs.partition_point(|run| run.offset <= offset);
         let run = after.checked_sub(1).ok_or(damaged("the list of leaves leads to no leaf"))?;
@@ -260,7 +260,7 @@ fn clean<K: TreeKey, M: Media>(
     shape: Shape,
     listed: &[u64],
     others: &[u64],
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let media = pool.media();
     let mut strays: Vec<&PCell> = Vec::new();
     for offset in others {

@@ -4,7 +4,7 @@
 //! 2 or 3 flushes and 2 fences; of the last key 1 flush and 1 fence. Byte-string keys: the record
 //! is freed when the leaf is replaced.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 
 use super::NvTree;
@@ -18,7 +18,7 @@ use everleaf_tree::key::TreeKey;
 impl<K: TreeKey, M: Media> NvTree<K, M> {
     /// Removes a key and copies its value; false if it is absent.
     #[inline(always)]
-    pub(super) fn remove(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+    pub(super) fn remove(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool> {
         let hash = K::hash(key);
         let found = self.search(key, hash, Purpose::Append)?;
         let Some(slot) = found.live_slot() else { return Ok(false) };

@@ -1,7 +1,7 @@
 //! What happens to a leaf that has left the list: for byte-string keys its dead records are freed,
 //! and it forgets the others, before its memory serves again.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, site};
 use everleaf_pool::Worker;
 
@@ -23,7 +23,7 @@ pub(super) fn retire<K: TreeKey, M: Media>(
     worker: &mut Worker<M>,
     media: &M,
     retired: &[Retired<'_>],
-) -> Result<(), IndexError> {
+) -> Result<()> {
     if !K::RECORDS {
         return Ok(());
     }

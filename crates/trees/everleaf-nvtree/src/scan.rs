@@ -3,7 +3,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_index::{Direction, Result, Start, Visitor};
 use everleaf_pmem::Media;
 use everleaf_pool::RecordGuard;
 
@@ -11,6 +11,7 @@ use super::NvTree;
 use super::layout::{Fill, Kind, MAX_VALUE_WORDS};
 use super::leaf::Leaf;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::scan::{ScanRequest, within_by};
 
 /// The newest element of a key.
 pub(super) struct Entry<'p, K: TreeKey> {
@@ -24,7 +25,7 @@ pub(super) fn newest_of_each<'p, K: TreeKey, M: Media>(
     records: &'p RecordGuard<'_, M>,
     leaf: Leaf<'_>,
     fill: Fill,
-) -> Result<Vec<Entry<'p, K>>, IndexError> {
+) -> Result<Vec<Entry<'p, K>>> {
     let media = records.media();
     let count = fill.count();
     if K::RECORDS && !M::COUNTS_READS {
@@ -45,21 +46,10 @@ pub(super) fn newest_of_each<'p, K: TreeKey, M: Media>(
 /// The part of sorted entries that lies on this side of the bound.
 pub(super) fn within<'e, 'p, K: TreeKey>(
     entries: &'e [Entry<'p, K>],
-    bound: Bound<K::Ref<'_>>,
+    bound: Start<'_, K>,
     direction: Direction,
 ) -> &'e [Entry<'p, K>] {
-    let (key, included) = match bound {
-        Bound::Unbounded => return entries,
-        Bound::Included(key) => (key, true),
-        Bound::Excluded(key) => (key, false),
-    };
-    let equal_is_before = included == (direction == Direction::Backward);
-    let middle = entries.partition_point(|entry| {
-        let order = K::cmp_keys(entry.key, key);
-        order.is_lt() || order.is_eq() && equal_is_before
-    });
-    let (before, after) = entries.split_at(middle);
-    if direction == Direction::Forward { after } else { before }
+    within_by::<K, _>(entries, |entry| entry.key, bound, direction)
 }
 
 /// Shows those of sorted entries whose keys are live; `words` is room for a value.
@@ -69,7 +59,7 @@ pub(super) fn show<K: TreeKey, M: Media>(
     entries: &[Entry<'_, K>],
     direction: Direction,
     words: &mut [u64],
-    visit: &mut Visit<'_, K>,
+    visit: Visitor<'_, K>,
 ) -> ControlFlow<()> {
     let mut show = |entry: &Entry<'_, K>| {
         if entry.kind == Kind::Removed {
@@ -86,12 +76,8 @@ pub(super) fn show<K: TreeKey, M: Media>(
 
 impl<K: TreeKey, M: Media> NvTree<K, M> {
     /// Visits entries in key order from `from` on.
-    pub(super) fn scan_from(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
+    pub(super) fn scan_from(&self, scan: ScanRequest<'_, '_, K>) -> Result<()> {
+        let ScanRequest { from, direction, visit } = scan;
         let media = self.pool.media();
         let mut next = Some(match (from, direction) {
             (Bound::Included(key) | Bound::Excluded(key), _) => self.inner.find(key),

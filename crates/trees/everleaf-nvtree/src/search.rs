@@ -6,7 +6,7 @@
 //! elements are read of a present key, all of an absent one: 12 lines of 32 elements. Their
 //! addresses are known with the count, so the lines are asked for together.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Counter, Media};
 use everleaf_pool::Pool;
 
@@ -15,9 +15,7 @@ use super::inner::Place;
 use super::layout::{Fill, Kind};
 use super::leaf::Leaf;
 use everleaf_tree::key::{KeyHash, TreeKey};
-
-/// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
-pub(super) const GROUP: usize = 16;
+use everleaf_tree::operations::GROUP;
 
 /// What a search is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,7 +41,7 @@ pub(super) fn newest<K: TreeKey, M: Media>(
     count: usize,
     key: K::Ref<'_>,
     hash: KeyHash,
-) -> Result<Option<Newest>, IndexError> {
+) -> Result<Option<Newest>> {
     let media = pool.media();
     let is_of_key = |slot| {
         if K::RECORDS && media.load(leaf.mark(slot)).tag() != hash.tag() {
@@ -98,7 +96,7 @@ impl Found<'_> {
 impl<K: TreeKey, M: Media> NvTree<K, M> {
     /// The leaf at a place that the inner nodes or the groups know.
     #[inline(always)]
-    pub(super) fn leaf(&self, offset: u64) -> Result<Leaf<'_>, IndexError> {
+    pub(super) fn leaf(&self, offset: u64) -> Result<Leaf<'_>> {
         Leaf::at(self.pool.media().region(), offset, self.shape)
     }
 
@@ -109,7 +107,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         key: K::Ref<'_>,
         hash: KeyHash,
         purpose: Purpose,
-    ) -> Result<Found<'_>, IndexError> {
+    ) -> Result<Found<'_>> {
         let place = self.inner.find(key);
         let leaf = self.leaf(self.inner.leaf(place))?;
         let fill = leaf.fill(self.pool.media())?;
@@ -125,7 +123,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
 
     /// Copies the value of `key` to `value`.
     #[inline(always)]
-    pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+    pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
         let found = self.search(key, K::hash(key), Purpose::Read)?;
         let slot = found.live_slot();
         if let Some(slot) = slot {
@@ -135,11 +133,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
     }
 
     /// Looks up to 16 keys up together: each level of misses is in flight for all of them at once.
-    fn find_group(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
+    pub(super) fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
         let media = self.pool.media();
         let mut leaves = [0; GROUP];
         for (leaf, key) in leaves.iter_mut().zip(keys) {
@@ -157,20 +151,6 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
             let newest = newest::<K, M>(&self.pool, leaf, count, *key, K::hash(*key))?;
             let live = newest.filter(|newest| newest.kind == Kind::Present);
             *value = live.map(|newest| media.load(&leaf.value(newest.slot)[0]));
-        }
-        Ok(())
-    }
-
-    /// Looks many keys up, a group at a time.
-    pub(super) fn find_many(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
-        assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
-        for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
-            self.find_group(keys, values)?;
-            self.pool.media().end_operation();
         }
         Ok(())
     }

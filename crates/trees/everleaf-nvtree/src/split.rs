@@ -13,7 +13,7 @@
 //! The change that found the leaf full is part of it: no append follows. u64 keys: the lines of the
 //! new leaves and 1 flush, 2 fences (nothing comes: 1 and 1).
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Media, PCell, PPtr};
 
 use super::inner::{Place, Room};
@@ -32,7 +32,7 @@ use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media> NvTree<K, M> {
     /// The word that leads to the leaf at `place`: of the one before it, or of the anchor.
-    pub(super) fn word_to(&self, place: Place) -> Result<&PCell<PPtr<LeafHead>>, IndexError> {
+    pub(super) fn word_to(&self, place: Place) -> Result<&PCell<PPtr<LeafHead>>> {
         match self.inner.previous(place) {
             Some(previous) => Ok(&self.leaf(self.inner.leaf(previous))?.head.next),
             None => Ok(&self.pool.index_root::<ListHead>()?.first),
@@ -42,11 +42,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
     /// Does a change of a key whose leaf is full. If the pool is full and the change needs room
     /// nothing has changed.
     #[cold]
-    pub(super) fn make_room(
-        &mut self,
-        key: K::Ref<'_>,
-        change: &Change<'_>,
-    ) -> Result<(), IndexError> {
+    pub(super) fn make_room(&mut self, key: K::Ref<'_>, change: &Change<'_>) -> Result<()> {
         let pool = std::sync::Arc::clone(&self.pool);
         let records = pool.pin();
         let place = self.inner.find(key);
@@ -107,7 +103,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         key: K::Ref<'_>,
         change: &Change<'_>,
         plan: Plan,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let middle = plan.middle(items.len());
         let separator = separator_at(items, middle, key);
         let separator = separator.as_ref().map(K::borrow);
@@ -182,7 +178,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         separator: Option<K::Ref<'_>>,
         key: K::Ref<'_>,
         change: &Change<'_>,
-    ) -> Result<Option<Room>, IndexError> {
+    ) -> Result<Option<Room>> {
         let region = self.pool.media().region();
         let second = match offsets.get(1) {
             Some(offset) => Some(Leaf::at(region, *offset, self.shape)?),
@@ -226,7 +222,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
         entries: &[Entry<'_, K>],
         key: K::Ref<'_>,
         change: &Change<'_>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let Change::Put { hash, value, .. } = change else { return Ok(()) };
         let separator = separator_behind(entries, key);
         let separator = K::borrow(&separator);
@@ -254,7 +250,7 @@ impl<K: TreeKey, M: Media> NvTree<K, M> {
 
     /// Takes the leaf of `key`, its last live one, out of the list; it is not the first leaf.
     #[cold]
-    pub(super) fn unlink(&mut self, key: K::Ref<'_>) -> Result<(), IndexError> {
+    pub(super) fn unlink(&mut self, key: K::Ref<'_>) -> Result<()> {
         let pool = std::sync::Arc::clone(&self.pool);
         let media = pool.media();
         let place = self.inner.find(key);

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use everleaf_index::{BytesKeys, Contract, Index, IndexError, U64Keys};
+use everleaf_index::{BytesKeys, Contract, Index, IndexError, Result, U64Keys};
 use everleaf_pmem::{Media, Transactions};
 use everleaf_pool::{Format, Opened, Pool, Seal, Shutdown};
 
@@ -47,9 +47,9 @@ pub struct EngineEntry {
     /// value. Else each key has a record of its own besides.
     pub one_record: bool,
     /// [`TreeFamily::pack`] of its variant.
-    pub pack: fn(&EngineParameters, u64) -> Result<[u64; 8], IndexError>,
+    pub pack: fn(&EngineParameters, u64) -> Result<[u64; 8]>,
     /// [`TreeFamily::unpack`] of its variant.
-    pub unpack: fn([u64; 8]) -> Result<EngineParameters, IndexError>,
+    pub unpack: fn([u64; 8]) -> Result<EngineParameters>,
 }
 
 impl fmt::Display for EngineEntry {
@@ -68,6 +68,22 @@ impl PartialEq for EngineEntry {
 impl Eq for EngineEntry {}
 
 impl EngineEntry {
+    /// What most engines are: an entry says its name, and in what it differs.
+    pub const USUAL: Self = Self {
+        name: "",
+        residence: Residence::Pool,
+        parameters: &[],
+        contract: Contract::Strict,
+        concurrent: false,
+        bytes_keys: true,
+        max_value_words: 1,
+        min_leaf_slots: 4,
+        slots_of_bytes: slots_of_array,
+        one_record: false,
+        pack: |_, _| Err(no_pool()),
+        unpack: |_| Err(no_pool()),
+    };
+
     /// Whether pools can be made of it, and opened again.
     pub const fn is_available(&self) -> bool {
         matches!(self.residence, Residence::Pool)
@@ -86,14 +102,14 @@ impl EngineEntry {
 }
 
 /// What opens an index of this kind of keys on a media.
-pub type Open<K, M> = fn(&Arc<Pool<M>>, Opening) -> Result<Box<dyn Index<K>>, IndexError>;
+pub type Open<K, M> = fn(&Arc<Pool<M>>, Opening) -> Result<Box<dyn Index<K>>>;
 
 /// The code of an engine for a media, and for the sizes of nodes that it was compiled for.
 pub struct EngineCode<M: Media> {
     /// The engine.
     pub entry: &'static EngineEntry,
     /// Refuses formats whose sizes are not those of this code.
-    pub check: fn(&Format) -> Result<(), IndexError>,
+    pub check: fn(&Format) -> Result<()>,
     /// Opens an index of numbers.
     pub open_u64: Open<U64Keys, M>,
     /// Opens an index of byte strings, if the engine has these.
@@ -138,7 +154,7 @@ impl<M: Media> Engines<M> {
     ///
     /// # Errors
     /// [`IndexError::Parameter`] names the first size that there is no code for.
-    pub fn code(self, format: &Format) -> Option<Result<&'static EngineCode<M>, IndexError>> {
+    pub fn code(self, format: &Format) -> Option<Result<&'static EngineCode<M>>> {
         let mut refused = None;
         let codes = self.0.iter().copied().flatten();
         for code in codes.filter(|code| code.entry.name == format.engine) {
@@ -151,7 +167,13 @@ impl<M: Media> Engines<M> {
     }
 }
 
-/// The entry of an engine of a family: `engine_entry!(VARIANT, { name: .., .. })`.
+fn no_pool() -> IndexError {
+    let (parameter, offered) = ("engine", "no pool can be made of a map".to_owned());
+    IndexError::Parameter { parameter, value: 0, offered }
+}
+
+/// The entry of an engine of a family: `engine_entry!(VARIANT, { name: .., .. })`. What is not
+/// named is [`EngineEntry::USUAL`].
 #[macro_export]
 macro_rules! engine_entry {
     ($variant:expr, { $($facts:tt)* }) => {
@@ -159,6 +181,7 @@ macro_rules! engine_entry {
             pack: |chosen, value_words| $crate::TreeFamily::pack($variant, chosen, value_words),
             unpack: |packed| $crate::TreeFamily::unpack($variant, packed),
             $($facts)*
+            ..$crate::EngineEntry::USUAL
         }
     };
 }
@@ -224,7 +247,7 @@ pub trait TreeFamily: Copy {
     ///
     /// # Errors
     /// [`IndexError::Parameter`] names the first that is not on offer.
-    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
+    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8]> {
         Ok(self.offer().pack(self.offer().choose(chosen, value_words)?))
     }
 
@@ -232,7 +255,7 @@ pub trait TreeFamily: Copy {
     ///
     /// # Errors
     /// As [`pack`](Self::pack).
-    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
+    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters> {
         Ok(self.offer().shown(self.offer().unpack(packed)?))
     }
 }

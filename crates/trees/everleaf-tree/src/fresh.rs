@@ -1,6 +1,6 @@
 //! What a root that leads nowhere means.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PCell};
 use everleaf_pool::Pool;
 
@@ -11,7 +11,7 @@ use everleaf_pool::Pool;
 /// # Errors
 /// [`IndexError::Corrupt`] if a record is in use, [`IndexError::Pool`] if the table of chunks is
 /// damaged. Reads it once.
-pub fn require_fresh<M: Media>(pool: &Pool<M>) -> Result<(), IndexError> {
+pub fn require_fresh<M: Media>(pool: &Pool<M>) -> Result<()> {
     if !pool.holds_records()? {
         return Ok(());
     }

@@ -5,7 +5,7 @@
 //! free is known in DRAM only, and to the recovery of each tree. So nothing leaks, and a split
 //! writes nothing to allocate.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 use everleaf_pool::{NodeKind, Run, Worker};
 
@@ -86,6 +86,11 @@ impl Groups {
         &self.free
     }
 
+    /// Leaves that belong to the tree.
+    pub fn used(&self) -> u64 {
+        self.groups.iter().map(|group| group.used).sum()
+    }
+
     /// Bytes of the pool in groups.
     pub fn pm_bytes(&self) -> u64 {
         self.groups.iter().map(|group| group.run.bytes).sum()
@@ -126,7 +131,7 @@ impl Groups {
         &mut self,
         worker: &mut Worker<M>,
         clear: impl Fn(&M, u64),
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let leaf_bytes = self.leaf_bytes;
         // G1: every leaf of the new run is made free. Crash: the run is not published, its memory
         // is free. The pool fences and publishes.
@@ -154,11 +159,7 @@ impl Groups {
     ///
     /// # Errors
     /// The pool is damaged.
-    pub fn give_back<M: Media>(
-        &mut self,
-        leaf_offset: u64,
-        worker: &mut Worker<M>,
-    ) -> Result<(), IndexError> {
+    pub fn give_back<M: Media>(&mut self, leaf_offset: u64, worker: &mut Worker<M>) -> Result<()> {
         let Some(position) = self.keep(leaf_offset) else { return Ok(()) };
         let Group { run, used } = self.groups[position];
         let leaves = run.bytes / self.leaf_bytes;

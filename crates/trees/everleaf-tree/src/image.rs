@@ -33,7 +33,7 @@ mod bounds;
 
 use std::marker::PhantomData;
 
-use everleaf_index::{IndexError, NoImage};
+use everleaf_index::{IndexError, NoImage, Result};
 use everleaf_pmem::{LINE, Layout, Media, PCell, PPtr, WORD, persistent, planted, site};
 use everleaf_pool::{
     Audit, KeyType, Node, NodeKind, Pool, PoolError, RootName, Seal, Shutdown, Worker,
@@ -217,7 +217,7 @@ pub fn write<K: TreeKey, M: Media, I: Iterator<Item = (K::Owned, u64)>>(
     keys: u64,
     leaves: usize,
     entries: impl Fn() -> I,
-) -> Result<Option<Seal>, IndexError> {
+) -> Result<Option<Seal>> {
     let own = bounds::own_bytes::<K>(entries());
     let behind = own.len().next_multiple_of(WORD) as u64;
     let bytes = HEAD_BYTES + leaves as u64 * ENTRY_BYTES + behind;

@@ -63,15 +63,30 @@ impl Atom for AtomicU64 {
 
 /// What a word with a latch in it must tell.
 pub(super) trait LatchWord: Copy {
+    /// The bit that locks; those above it are the version.
+    const LOCK: u64;
+
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
-    fn is_locked(self) -> bool;
+    #[inline(always)]
+    fn is_locked(self) -> bool {
+        self.bits() & Self::LOCK != 0
+    }
     /// The same with the lock bit set.
-    fn locked(self) -> Self;
+    #[inline(always)]
+    fn locked(self) -> Self {
+        Self::from_bits(self.bits() | Self::LOCK)
+    }
     /// The same with the lock bit cleared.
-    fn unlocked(self) -> Self;
+    #[inline(always)]
+    fn unlocked(self) -> Self {
+        Self::from_bits(self.bits() & !Self::LOCK)
+    }
     /// The same with the version that follows.
-    fn next_version(self) -> Self;
+    #[inline(always)]
+    fn next_version(self) -> Self {
+        Self::from_bits(self.bits().wrapping_add(Self::LOCK << 1))
+    }
 }
 
 /// The word, which may be locked.

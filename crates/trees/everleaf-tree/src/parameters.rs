@@ -1,7 +1,7 @@
 //! Sizes of nodes, fixed when a pool is created: which ones are chosen, which ones an engine has on
 //! offer, and how they stand in the header of a pool.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 
 /// The unit in which the pool gives memory for groups of leaves, in bytes.
 pub const GROUP_UNIT: u64 = 4096;
@@ -202,7 +202,7 @@ impl Offer {
     ///
     /// # Errors
     /// [`IndexError::Parameter`] names the first that is not.
-    pub fn check(&self, sizes: Parameters) -> Result<(), IndexError> {
+    pub fn check(&self, sizes: Parameters) -> Result<()> {
         let refused =
             self.fields(sizes).into_iter().find(|(_, value, tuned, of)| !of.has(*value, *tuned));
         match refused {
@@ -217,11 +217,7 @@ impl Offer {
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub fn choose(
-        &self,
-        chosen: &EngineParameters,
-        value_words: u64,
-    ) -> Result<Parameters, IndexError> {
+    pub fn choose(&self, chosen: &EngineParameters, value_words: u64) -> Result<Parameters> {
         let sizes = Parameters {
             leaf_slots: chosen.leaf_slots.map_or(self.tuned.leaf_slots, u64::from),
             inner_keys: chosen.inner_keys.map_or(self.tuned.inner_keys, u64::from),
@@ -245,7 +241,7 @@ impl Offer {
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub fn unpack(&self, words: [u64; 8]) -> Result<Parameters, IndexError> {
+    pub fn unpack(&self, words: [u64; 8]) -> Result<Parameters> {
         let [leaf_slots, inner_keys, value_words, group_bytes, ..] = words;
         let read = Parameters { leaf_slots, inner_keys, value_words, group_bytes };
         let [leaf_slots, inner_keys, value_words, group_bytes] =

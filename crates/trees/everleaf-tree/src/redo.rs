@@ -1,7 +1,7 @@
 //! Records of a redo log, one behind the other: where words go, and the words. What is stored and
 //! flushed when, and what commits a log, stands in the families.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PCell, WORD};
 use everleaf_pool::Run;
 
@@ -70,7 +70,7 @@ pub fn records_in<'r, M: Media>(
     offset: u64,
     mut part: &'r [PCell],
     is_target: impl Fn(Target) -> bool,
-) -> Result<Vec<Record<'r>>, IndexError> {
+) -> Result<Vec<Record<'r>>> {
     let damaged = |what| IndexError::Corrupt { offset, what };
     let mut found = Vec::new();
     while let Some((head, rest)) = part.split_first() {

@@ -3,7 +3,7 @@
 
 use std::ops::{Bound, ControlFlow, Range};
 
-use everleaf_index::{Direction, IndexError, KeyKind, Visit};
+use everleaf_index::{Direction, KeyKind, Result, Start, Visitor};
 
 use super::inner::Sought;
 use super::key::TreeKey;
@@ -11,6 +11,16 @@ use super::shared_nodes::SharedNodes;
 
 /// A key, and the number of its slot.
 pub type Entry<'p, K> = (<K as KeyKind>::Ref<'p>, u8);
+
+/// What a scan is asked for.
+pub struct ScanRequest<'k, 'v, K: KeyKind> {
+    /// Where it begins.
+    pub from: Start<'k, K>,
+    /// Where it goes.
+    pub direction: Direction,
+    /// What it calls for each entry.
+    pub visit: Visitor<'v, K>,
+}
 
 /// What became of showing a leaf; none if it no longer covers what it was looked for by.
 pub type Shown = Option<ControlFlow<()>>;
@@ -33,7 +43,7 @@ pub trait Leaves<K: TreeKey> {
     ///
     /// # Errors
     /// Damage: there is no leaf.
-    fn prefetch_leaf(&self, offset: u64) -> Result<(), IndexError>;
+    fn prefetch_leaf(&self, offset: u64) -> Result<()>;
     /// Shows the part of a leaf, whose lines are on their way, that lies on this side of the bound.
     ///
     /// # Errors
@@ -41,10 +51,10 @@ pub trait Leaves<K: TreeKey> {
     fn show_leaf(
         &self,
         sought: &Sought<'_, K::Owned>,
-        bound: Bound<K::Ref<'_>>,
+        bound: Start<'_, K>,
         direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<Shown, IndexError>;
+        visit: Visitor<'_, K>,
+    ) -> Result<Shown>;
 }
 
 /// Visits entries in key order from `from` on.
@@ -53,10 +63,10 @@ pub trait Leaves<K: TreeKey> {
 /// As of the leaves.
 pub fn walk<K: TreeKey>(
     leaves: &impl Leaves<K>,
-    from: Bound<K::Ref<'_>>,
+    from: Start<'_, K>,
     direction: Direction,
-    visit: &mut Visit<'_, K>,
-) -> Result<(), IndexError> {
+    visit: Visitor<'_, K>,
+) -> Result<()> {
     // Where the next leaf began, or the one before ended, when this one was looked for; and the
     // next leaf, if it was easily found.
     let mut border: Option<K::Owned> = None;
@@ -88,10 +98,10 @@ pub fn walk<K: TreeKey>(
 fn step<'t, K: TreeKey>(
     leaves: &'t impl Leaves<K>,
     ahead: Option<Sought<'t, K::Owned>>,
-    bound: Bound<K::Ref<'_>>,
+    bound: Start<'_, K>,
     direction: Direction,
-    visit: &mut Visit<'_, K>,
-) -> Result<Step<'t, K>, IndexError> {
+    visit: Visitor<'_, K>,
+) -> Result<Step<'t, K>> {
     let sought = match ahead {
         Some(sought) => sought,
         None => {
@@ -114,10 +124,21 @@ fn beyond<R>(border: R, direction: Direction) -> Bound<R> {
 #[inline(always)]
 pub fn within<'e, 'p, K: TreeKey>(
     entries: &'e [Entry<'p, K>],
-    bound: Bound<K::Ref<'_>>,
+    bound: Start<'_, K>,
     direction: Direction,
 ) -> &'e [Entry<'p, K>] {
-    let key_at = |at: usize| Ok(entries[at].0);
+    within_by::<K, _>(entries, |entry| entry.0, bound, direction)
+}
+
+/// The same of entries that have their keys elsewhere.
+#[inline(always)]
+pub fn within_by<'e, 'p, K: TreeKey, E>(
+    entries: &'e [E],
+    key_of: impl Fn(&E) -> K::Ref<'p>,
+    bound: Start<'_, K>,
+    direction: Direction,
+) -> &'e [E] {
+    let key_at = |at: usize| Ok(key_of(&entries[at]));
     let part = part_within::<K>(0..entries.len(), bound, direction, key_at);
     part.map_or(&[], |part| &entries[part])
 }
@@ -130,17 +151,17 @@ pub fn within<'e, 'p, K: TreeKey>(
 #[inline(always)]
 pub fn part_within<'p, K: TreeKey>(
     range: Range<usize>,
-    bound: Bound<K::Ref<'_>>,
+    bound: Start<'_, K>,
     direction: Direction,
-    key_at: impl Fn(usize) -> Result<K::Ref<'p>, IndexError>,
-) -> Result<Range<usize>, IndexError> {
+    key_at: impl Fn(usize) -> Result<K::Ref<'p>>,
+) -> Result<Range<usize>> {
     let (key, included) = match bound {
         Bound::Included(key) => (key, true),
         Bound::Excluded(key) => (key, false),
         Bound::Unbounded => return Ok(range),
     };
     let forward = direction == Direction::Forward;
-    let is_before = |at: usize| -> Result<bool, IndexError> {
+    let is_before = |at: usize| -> Result<bool> {
         let order = K::cmp_keys(key_at(at)?, key);
         Ok(order.is_lt() || order.is_eq() && included != forward)
     };

@@ -1,6 +1,6 @@
 //! What may take part in a change of an entry: the steps of a store ([`LinkSteps`]), or nothing.
 
-use everleaf_index::{IndexError, LinkSteps};
+use everleaf_index::{IndexError, LinkSteps, Result};
 
 /// Steps of another, before the first and before the last fence of an operation.
 pub struct Steps<'s> {
@@ -27,7 +27,7 @@ impl<'s> Steps<'s> {
 
     /// The entry has this value now, and the operation can no longer be refused.
     #[inline(always)]
-    pub fn prepare(&mut self, old: Option<u64>) -> Result<(), IndexError> {
+    pub fn prepare(&mut self, old: Option<u64>) -> Result<()> {
         self.steps.as_mut().map_or(Ok(()), |steps| steps.prepare(old))
     }
 
@@ -39,7 +39,7 @@ impl<'s> Steps<'s> {
 
     /// What the steps said when the entry was changed.
     #[inline(always)]
-    pub fn end(self) -> Result<(), IndexError> {
+    pub fn end(self) -> Result<()> {
         self.failed.map_or(Ok(()), Err)
     }
 }

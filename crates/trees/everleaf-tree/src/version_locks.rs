@@ -23,6 +23,8 @@ use super::latch::{self, LatchWord};
 pub struct Version(u64);
 
 impl LatchWord for Version {
+    const LOCK: u64 = 1;
+
     #[inline(always)]
     fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -30,22 +32,6 @@ impl LatchWord for Version {
     #[inline(always)]
     fn bits(self) -> u64 {
         self.0
-    }
-    #[inline(always)]
-    fn is_locked(self) -> bool {
-        self.0 & 1 != 0
-    }
-    #[inline(always)]
-    fn locked(self) -> Self {
-        Self(self.0 | 1)
-    }
-    #[inline(always)]
-    fn unlocked(self) -> Self {
-        Self(self.0 & !1)
-    }
-    #[inline(always)]
-    fn next_version(self) -> Self {
-        Self(self.0.wrapping_add(2))
     }
 }
 

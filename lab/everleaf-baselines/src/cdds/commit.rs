@@ -1,6 +1,6 @@
 //! The commit of an operation: the tree is of the next version.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, planted, site};
 
 use super::CddsTree;
@@ -17,8 +17,8 @@ impl<K: TreeKey, M: Media> CddsTree<K, M> {
     /// Commits what was flushed, with another root if there is one. 1 flush, 2 fences.
     ///
     /// # Errors
-    /// [`IndexError::Pool`] if the pool is damaged.
-    pub(super) fn commit(&mut self, root: Option<Child>) -> Result<(), IndexError> {
+    /// [`IndexError::Pool`](everleaf_index::IndexError::Pool) if the pool is damaged.
+    pub(super) fn commit(&mut self, root: Option<Child>) -> Result<()> {
         // Crash: all of this version is there, or not; the tree is of the one before.
         self.pool.media().fence(site!("cdds.commit.P1.fence"));
         self.commit_alone(root)
@@ -28,7 +28,7 @@ impl<K: TreeKey, M: Media> CddsTree<K, M> {
     ///
     /// # Errors
     /// Those of [`commit`](Self::commit).
-    pub(super) fn commit_alone(&mut self, root: Option<Child>) -> Result<(), IndexError> {
+    pub(super) fn commit_alone(&mut self, root: Option<Child>) -> Result<()> {
         let (media, anchor) = (self.pool.media(), self.pool.index_root::<CddsRoot>()?);
         let next = self.current.next(root.is_some());
         // P2 COMMIT: the root that did not count, then the word that makes it count, in one line.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Contract, Index, IndexError, Serialized};
+use everleaf_index::{Index, IndexError, Result, Serialized};
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
@@ -10,7 +10,7 @@ use super::CddsTree;
 use super::layout::Shape;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters as Sizes};
-use everleaf_tree::{EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry};
+use everleaf_tree::{EngineCode, EngineEntry, TreeFamily, engine_code, engine_entry};
 
 /// Slots that a node may have: 16 to 128 are 512 bytes to 4 KiB of entries of 32 bytes.
 const SLOTS: &[u64] = &[4, 8, 16, 32, 64, 128, 256];
@@ -71,15 +71,9 @@ impl TreeFamily for Variant {
 /// keys only.
 pub static CDDS: EngineEntry = engine_entry!(Variant, {
     name: "cdds",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
-    concurrent: false,
     bytes_keys: false,
-    max_value_words: 1,
-    min_leaf_slots: 4,
     slots_of_bytes: slots_of,
-    one_record: false,
 });
 
 /// The code of the family, for all sizes.
@@ -118,7 +112,7 @@ pub const fn engines<M: Media>() -> [EngineCode<M>; 1] {
 /// assert_eq!(tree.get(7)?, Some(71));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn open<K: TreeKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Index<K>>, IndexError> {
+pub fn open<K: TreeKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Index<K>>> {
     let Sizes { leaf_slots, group_bytes, .. } = OFFER.unpack(pool.format().parameters)?;
     let shape = Shape::new(leaf_slots).ok_or_else(|| IndexError::Parameter {
         parameter: "leaf_slots",

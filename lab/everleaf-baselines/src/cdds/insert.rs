@@ -1,6 +1,6 @@
 //! Insertion of a key.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 
 use super::CddsTree;
@@ -11,7 +11,7 @@ use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media> CddsTree<K, M> {
     /// Adds a key; false if it is present.
-    pub(super) fn insert(&mut self, key: u64, value: u64) -> Result<bool, IndexError> {
+    pub(super) fn insert(&mut self, key: u64, value: u64) -> Result<bool> {
         let nodes = Nodes { pool: &self.pool, shape: self.shape, root: self.root };
         let (media, version) = (nodes.media(), self.current.version());
         let leaf = nodes.leaf_of(key)?;

@@ -1,6 +1,6 @@
 //! A node as the operations see it: entries by slot.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Media, PCell, Word};
 
 use super::layout::{Child, EMPTY, ENTRY_WORDS, LIVE, MAX_LEVELS, Shape};
@@ -46,7 +46,7 @@ pub(super) struct Node<'p> {
 impl<'p> Node<'p> {
     /// The node that a word leads to, after a check of its bounds, its alignment and its level.
     #[inline(always)]
-    pub fn at<M: Media>(media: &'p M, child: Child, shape: Shape) -> Result<Self, IndexError> {
+    pub fn at<M: Media>(media: &'p M, child: Child, shape: Shape) -> Result<Self> {
         let offset = child.offset();
         let Some(cells) = media.region().cells(offset, shape.node_words()) else {
             return Err(IndexError::Corrupt { offset, what: "a node lies outside the pool" });
@@ -205,7 +205,7 @@ impl<'p> Node<'p> {
     /// The slot of the child that a key belongs to: the last live one whose key is not greater, or
     /// the first one.
     #[inline(always)]
-    pub fn child_of<M: Media>(&self, media: &M, key: u64) -> Result<usize, IndexError> {
+    pub fn child_of<M: Media>(&self, media: &M, key: u64) -> Result<usize> {
         let behind = self.behind(media, key);
         let live = self.live_before(media, behind);
         live.or_else(|| self.live_from(media, behind))

@@ -19,7 +19,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, planted, site};
 use everleaf_pool::{Pool, Run};
 
@@ -40,11 +40,7 @@ impl<K: TreeKey, M: Media> CddsTree<K, M> {
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no
     /// room for one group of nodes.
-    pub(super) fn open(
-        pool: &Arc<Pool<M>>,
-        shape: Shape,
-        group_bytes: u64,
-    ) -> Result<Self, IndexError> {
+    pub(super) fn open(pool: &Arc<Pool<M>>, shape: Shape, group_bytes: u64) -> Result<Self> {
         let mut worker = pool.worker()?;
         let (current, root) = current_root(pool)?;
         let nodes = Nodes { pool, shape, root };
@@ -76,7 +72,7 @@ impl<K: TreeKey, M: Media> CddsTree<K, M> {
 }
 
 /// Makes an empty leaf the root of a fresh tree. The flushes of the leaf and 1 more, 2 fences.
-fn create<M: Media>(nodes: Nodes<'_, M>) -> Result<(), IndexError> {
+fn create<M: Media>(nodes: Nodes<'_, M>) -> Result<()> {
     let (media, anchor) = (nodes.media(), nodes.pool.index_root::<CddsRoot>()?);
     write_fresh(nodes, nodes.root, &[])?;
     // C1: Crash: no root, and the leaf is free.
@@ -99,7 +95,7 @@ fn damaged_anchor<M: Media>(pool: &Pool<M>, what: &'static str) -> IndexError {
 }
 
 /// The version that the tree is of, and its root; null if it is fresh.
-fn current_root<M: Media>(pool: &Pool<M>) -> Result<(Current, Child), IndexError> {
+fn current_root<M: Media>(pool: &Pool<M>) -> Result<(Current, Child)> {
     let (media, anchor) = (pool.media(), pool.index_root::<CddsRoot>()?);
     let current = media.load(&anchor.current);
     let roots = [0, 1].map(|root| media.load(&anchor.roots[root]));
@@ -145,7 +141,7 @@ impl<'r, 'p> Survey<'r, 'p> {
 
     /// Follows the tree from its root. No node is reached twice, so there are as many steps as
     /// nodes.
-    fn follow<M: Media>(&mut self, nodes: Nodes<'p, M>) -> Result<(), IndexError> {
+    fn follow<M: Media>(&mut self, nodes: Nodes<'p, M>) -> Result<()> {
         let mut to_visit = vec![nodes.node(nodes.root)?];
         while let Some(node) = to_visit.pop() {
             self.reach(node, nodes.shape)?;
@@ -175,7 +171,7 @@ impl<'r, 'p> Survey<'r, 'p> {
     }
 
     /// Notes a node that the tree leads to.
-    fn reach(&mut self, node: Node<'_>, shape: Shape) -> Result<(), IndexError> {
+    fn reach(&mut self, node: Node<'_>, shape: Shape) -> Result<()> {
         let (offset, bytes) = (node.offset(), shape.node_bytes());
         let after = self.runs.partition_point(|run| run.offset <= offset);
         let is_node = after.checked_sub(1).is_some_and(|run| {
@@ -196,7 +192,7 @@ impl<'r, 'p> Survey<'r, 'p> {
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] if no crash leaves such entries.
-    fn entries_of<M: Media>(&self, media: &M, node: Node<'_>) -> Result<Vec<Entry>, IndexError> {
+    fn entries_of<M: Media>(&self, media: &M, node: Node<'_>) -> Result<Vec<Entry>> {
         let to_come = self.version + 1;
         let mut entries: Vec<Entry> = Vec::new();
         let found = (0..node.slots()).map(|slot| node.entry(media, slot));

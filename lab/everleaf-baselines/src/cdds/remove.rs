@@ -1,7 +1,7 @@
 //! Removal: the entry ends. Where it is the only live one of its leaf, the entry that leads to the
 //! leaf ends, or to the topmost node above it that leads to nothing else.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 
 use super::CddsTree;
@@ -12,7 +12,7 @@ use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media> CddsTree<K, M> {
     /// Removes a key, and returns its value; none if it is absent.
-    pub(super) fn remove(&mut self, key: u64) -> Result<Option<u64>, IndexError> {
+    pub(super) fn remove(&mut self, key: u64) -> Result<Option<u64>> {
         let nodes = Nodes { pool: &self.pool, shape: self.shape, root: self.root };
         let (media, next) = (nodes.media(), self.next_version());
         let (mut path, leaf) = nodes.descend(key)?;
@@ -51,11 +51,7 @@ impl<'p, M: Media> Nodes<'p, M> {
     /// What becomes the root where the root without one of its entries leads to one node only: the
     /// first node from there down that is a leaf or leads to more than one. Those above it are
     /// retired.
-    fn lower_root(
-        self,
-        ends: Step<'p>,
-        retired: &mut Vec<u64>,
-    ) -> Result<Option<Child>, IndexError> {
+    fn lower_root(self, ends: Step<'p>, retired: &mut Vec<u64>) -> Result<Option<Child>> {
         let media = self.media();
         let mut others = (0..ends.node.slots())
             .filter(|slot| *slot != ends.slot && ends.node.is_live(media, *slot));

@@ -1,22 +1,23 @@
 //! Scans: along the path from the root, leaf by leaf.
 
-use std::ops::{Bound, ControlFlow, Range};
+use std::ops::{Bound, Range};
 
-use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_index::{Direction, Result};
 use everleaf_pmem::Media;
 
 use super::node::Node;
 use super::search::{Nodes, Path, Step};
-use super::{CddsTree, word_of};
-use everleaf_tree::key::TreeKey;
+use crate::shared::LinkedLeaves;
 
-impl<'p, M: Media> Nodes<'p, M> {
-    /// The leaf behind that of a path, to which the path leads then.
-    fn next_leaf(
-        self,
-        path: &mut Path<'p>,
-        direction: Direction,
-    ) -> Result<Option<Node<'p>>, IndexError> {
+impl<'p, M: Media> LinkedLeaves for Nodes<'p, M> {
+    type Path = Path<'p>;
+    type Leaf = Node<'p>;
+
+    fn way_to(self, key: u64) -> Result<(Self::Path, Self::Leaf)> {
+        self.descend(key)
+    }
+
+    fn next_leaf(self, path: &mut Self::Path, direction: Direction) -> Result<Option<Self::Leaf>> {
         let media = self.media();
         let first = |node: Node<'p>| {
             let live = match direction {
@@ -38,8 +39,7 @@ impl<'p, M: Media> Nodes<'p, M> {
         Ok(None)
     }
 
-    /// The slots of a leaf on this side of the bound.
-    fn within(self, leaf: Node<'_>, bound: Bound<u64>, direction: Direction) -> Range<usize> {
+    fn within(self, leaf: Self::Leaf, bound: Bound<u64>, direction: Direction) -> Range<usize> {
         let (media, forward) = (self.media(), direction == Direction::Forward);
         let from = |key, included: bool| {
             let equal_is_before = included != forward;
@@ -52,47 +52,10 @@ impl<'p, M: Media> Nodes<'p, M> {
         };
         if forward { middle..leaf.slots() } else { 0..middle }
     }
-}
 
-impl<K: TreeKey, M: Media> CddsTree<K, M> {
-    /// Visits entries in key order from `from` on.
-    pub(super) fn scan_from(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        let (nodes, records) = (self.nodes(), self.pool.pin());
-        let media = nodes.media();
-        let mut bound = match from {
-            Bound::Included(key) => Bound::Included(word_of::<K>(key)),
-            Bound::Excluded(key) => Bound::Excluded(word_of::<K>(key)),
-            Bound::Unbounded => Bound::Unbounded,
-        };
-        let (mut path, mut leaf) = nodes.descend(match (bound, direction) {
-            (Bound::Included(key) | Bound::Excluded(key), _) => key,
-            (Bound::Unbounded, Direction::Forward) => 0,
-            (Bound::Unbounded, Direction::Backward) => u64::MAX,
-        })?;
-        let mut show = |leaf: Node<'_>, slot| -> Result<ControlFlow<()>, IndexError> {
-            let (key, value) = (media.load(leaf.key(slot)), media.load(leaf.value(slot)));
-            Ok(visit(K::read(&records, key)?, &[value]))
-        };
-        loop {
-            let mut slots = nodes.within(leaf, bound, direction);
-            bound = Bound::Unbounded;
-            while let Some(slot) = match direction {
-                Direction::Forward => slots.next(),
-                Direction::Backward => slots.next_back(),
-            } {
-                if leaf.is_live(media, slot) && show(leaf, slot)?.is_break() {
-                    return Ok(());
-                }
-            }
-            match nodes.next_leaf(&mut path, direction)? {
-                Some(next) => leaf = next,
-                None => return Ok(()),
-            }
-        }
+    fn entry(self, leaf: Node<'p>, slot: usize) -> Option<(u64, u64)> {
+        let media = self.media();
+        let entry = || (media.load(leaf.key(slot)), media.load(leaf.value(slot)));
+        leaf.is_live(media, slot).then(entry)
     }
 }

@@ -1,6 +1,6 @@
 //! Finding a key: from the root down, each node searched by halves.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, Word};
 use everleaf_pool::Pool;
 
@@ -70,19 +70,19 @@ impl<'p, M: Media> Nodes<'p, M> {
 
     /// The node that a word leads to.
     #[inline(always)]
-    pub fn node(self, child: Child) -> Result<Node<'p>, IndexError> {
+    pub fn node(self, child: Child) -> Result<Node<'p>> {
         Node::at(self.media(), child, self.shape)
     }
 
     /// The child that a slot leads to.
     #[inline(always)]
-    pub fn child(self, node: Node<'p>, slot: usize) -> Result<Node<'p>, IndexError> {
+    pub fn child(self, node: Node<'p>, slot: usize) -> Result<Node<'p>> {
         self.child_at(node, self.media().load(node.value(slot)))
     }
 
     /// The child that a value of a node leads to: of the level below, so every way down ends.
     #[inline(always)]
-    pub fn child_at(self, node: Node<'_>, value: u64) -> Result<Node<'p>, IndexError> {
+    pub fn child_at(self, node: Node<'_>, value: u64) -> Result<Node<'p>> {
         let child = self.node(Child::from_word(value))?;
         if child.level() + 1 == node.level() {
             Ok(child)
@@ -93,7 +93,7 @@ impl<'p, M: Media> Nodes<'p, M> {
 
     /// The leaf that a key belongs to.
     #[inline(always)]
-    pub fn leaf_of(self, key: u64) -> Result<Node<'p>, IndexError> {
+    pub fn leaf_of(self, key: u64) -> Result<Node<'p>> {
         let mut node = self.node(self.root)?;
         while node.level() > 0 {
             node = self.child(node, node.child_of(self.media(), key)?)?;
@@ -103,7 +103,7 @@ impl<'p, M: Media> Nodes<'p, M> {
 
     /// The value of a key.
     #[inline(always)]
-    pub fn find(self, key: u64) -> Result<Option<u64>, IndexError> {
+    pub fn find(self, key: u64) -> Result<Option<u64>> {
         let leaf = self.leaf_of(key)?;
         let slot = leaf.slot_of(self.media(), key).ok();
         Ok(slot.map(|slot| self.media().load(leaf.value(slot))))
@@ -111,7 +111,7 @@ impl<'p, M: Media> Nodes<'p, M> {
 
     /// The way to the leaf that a key belongs to, and that leaf.
     #[inline(always)]
-    pub fn descend(self, key: u64) -> Result<(Path<'p>, Node<'p>), IndexError> {
+    pub fn descend(self, key: u64) -> Result<(Path<'p>, Node<'p>)> {
         let mut path = Path::new();
         let root = self.node(self.root)?;
         let leaf = self.descend_from(root, &mut path, |node| node.child_of(self.media(), key))?;
@@ -124,8 +124,8 @@ impl<'p, M: Media> Nodes<'p, M> {
         self,
         mut node: Node<'p>,
         path: &mut Path<'p>,
-        choose: impl Fn(Node<'p>) -> Result<usize, IndexError>,
-    ) -> Result<Node<'p>, IndexError> {
+        choose: impl Fn(Node<'p>) -> Result<usize>,
+    ) -> Result<Node<'p>> {
         while node.level() > 0 {
             let slot = choose(node)?;
             path.push(node, slot);

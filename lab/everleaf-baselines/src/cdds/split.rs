@@ -1,7 +1,7 @@
 //! Insertion into a full leaf: the live entries of a node that lacks room go to two fresh nodes,
 //! and the node above leads to these in its place.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Counter, Media, PCell, site, unless_planted};
 use everleaf_pool::PoolError;
 
@@ -17,7 +17,7 @@ pub(super) fn write_fresh<M: Media>(
     nodes: Nodes<'_, M>,
     fresh: Child,
     entries: &[Entry],
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let (media, node) = (nodes.media(), nodes.node(fresh)?);
     for (slot, Entry { key, start, end, value }) in entries.iter().enumerate() {
         let store = |cell: &PCell, word| media.store(cell, word);
@@ -46,7 +46,7 @@ fn halves_of(node_key: u64, start: u64, halves: [(Child, &[Entry]); 2]) -> [Entr
 impl<K: TreeKey, M: Media> CddsTree<K, M> {
     /// Adds an entry of a key that is not there to the leaf that the key belongs to, which lacks
     /// room.
-    pub(super) fn split(&mut self, entry: Entry) -> Result<(), IndexError> {
+    pub(super) fn split(&mut self, entry: Entry) -> Result<()> {
         let nodes = Nodes { pool: &self.pool, shape: self.shape, root: self.root };
         let (media, version) = (nodes.media(), self.current.version());
         let (path, leaf) = nodes.descend(entry.key)?;

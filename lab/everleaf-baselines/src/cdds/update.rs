@@ -1,6 +1,6 @@
 //! Update of a value: the entry ends, and another one of the same key follows it.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, unless_planted};
 
 use super::CddsTree;
@@ -11,7 +11,7 @@ use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media> CddsTree<K, M> {
     /// Replaces the value of a key, and returns the old one; none if the key is absent.
-    pub(super) fn update(&mut self, key: u64, value: u64) -> Result<Option<u64>, IndexError> {
+    pub(super) fn update(&mut self, key: u64, value: u64) -> Result<Option<u64>> {
         let nodes = Nodes { pool: &self.pool, shape: self.shape, root: self.root };
         let (media, version) = (nodes.media(), self.current.version());
         let leaf = nodes.leaf_of(key)?;
@@ -31,7 +31,7 @@ impl<K: TreeKey, M: Media> CddsTree<K, M> {
     }
 
     /// Updates or inserts; the old value, if there was one.
-    pub(super) fn upsert(&mut self, key: u64, value: u64) -> Result<Option<u64>, IndexError> {
+    pub(super) fn upsert(&mut self, key: u64, value: u64) -> Result<Option<u64>> {
         let old = self.update(key, value)?;
         if old.is_none() {
             self.insert(key, value)?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use everleaf_index::{CheckReport, IndexError};
+use everleaf_index::{CheckReport, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
@@ -10,7 +10,7 @@ use super::LcbTree;
 use super::layout::{LOG, NODES, PRESENT};
 use super::node::Node;
 use super::search::Nodes;
-use everleaf_tree::groups::leaves_of;
+use crate::shared::check_groups;
 use everleaf_tree::key::TreeKey;
 
 /// A node that is to be looked at, and the keys that bound its range.
@@ -29,7 +29,7 @@ struct Check<'p, M: Media> {
 
 impl<K: TreeKey, M: Media> LcbTree<K, M> {
     /// Checks everything, and reports every block that the tree has.
-    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport> {
         let nodes = self.nodes();
         let mut check = Check { nodes, reached: HashSet::new(), report: CheckReport::default() };
         let root = nodes.root()?;
@@ -38,7 +38,8 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
             check.node(&visited, root.offset(), &mut to_visit);
         }
         let Check { reached, mut report, .. } = check;
-        self.check_groups(audit, &reached, &mut report)?;
+        let (runs, node_bytes) = (self.pool.runs(NODES)?.len(), self.shape.node_bytes());
+        check_groups(&self.groups, runs, node_bytes, &reached, audit, &mut report);
         self.check_log(audit, &mut report)?;
         if report.keys != self.keys {
             let (found, counted) = (report.keys, self.keys);
@@ -47,46 +48,8 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
         Ok(report)
     }
 
-    /// I5: every node of every run is in the tree or free.
-    fn check_groups(
-        &self,
-        audit: &mut Audit,
-        reached: &HashSet<u64>,
-        report: &mut CheckReport,
-    ) -> Result<(), IndexError> {
-        let mut found = |sentence: String| report.violations.push(sentence);
-        let runs = self.pool.runs(NODES)?;
-        if runs.len() != self.groups.all().len() {
-            let known = self.groups.all().len();
-            found(format!("I5: the pool has {} runs, the tree knows {known}", runs.len()));
-        }
-        let free: HashSet<u64> = self.groups.free().iter().copied().collect();
-        let mut in_runs = 0;
-        for group in self.groups.all() {
-            audit.reach(group.run.offset);
-            let mut used = 0;
-            for offset in leaves_of(group.run, self.shape.node_bytes()) {
-                used += u64::from(reached.contains(&offset));
-                if reached.contains(&offset) == free.contains(&offset) {
-                    found(format!(
-                        "I5: the node at {offset:#x} is both in the tree and free, or neither"
-                    ));
-                }
-            }
-            in_runs += used;
-            if used != group.used {
-                let (at, counted) = (group.run.offset, group.used);
-                found(format!("I5: the group at {at:#x} has {used} nodes in use, not {counted}"));
-            }
-        }
-        if in_runs != reached.len() as u64 {
-            found(format!("I5: {} nodes are reached, {in_runs} of them in runs", reached.len()));
-        }
-        Ok(())
-    }
-
     /// I7. That the records fit was found when the pool was opened.
-    fn check_log(&self, audit: &mut Audit, report: &mut CheckReport) -> Result<(), IndexError> {
+    fn check_log(&self, audit: &mut Audit, report: &mut CheckReport) -> Result<()> {
         let runs = self.pool.runs(LOG)?;
         let is_it = |offset: u64| offset == self.redo.offset();
         if runs.len() != 1 || !runs.iter().all(|run| is_it(run.offset)) {

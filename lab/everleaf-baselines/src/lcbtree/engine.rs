@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Contract, Index, IndexError, Serialized};
+use everleaf_index::{Index, IndexError, Result, Serialized};
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
@@ -11,7 +11,7 @@ use super::layout::Shape;
 pub use super::redo::Logging;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters as Sizes};
-use everleaf_tree::{EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry};
+use everleaf_tree::{EngineCode, EngineEntry, TreeFamily, engine_code, engine_entry};
 
 /// Slots that a node may have: 21, 42, 85 and 170 are 512 bytes to 4 KiB of elements of 24 bytes.
 const SLOTS: &[u64] = &[4, 8, 16, 21, 32, 42, 64, 85, 128, 170, 256, 1024];
@@ -68,7 +68,7 @@ impl Parameters {
     ///
     /// # Errors
     /// [`IndexError::Parameter`] for what is not on offer.
-    pub fn unpack(packed: [u64; 8]) -> Result<Self, IndexError> {
+    pub fn unpack(packed: [u64; 8]) -> Result<Self> {
         let Sizes { leaf_slots, group_bytes, .. } = OFFER.unpack(packed)?;
         let logging = match packed[LOG_RANGES] {
             0 => Logging::WholeNodes,
@@ -91,13 +91,13 @@ impl TreeFamily for Variant {
         &OFFER
     }
 
-    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8], IndexError> {
+    fn pack(self, chosen: &EngineParameters, value_words: u64) -> Result<[u64; 8]> {
         let Sizes { leaf_slots: slots, group_bytes, .. } = OFFER.choose(chosen, value_words)?;
         let logging = if chosen.log_ranges { Logging::Ranges } else { Logging::WholeNodes };
         Ok(Parameters { slots, group_bytes, logging }.pack())
     }
 
-    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters, IndexError> {
+    fn unpack(self, packed: [u64; 8]) -> Result<EngineParameters> {
         let logging = Parameters::unpack(packed)?.logging;
         Ok(OFFER.shown(OFFER.unpack(packed)?).log_ranges(logging == Logging::Ranges))
     }
@@ -106,15 +106,9 @@ impl TreeFamily for Variant {
 /// LCB+Tree: an ordinary B+-tree in persistent memory with a redo log: `u64` keys only.
 pub static LCBTREE: EngineEntry = engine_entry!(Variant, {
     name: "lcbtree",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
-    concurrent: false,
     bytes_keys: false,
-    max_value_words: 1,
-    min_leaf_slots: 4,
     slots_of_bytes: slots_of,
-    one_record: false,
 });
 
 /// The code of the family, for all sizes.
@@ -158,7 +152,7 @@ pub const fn engines<M: Media>() -> [EngineCode<M>; 1] {
 /// assert_eq!(tree.get(7)?, Some(71));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn open<K: TreeKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Index<K>>, IndexError> {
+pub fn open<K: TreeKey, M: Media>(pool: &Arc<Pool<M>>) -> Result<Box<dyn Index<K>>> {
     let parameters = Parameters::unpack(pool.format().parameters)?;
     let shape = Shape::new(parameters.slots).ok_or_else(|| IndexError::Parameter {
         parameter: "leaf_slots",

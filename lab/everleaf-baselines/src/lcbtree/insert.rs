@@ -1,7 +1,7 @@
 //! Insertion, and the splits that it takes: one operation of the log whatever number of nodes it
 //! changes.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Media, site};
 use everleaf_pool::PoolError;
 
@@ -36,7 +36,7 @@ pub(super) fn write_fresh<M: Media>(
     offset: u64,
     level: u8,
     elements: impl ExactSizeIterator<Item = Element>,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let media = nodes.media();
     let end = Shape::element_index(elements.len());
     let Some(cells) = media.region().cells(offset, nodes.shape.node_words()) else {
@@ -54,7 +54,7 @@ pub(super) fn write_fresh<M: Media>(
 
 impl<K: TreeKey, M: Media> LcbTree<K, M> {
     /// Adds a key; false if it is present.
-    pub(super) fn insert(&mut self, key: u64, value: u64) -> Result<bool, IndexError> {
+    pub(super) fn insert(&mut self, key: u64, value: u64) -> Result<bool> {
         let nodes = Nodes::new(&self.pool, self.shape);
         let (path, leaf) = nodes.descend(key)?;
         match leaf.slot_of(nodes.media(), key) {
@@ -64,7 +64,7 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
     }
 
     /// Adds an element to the leaf of a path.
-    pub(super) fn put(&mut self, path: &Path, slot: usize, new: Element) -> Result<(), IndexError> {
+    pub(super) fn put(&mut self, path: &Path, slot: usize, new: Element) -> Result<()> {
         let slots = self.shape.slots();
         let full = path.steps().iter().rev().take_while(|step| step.count >= slots).count();
         for step in path.steps().iter().rev().take(full + 1) {
@@ -114,7 +114,7 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
     }
 
     /// Sees to it that there are free nodes for splits of so many nodes, the last ones of a path.
-    fn provide(&mut self, path: &Path, full: usize) -> Result<(), IndexError> {
+    fn provide(&mut self, path: &Path, full: usize) -> Result<()> {
         let grows = full == path.steps().len();
         if grows && full >= self.shape.max_levels() {
             let requested_bytes = self.shape.node_bytes();
@@ -128,7 +128,7 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
     }
 
     /// Updates or inserts; the old value, if there was one.
-    pub(super) fn upsert(&mut self, key: u64, value: u64) -> Result<Option<u64>, IndexError> {
+    pub(super) fn upsert(&mut self, key: u64, value: u64) -> Result<Option<u64>> {
         let old = self.update(key, value)?;
         if old.is_none() {
             self.insert(key, value)?;

@@ -91,15 +91,18 @@ mod tests;
 mod update;
 
 use std::marker::PhantomData;
-use std::ops::Bound;
 use std::sync::Arc;
 
-use everleaf_index::{CheckReport, Direction, IndexError, IndexStatistics, SerialIndex, Visit};
+use everleaf_index::{
+    CheckReport, Direction, IndexStatistics, Result, SerialIndex, Start, Visitor,
+};
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Worker};
 
+use crate::shared::{one_by_one, walk, word_of};
 use everleaf_tree::groups::Groups;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::ended;
 use layout::Shape;
 use redo::Redo;
 use search::Nodes;
@@ -123,64 +126,41 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
     fn nodes(&self) -> Nodes<'_, M> {
         Nodes::new(&self.pool, self.shape)
     }
-
-    /// Ends an operation.
-    fn ended<T>(&self, result: T) -> T {
-        self.pool.media().end_operation();
-        result
-    }
-}
-
-/// The word of a key, which is a number: pools of this engine have no others.
-fn word_of<K: TreeKey>(key: K::Ref<'_>) -> u64 {
-    K::as_word(key).unwrap_or_default()
 }
 
 impl<K: TreeKey, M: Media> SerialIndex<K> for LcbTree<K, M> {
     #[inline]
-    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
-        self.ended(self.nodes().find(word_of::<K>(key)))
+    fn get(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
+        ended(self.nodes().find(word_of::<K>(key)), self.pool.media())
     }
 
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
-        assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
-        for (key, value) in keys.iter().zip(values) {
-            *value = self.ended(self.nodes().find(word_of::<K>(*key)))?;
-        }
-        Ok(())
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
+        one_by_one(keys, values, |key| self.get(key))
     }
 
     #[inline]
-    fn insert(&mut self, key: K::Ref<'_>, value: u64) -> Result<bool, IndexError> {
-        let inserted = LcbTree::insert(self, word_of::<K>(key), value);
-        self.ended(inserted)
+    fn insert(&mut self, key: K::Ref<'_>, value: u64) -> Result<bool> {
+        ended(LcbTree::insert(self, word_of::<K>(key), value), self.pool.media())
     }
 
     #[inline]
-    fn update(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
-        let updated = LcbTree::update(self, word_of::<K>(key), value);
-        self.ended(updated)
+    fn update(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
+        ended(LcbTree::update(self, word_of::<K>(key), value), self.pool.media())
     }
 
     #[inline]
-    fn upsert(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>, IndexError> {
-        let found = LcbTree::upsert(self, word_of::<K>(key), value);
-        self.ended(found)
+    fn upsert(&mut self, key: K::Ref<'_>, value: u64) -> Result<Option<u64>> {
+        ended(LcbTree::upsert(self, word_of::<K>(key), value), self.pool.media())
     }
 
     #[inline]
-    fn remove(&mut self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
-        let removed = LcbTree::remove(self, word_of::<K>(key));
-        self.ended(removed)
+    fn remove(&mut self, key: K::Ref<'_>) -> Result<Option<u64>> {
+        ended(LcbTree::remove(self, word_of::<K>(key)), self.pool.media())
     }
 
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        self.ended(self.scan_from(from, direction, visit))
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()> {
+        let walked = walk::<K, M, _>(self.nodes(), &self.pool.pin(), from, direction, visit);
+        ended(walked, self.pool.media())
     }
 
     fn len(&self) -> u64 {
@@ -189,13 +169,12 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for LcbTree<K, M> {
 
     fn statistics(&self) -> IndexStatistics {
         let height = self.nodes().root().map_or(0, |root| u32::from(root.level()) + 1);
-        let used: u64 = self.groups.all().iter().map(|group| group.used).sum();
         IndexStatistics {
             keys: self.keys,
             height,
             leaves: if self.keys == 0 { 0 } else { self.leaves },
             leaf_slots: self.shape.slots() as u64,
-            inner_nodes: used.saturating_sub(self.leaves),
+            inner_nodes: self.groups.used().saturating_sub(self.leaves),
             pm_bytes: self.groups.pm_bytes() + self.redo.pm_bytes(),
             node_bytes: self.groups.pm_bytes() + self.redo.pm_bytes(),
             dram_bytes: self.groups.dram_bytes()
@@ -205,7 +184,7 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for LcbTree<K, M> {
         }
     }
 
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport> {
         self.check_all(audit)
     }
 }

@@ -1,6 +1,6 @@
 //! A node as the operations see it: cells by slot.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Media, PCell, WORD};
 
 use super::layout::{ELEMENT_WORDS, PRESENT, Shape, State};
@@ -26,7 +26,7 @@ pub(super) struct Node<'p> {
 impl<'p> Node<'p> {
     /// The node at `offset`, after a check of its bounds, its alignment and its state.
     #[inline(always)]
-    pub fn at<M: Media>(media: &'p M, offset: u64, shape: Shape) -> Result<Self, IndexError> {
+    pub fn at<M: Media>(media: &'p M, offset: u64, shape: Shape) -> Result<Self> {
         let Some(cells) = media.region().cells(offset, shape.node_words()) else {
             return Err(IndexError::Corrupt { offset, what: "a node lies outside the pool" });
         };
@@ -113,20 +113,20 @@ impl<'p> Node<'p> {
 
     /// The slot of the child that a key belongs to; an error if there is none.
     #[inline(always)]
-    pub fn child_of<M: Media>(&self, media: &M, key: u64) -> Result<usize, IndexError> {
+    pub fn child_of<M: Media>(&self, media: &M, key: u64) -> Result<usize> {
         self.expect_element()?;
         Ok(self.partition(media, 1, |other| other <= key) - 1)
     }
 
     /// An inner node leads somewhere.
     #[inline(always)]
-    pub fn expect_element(&self) -> Result<(), IndexError> {
+    pub fn expect_element(&self) -> Result<()> {
         if self.count > 0 { Ok(()) } else { Err(self.damaged("an inner node leads nowhere")) }
     }
 
     /// Its keys ascend; the first one of an inner node is none. Asked before elements move: then a
     /// search by halves would look at others, and find another element of a key than before.
-    pub fn expect_order<M: Media>(&self, media: &M) -> Result<(), IndexError> {
+    pub fn expect_order<M: Media>(&self, media: &M) -> Result<()> {
         let keys = (usize::from(self.level > 0)..self.count).map(|slot| self.key(media, slot));
         if keys.is_sorted_by(|a, b| a < b) {
             return Ok(());

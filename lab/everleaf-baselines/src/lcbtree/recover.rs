@@ -14,7 +14,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Run};
 
@@ -35,11 +35,7 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no
     /// room for the log and one group of nodes.
-    pub(super) fn open(
-        pool: &Arc<Pool<M>>,
-        shape: Shape,
-        parameters: Parameters,
-    ) -> Result<Self, IndexError> {
+    pub(super) fn open(pool: &Arc<Pool<M>>, shape: Shape, parameters: Parameters) -> Result<Self> {
         let mut worker = pool.worker()?;
         let nodes = Nodes::new(pool, shape);
         let runs = pool.runs(NODES)?;
@@ -108,7 +104,7 @@ impl<'r> Reached<'r> {
 
     /// Follows the tree from its root. No node is reached twice, so there are as many steps as
     /// nodes.
-    fn follow<M: Media>(&mut self, nodes: Nodes<'_, M>) -> Result<(), IndexError> {
+    fn follow<M: Media>(&mut self, nodes: Nodes<'_, M>) -> Result<()> {
         let mut to_visit = vec![nodes.root()?];
         while let Some(node) = to_visit.pop() {
             self.reach(node.offset())?;
@@ -126,7 +122,7 @@ impl<'r> Reached<'r> {
     }
 
     /// Notes a node that the tree leads to.
-    fn reach(&mut self, offset: u64) -> Result<(), IndexError> {
+    fn reach(&mut self, offset: u64) -> Result<()> {
         let damaged = |what| IndexError::Corrupt { offset, what };
         let after = self.runs.partition_point(|run| run.offset <= offset);
         let run = after.checked_sub(1).ok_or(damaged("the tree leads to no node"))?;

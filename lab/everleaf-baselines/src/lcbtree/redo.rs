@@ -1,7 +1,7 @@
 //! The log: what an operation changes is gathered in DRAM, written as records (P1), committed (P2),
 //! and only then stored in place (P3).
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Media, PCell, PPtr, Region, Site, WORD, planted, site};
 use everleaf_pool::{Pool, Worker};
 
@@ -47,7 +47,7 @@ pub(super) struct Redo {
 }
 
 /// Makes the log of a fresh pool. 2 flushes, and those of the pool.
-pub(super) fn make_log<M: Media>(worker: &mut Worker<M>, shape: Shape) -> Result<u64, IndexError> {
+pub(super) fn make_log<M: Media>(worker: &mut Worker<M>, shape: Shape) -> Result<u64> {
     let run = worker.alloc_run(LOG, shape.log_bytes(), |pool, run| {
         // G1: nothing is committed in either half. Crash: the run is not published, its memory is
         // free. The pool fences and publishes.
@@ -84,7 +84,7 @@ impl Redo {
         logging: Logging,
         offset: u64,
         is_target: impl Fn(Target) -> bool,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let mut redo = Self {
             logging,
             offset,
@@ -96,9 +96,8 @@ impl Redo {
             records: Vec::new(),
         };
         let media = pool.media();
-        let commit_of = |half| -> Result<Commit, IndexError> {
-            Ok(media.load(redo.half(media.region(), half)?[0].view()))
-        };
+        let commit_of =
+            |half| -> Result<Commit> { Ok(media.load(redo.half(media.region(), half)?[0].view())) };
         let (even, odd) = (commit_of(0)?, commit_of(1)?);
         if !Commit::are_in_a_row(even, odd) {
             let what = "the halves of the log are not of two operations in a row";
@@ -110,11 +109,7 @@ impl Redo {
     }
 
     /// P3 of the last operation, once more. What it stores is flushed by the next operation.
-    fn replay<M: Media>(
-        &mut self,
-        media: &M,
-        is_target: impl Fn(Target) -> bool,
-    ) -> Result<(), IndexError> {
+    fn replay<M: Media>(&mut self, media: &M, is_target: impl Fn(Target) -> bool) -> Result<()> {
         let half = self.half(media.region(), self.committed.half())?;
         let Some(part) = half.get(1..=self.committed.words()) else {
             let what = "the log has more records than room";
@@ -132,7 +127,7 @@ impl Redo {
     }
 
     /// The cells of a half.
-    fn half<'r>(&self, region: &'r Region, half: usize) -> Result<&'r [PCell], IndexError> {
+    fn half<'r>(&self, region: &'r Region, half: usize) -> Result<&'r [PCell]> {
         let offset = self.offset + (half * self.half_words * WORD) as u64;
         let cells = region.cells(offset, self.half_words);
         cells.ok_or(IndexError::Corrupt { offset, what: "the log reaches beyond the pool" })
@@ -199,7 +194,7 @@ impl Redo {
     }
 
     /// The root.
-    pub fn set_root<M: Media>(&mut self, nodes: Nodes<'_, M>, root: u64) -> Result<(), IndexError> {
+    pub fn set_root<M: Media>(&mut self, nodes: Nodes<'_, M>, root: u64) -> Result<()> {
         let place = nodes.pool.pointer_to(&nodes.anchor()?.root).offset();
         self.edit(0, place, [everleaf_pmem::Word::into_word(PPtr::<LcbHead>::at(root))]);
         Ok(())
@@ -215,7 +210,7 @@ impl Redo {
     ///
     /// # Errors
     /// [`IndexError::Corrupt`] if the pool is damaged; nothing has changed then.
-    pub fn commit<M: Media>(&mut self, nodes: Nodes<'_, M>) -> Result<(), IndexError> {
+    pub fn commit<M: Media>(&mut self, nodes: Nodes<'_, M>) -> Result<()> {
         self.write_records(nodes)?;
         let (media, region) = (nodes.media(), nodes.media().region());
         let commit = self.committed.next(self.records.len());
@@ -269,7 +264,7 @@ impl Redo {
     }
 
     /// Makes the records of what was gathered.
-    fn write_records<M: Media>(&mut self, nodes: Nodes<'_, M>) -> Result<(), IndexError> {
+    fn write_records<M: Media>(&mut self, nodes: Nodes<'_, M>) -> Result<()> {
         self.records.clear();
         let mut logged = 0;
         for of_node in self.edits.chunk_by(|one, other| one.node == other.node) {

@@ -1,7 +1,7 @@
 //! Removal. The last key of a leaf takes the leaf with it, and every node above that leads to
 //! nothing else.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Counter, Media};
 
 use super::LcbTree;
@@ -12,7 +12,7 @@ use everleaf_tree::path::Path;
 
 impl<K: TreeKey, M: Media> LcbTree<K, M> {
     /// Removes a key, and returns its value; none if it is absent.
-    pub(super) fn remove(&mut self, key: u64) -> Result<Option<u64>, IndexError> {
+    pub(super) fn remove(&mut self, key: u64) -> Result<Option<u64>> {
         let nodes = Nodes::new(&self.pool, self.shape);
         let media = nodes.media();
         let (path, leaf) = nodes.descend(key)?;
@@ -40,7 +40,7 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
     }
 
     /// Takes the leaf of a path out of the tree, durably, and notes the nodes that leave it.
-    fn take_out(&mut self, path: &Path, retired: &mut Vec<u64>) -> Result<(), IndexError> {
+    fn take_out(&mut self, path: &Path, retired: &mut Vec<u64>) -> Result<()> {
         let nodes = Nodes::new(&self.pool, self.shape);
         let (media, steps) = (nodes.media(), path.steps());
         let Some(stays) = steps.iter().rposition(|step| step.count > 1) else {
@@ -65,7 +65,7 @@ impl<K: TreeKey, M: Media> LcbTree<K, M> {
 impl<'p, M: Media> Nodes<'p, M> {
     /// The first node from this one down that is a leaf or leads to more than one node; those above
     /// it are retired.
-    fn lowest_root(self, mut node: Node<'p>, retired: &mut Vec<u64>) -> Result<u64, IndexError> {
+    fn lowest_root(self, mut node: Node<'p>, retired: &mut Vec<u64>) -> Result<u64> {
         while node.level() > 0 && node.count() == 1 {
             retired.push(node.offset());
             node = self.child(node, 0)?;

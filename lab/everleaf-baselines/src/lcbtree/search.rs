@@ -1,6 +1,6 @@
 //! Finding a key: from the root down, each node searched by halves.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
@@ -36,25 +36,25 @@ impl<'p, M: Media> Nodes<'p, M> {
     }
 
     /// The word that leads to the root.
-    pub fn anchor(self) -> Result<&'p LcbRoot, IndexError> {
+    pub fn anchor(self) -> Result<&'p LcbRoot> {
         Ok(self.pool.index_root::<LcbRoot>()?)
     }
 
     /// The node at a place that the tree knows.
     #[inline(always)]
-    pub fn node(self, offset: u64) -> Result<Node<'p>, IndexError> {
+    pub fn node(self, offset: u64) -> Result<Node<'p>> {
         Node::at(self.media(), offset, self.shape)
     }
 
     /// The topmost node.
     #[inline(always)]
-    pub fn root(self) -> Result<Node<'p>, IndexError> {
+    pub fn root(self) -> Result<Node<'p>> {
         self.node(self.media().load(&self.anchor()?.root).offset())
     }
 
     /// The child that an element leads to: of the level below, so every way down ends.
     #[inline(always)]
-    pub fn child(self, node: Node<'p>, slot: usize) -> Result<Node<'p>, IndexError> {
+    pub fn child(self, node: Node<'p>, slot: usize) -> Result<Node<'p>> {
         let child = self.node(node.value(self.media(), slot))?;
         if child.level() + 1 == node.level() {
             Ok(child)
@@ -65,7 +65,7 @@ impl<'p, M: Media> Nodes<'p, M> {
 
     /// The leaf that a key belongs to.
     #[inline(always)]
-    pub fn leaf_of(self, key: u64) -> Result<Node<'p>, IndexError> {
+    pub fn leaf_of(self, key: u64) -> Result<Node<'p>> {
         let mut node = self.root()?;
         while node.level() > 0 {
             node = self.child(node, node.child_of(self.media(), key)?)?;
@@ -75,7 +75,7 @@ impl<'p, M: Media> Nodes<'p, M> {
 
     /// The value of a key.
     #[inline(always)]
-    pub fn find(self, key: u64) -> Result<Option<u64>, IndexError> {
+    pub fn find(self, key: u64) -> Result<Option<u64>> {
         let leaf = self.leaf_of(key)?;
         let slot = leaf.slot_of(self.media(), key).ok();
         Ok(slot.map(|slot| leaf.value(self.media(), slot)))
@@ -83,7 +83,7 @@ impl<'p, M: Media> Nodes<'p, M> {
 
     /// The way to the leaf that a key belongs to, and that leaf. The slot of the last step is 0.
     #[inline(always)]
-    pub fn descend(self, key: u64) -> Result<(Path, Node<'p>), IndexError> {
+    pub fn descend(self, key: u64) -> Result<(Path, Node<'p>)> {
         let mut path = Path::default();
         let leaf =
             self.descend_from(self.root()?, &mut path, |node| node.child_of(self.media(), key))?;
@@ -96,8 +96,8 @@ impl<'p, M: Media> Nodes<'p, M> {
         self,
         mut node: Node<'p>,
         path: &mut Path,
-        choose: impl Fn(Node<'p>) -> Result<usize, IndexError>,
-    ) -> Result<Node<'p>, IndexError> {
+        choose: impl Fn(Node<'p>) -> Result<usize>,
+    ) -> Result<Node<'p>> {
         if !path.has_room(node.level()) {
             return Err(node.damaged("a node is of a level that the tree does not have"));
         }

@@ -1,6 +1,6 @@
 //! Update of a value: one word of one record.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 
 use super::LcbTree;
@@ -9,7 +9,7 @@ use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media> LcbTree<K, M> {
     /// Replaces the value of a key, and returns the old one; none if the key is absent.
-    pub(super) fn update(&mut self, key: u64, value: u64) -> Result<Option<u64>, IndexError> {
+    pub(super) fn update(&mut self, key: u64, value: u64) -> Result<Option<u64>> {
         let nodes = Nodes::new(&self.pool, self.shape);
         let leaf = nodes.leaf_of(key)?;
         let Ok(slot) = leaf.slot_of(nodes.media(), key) else { return Ok(None) };

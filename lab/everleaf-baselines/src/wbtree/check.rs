@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use everleaf_index::{CheckReport, IndexError};
+use everleaf_index::{CheckReport, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, RecordGuard, Run};
 
@@ -36,7 +36,7 @@ struct Check<'c, 'p, K: TreeKey, M: Media> {
 
 impl<K: TreeKey, M: Media> WbTree<K, M> {
     /// Checks everything, and reports every block that the tree has.
-    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport> {
         let (nodes, records) = (self.nodes(), self.pool.pin());
         let (reached, report) = (HashSet::new(), CheckReport::default());
         let mut check = Check { nodes, records: &records, audit, reached, report };
@@ -58,7 +58,7 @@ impl<K: TreeKey, M: Media> WbTree<K, M> {
     }
 
     /// I5: every node that was taken from a run is in the tree or free.
-    fn check_runs(&self, check: &mut Check<'_, '_, K, M>) -> Result<(), IndexError> {
+    fn check_runs(&self, check: &mut Check<'_, '_, K, M>) -> Result<()> {
         let (media, shape) = (check.nodes.media(), self.shape);
         let runs = self.pool.runs(NODES)?;
         if runs.len() != self.space.runs().len() {
@@ -90,7 +90,7 @@ impl<'p, K: TreeKey, M: Media> Check<'_, 'p, K, M> {
     }
 
     /// I5: the list of free nodes.
-    fn free_nodes(&mut self) -> Result<(), IndexError> {
+    fn free_nodes(&mut self) -> Result<()> {
         let media = self.nodes.media();
         let mut next = media.load(&self.nodes.anchor()?.free).offset();
         while next != 0 {
@@ -104,7 +104,7 @@ impl<'p, K: TreeKey, M: Media> Check<'_, 'p, K, M> {
     }
 
     /// I7: the log.
-    fn log(&mut self, runs: &[Run]) -> Result<(), IndexError> {
+    fn log(&mut self, runs: &[Run]) -> Result<()> {
         let media = self.nodes.media();
         for Record { target, places, words } in records(self.nodes, targets(self.nodes, runs)?)? {
             if places.iter().zip(words).any(|(place, word)| media.load(place) != media.load(word)) {
@@ -116,7 +116,7 @@ impl<'p, K: TreeKey, M: Media> Check<'_, 'p, K, M> {
     }
 
     /// Whether the key of a word is less than that of another.
-    fn is_less(&self, left: u64, right: u64) -> Result<bool, IndexError> {
+    fn is_less(&self, left: u64, right: u64) -> Result<bool> {
         Ok(K::cmp_keys(K::read(self.records, left)?, K::read(self.records, right)?).is_lt())
     }
 
@@ -126,7 +126,7 @@ impl<'p, K: TreeKey, M: Media> Check<'_, 'p, K, M> {
         visited: &Visited<'p>,
         root: u64,
         to_visit: &mut Vec<Visited<'p>>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let node = visited.node;
         let (offset, is_leaf) = (node.offset(), node.level() == 0);
         if !self.reached.insert(offset) {
@@ -176,7 +176,7 @@ impl<'p, K: TreeKey, M: Media> Check<'_, 'p, K, M> {
     }
 
     /// I3: the keys of a node, and their records.
-    fn keys(&mut self, visited: &Visited<'p>) -> Result<(), IndexError> {
+    fn keys(&mut self, visited: &Visited<'p>) -> Result<()> {
         let (node, media) = (visited.node, self.nodes.media());
         let offset = node.offset();
         // The first key of an inner node means nothing: its child has the lower bound of all.

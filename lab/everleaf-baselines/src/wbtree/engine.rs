@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{Contract, Index, IndexError, Serialized};
+use everleaf_index::{Index, IndexError, Result, Serialized};
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
@@ -10,9 +10,7 @@ use super::WbTree;
 use super::layout::{LINE_SLOTS, MAX_VALUE_WORDS, Shape, WORD_SLOTS};
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters};
-use everleaf_tree::{
-    EngineCode, EngineEntry, Residence, TreeFamily, engine_code, engine_entry, slots_of_array,
-};
+use everleaf_tree::{EngineCode, EngineEntry, TreeFamily, engine_code, engine_entry};
 
 /// What a node is at the least.
 const MIN_SLOTS: u64 = 4;
@@ -63,29 +61,16 @@ impl TreeFamily for Variant {
 /// wB+-tree whose nodes have a slot array of one word: seven entries.
 pub static WBTREE_SLOT: EngineEntry = engine_entry!(Variant::Slot, {
     name: "wbtree-slot",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
-    concurrent: false,
-    bytes_keys: true,
     max_value_words: 14,
-    min_leaf_slots: 4,
     slots_of_bytes: slot_only_slots_of,
-    one_record: false,
 });
 
 /// wB+-tree whose nodes have a bitmap and a slot array of one line.
 pub static WBTREE_BITMAP: EngineEntry = engine_entry!(Variant::Bitmap, {
     name: "wbtree-bitmap",
-    residence: Residence::Pool,
     parameters: PARAMETERS,
-    contract: Contract::Strict,
-    concurrent: false,
-    bytes_keys: true,
     max_value_words: 14,
-    min_leaf_slots: 4,
-    slots_of_bytes: slots_of_array,
-    one_record: false,
 });
 
 /// The code of the family, for all sizes.
@@ -135,7 +120,7 @@ pub const fn engines<M: Media>() -> [EngineCode<M>; 2] {
 pub fn open<K: TreeKey, M: Media>(
     pool: &Arc<Pool<M>>,
     variant: Variant,
-) -> Result<Box<dyn Index<K>>, IndexError> {
+) -> Result<Box<dyn Index<K>>> {
     let Parameters { leaf_slots, value_words, group_bytes, .. } =
         variant.offer().unpack(pool.format().parameters)?;
     let has_bitmap = variant == Variant::Bitmap;

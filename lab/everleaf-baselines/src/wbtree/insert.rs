@@ -1,7 +1,7 @@
 //! Insertion: into a free place of the leaf, and then into its slot array. A full leaf is split
 //! before that.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, PCell};
 use everleaf_pool::Worker;
 
@@ -17,7 +17,7 @@ pub(super) fn place_key<K: TreeKey, M: Media>(
     media: &M,
     cell: &PCell,
     key: K::Ref<'_>,
-) -> Result<u64, IndexError> {
+) -> Result<u64> {
     if let Some(word) = K::as_word(key) {
         return Ok(word);
     }
@@ -30,7 +30,7 @@ pub(super) fn place_key<K: TreeKey, M: Media>(
 
 impl<K: TreeKey, M: Media> WbTree<K, M> {
     /// Adds a key; false if it is present.
-    pub(super) fn insert(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
+    pub(super) fn insert(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool> {
         K::admit(key)?;
         let nodes = Nodes::<K, M>::new(&self.pool, self.shape);
         let (leaf, found) = nodes.find(key)?;
@@ -51,12 +51,7 @@ impl<K: TreeKey, M: Media> WbTree<K, M> {
     }
 
     /// Updates or inserts; whether there was a value, which is handed over then.
-    pub(super) fn upsert(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        Ok(self.update(key, value, old)? || !self.insert(key, value)?)
+    pub(super) fn upsert(&mut self, key: K::Ref<'_>, new: &[u64], old: &mut [u64]) -> Result<bool> {
+        Ok(self.update(key, new, old)? || !self.insert(key, new)?)
     }
 }

@@ -122,14 +122,18 @@ mod totals;
 mod update;
 
 use std::marker::PhantomData;
-use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
-use everleaf_index::{CheckReport, Direction, IndexError, IndexStatistics, SerialIndex, Visit};
+use everleaf_index::{
+    CheckReport, Direction, IndexStatistics, Result, SerialIndex, Start, Visitor,
+};
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Worker};
 
+use crate::shared::one_by_one;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::{ended, expect_words};
+use everleaf_tree::scan::ScanRequest;
 use layout::Shape;
 use redo::Redo;
 use search::Nodes;
@@ -156,18 +160,13 @@ pub struct WbTree<K: TreeKey, M: Media> {
 }
 
 impl<K: TreeKey, M: Media> WbTree<K, M> {
-    fn expect_words(&self, words: usize) -> Result<(), IndexError> {
-        let expected = self.shape.value_words();
-        if words == expected { Ok(()) } else { Err(IndexError::ValueWords { words, expected }) }
-    }
-
     fn nodes(&self) -> Nodes<'_, K, M> {
         Nodes::new(&self.pool, self.shape)
     }
 
     /// Hands the value of a key over; whether there is one.
     #[inline(always)]
-    fn look_up(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+    fn look_up(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
         let nodes = self.nodes();
         let (leaf, found) = nodes.find(key)?;
         if let Ok(slot) = found {
@@ -184,12 +183,6 @@ impl<K: TreeKey, M: Media> WbTree<K, M> {
         });
         found.plus(self.changed)
     }
-
-    /// Ends an operation.
-    fn ended<T>(&self, result: T) -> T {
-        self.pool.media().end_operation();
-        result
-    }
 }
 
 impl<K: TreeKey, M: Media> SerialIndex<K> for WbTree<K, M> {
@@ -197,63 +190,40 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for WbTree<K, M> {
         self.shape.value_words()
     }
 
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.ended(self.look_up(key, value))
+    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len()])?;
+        ended(self.look_up(key, value), self.pool.media())
     }
 
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
-        assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
-        for (key, value) in keys.iter().zip(values) {
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
+        one_by_one(keys, values, |key| {
             let mut word = [0];
-            *value = self.ended(self.look_up(*key, &mut word))?.then_some(word[0]);
-        }
-        Ok(())
+            Ok(ended(self.look_up(key, &mut word), self.pool.media())?.then_some(word[0]))
+        })
     }
 
-    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        let inserted = self.insert(key, value);
-        self.ended(inserted)
+    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len()])?;
+        ended(self.insert(key, value), self.pool.media())
     }
 
-    fn update_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.expect_words(old.len())?;
-        let updated = self.update(key, value, old);
-        self.ended(updated)
+    fn update_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len(), old.len()])?;
+        ended(self.update(key, value, old), self.pool.media())
     }
 
-    fn upsert_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.expect_words(old.len())?;
-        let updated = self.upsert(key, value, old);
-        self.ended(updated)
+    fn upsert_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len(), old.len()])?;
+        ended(self.upsert(key, value, old), self.pool.media())
     }
 
-    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        self.expect_words(old.len())?;
-        let removed = self.remove(key, old);
-        self.ended(removed)
+    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [old.len()])?;
+        ended(self.remove(key, old), self.pool.media())
     }
 
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        self.ended(self.scan_from(from, direction, visit))
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()> {
+        ended(self.scan_from(ScanRequest { from, direction, visit }), self.pool.media())
     }
 
     fn len(&self) -> u64 {
@@ -275,7 +245,7 @@ impl<K: TreeKey, M: Media> SerialIndex<K> for WbTree<K, M> {
         }
     }
 
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport> {
         self.check_all(audit)
     }
 }

@@ -1,6 +1,6 @@
 //! A node as the operations see it: entries by place, and places by slot.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PCell, Site, WORD};
 
 use super::layout::{Bitmap, FREE, LINE_WORDS, Level, Shape, Slots};
@@ -17,7 +17,7 @@ pub(super) struct Node<'p> {
 }
 
 /// The words of a node whose level is not known.
-fn cells<M: Media>(media: &M, offset: u64, shape: Shape) -> Result<&[PCell], IndexError> {
+fn cells<M: Media>(media: &M, offset: u64, shape: Shape) -> Result<&[PCell]> {
     let cells = media.region().cells(offset, shape.node_words());
     cells.ok_or(IndexError::Corrupt { offset, what: "a node lies outside the pool" })
 }
@@ -25,7 +25,7 @@ fn cells<M: Media>(media: &M, offset: u64, shape: Shape) -> Result<&[PCell], Ind
 impl<'p> Node<'p> {
     /// The node at `offset`, after a check of its bounds, its alignment, its count and its level.
     #[inline(always)]
-    pub fn at<M: Media>(media: &'p M, offset: u64, shape: Shape) -> Result<Self, IndexError> {
+    pub fn at<M: Media>(media: &'p M, offset: u64, shape: Shape) -> Result<Self> {
         let cells = cells(media, offset, shape)?;
         // Before the slot array: another reader may mend both in between.
         let is_valid = !shape.has_bitmap()
@@ -44,7 +44,7 @@ impl<'p> Node<'p> {
     }
 
     /// The node that follows a free one in the list of them.
-    pub fn after_free<M: Media>(media: &M, offset: u64, shape: Shape) -> Result<u64, IndexError> {
+    pub fn after_free<M: Media>(media: &M, offset: u64, shape: Shape) -> Result<u64> {
         let cells = cells(media, offset, shape)?;
         let [mark, next] = [0, 1].map(|word| media.load(&cells[shape.free_index() + word]));
         if mark == FREE {
@@ -128,7 +128,7 @@ impl<'p> Node<'p> {
     }
 
     /// A place without an entry, for a node that is not full.
-    pub fn free_place<M: Media>(&self, media: &M, slots: &Slots) -> Result<usize, IndexError> {
+    pub fn free_place<M: Media>(&self, media: &M, slots: &Slots) -> Result<usize> {
         let bitmap =
             if self.has_bitmap() { media.load(self.bitmap_cell()) } else { slots.bitmap() };
         let place = bitmap.first_free();
@@ -197,7 +197,7 @@ impl<'p> Node<'p> {
 
     /// An inner node leads somewhere.
     #[inline(always)]
-    pub fn expect_entry(&self) -> Result<(), IndexError> {
+    pub fn expect_entry(&self) -> Result<()> {
         if self.count() > 0 { Ok(()) } else { Err(self.damaged("an inner node leads nowhere")) }
     }
 

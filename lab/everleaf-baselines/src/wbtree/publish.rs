@@ -1,6 +1,6 @@
 //! A change of the entries of a leaf, and what a crash may have left of one.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, planted, site};
 use everleaf_pool::Pool;
 
@@ -88,7 +88,7 @@ pub(super) fn mend<'p, K: TreeKey, M: Media>(
     pool: &'p Pool<M>,
     shape: Shape,
     leaf: Node<'p>,
-) -> Result<Node<'p>, IndexError> {
+) -> Result<Node<'p>> {
     if leaf.level() > 0 {
         return Err(leaf.damaged("the slot array of an inner node is not valid"));
     }
@@ -96,8 +96,7 @@ pub(super) fn mend<'p, K: TreeKey, M: Media>(
     let bitmap = media.load(leaf.bitmap_cell());
     let places = (0..shape.slots()).filter(|place| bitmap.has(*place));
     let key_of = |place: usize| K::copy(pool, media.load(&leaf.entry_cells(place)[0]));
-    let keyed: Result<Vec<_>, IndexError> =
-        places.map(|place| Ok((key_of(place)?, place))).collect();
+    let keyed: Result<Vec<_>> = places.map(|place| Ok((key_of(place)?, place))).collect();
     let mut keyed = keyed?;
     keyed.sort_by(|one, other| K::cmp_keys(K::borrow(&one.0), K::borrow(&other.0)));
     let slots = Slots::of(keyed.into_iter().map(|(_, place)| place));

@@ -16,7 +16,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, planted};
 use everleaf_pool::{Pool, Run, Worker};
 
@@ -37,11 +37,7 @@ impl<K: TreeKey, M: Media> WbTree<K, M> {
     /// # Errors
     /// [`IndexError::Corrupt`] or [`IndexError::Pool`] if damage is met, or a fresh pool has no
     /// room for one group of nodes.
-    pub(super) fn open(
-        pool: &Arc<Pool<M>>,
-        shape: Shape,
-        group_bytes: u64,
-    ) -> Result<Self, IndexError> {
+    pub(super) fn open(pool: &Arc<Pool<M>>, shape: Shape, group_bytes: u64) -> Result<Self> {
         let mut worker = pool.worker()?;
         let nodes = Nodes::<K, M>::new(pool, shape);
         let media = nodes.media();
@@ -77,7 +73,7 @@ impl<K: TreeKey, M: Media> WbTree<K, M> {
 pub(super) fn targets<'r, K: TreeKey, M: Media>(
     nodes: Nodes<'_, K, M>,
     runs: &'r [Run],
-) -> Result<impl Fn(Target) -> bool + 'r, IndexError> {
+) -> Result<impl Fn(Target) -> bool + 'r> {
     let (anchor, node_bytes) = (nodes.anchor()?, nodes.shape.node_bytes());
     let words = [&anchor.root, &anchor.free].map(|cell| nodes.pool.pointer_to(cell).offset());
     Ok(move |target: Target| {
@@ -87,10 +83,7 @@ pub(super) fn targets<'r, K: TreeKey, M: Media>(
 }
 
 /// Frees the records that the anchor has and the tree has not.
-fn settle<K: TreeKey, M: Media>(
-    nodes: Nodes<'_, K, M>,
-    worker: &mut Worker<M>,
-) -> Result<(), IndexError> {
+fn settle<K: TreeKey, M: Media>(nodes: Nodes<'_, K, M>, worker: &mut Worker<M>) -> Result<()> {
     if !K::RECORDS {
         return Ok(());
     }

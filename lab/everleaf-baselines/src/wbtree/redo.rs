@@ -5,7 +5,7 @@
 //! Flushes: a line of the log for eight words, and the lines that change; 3 fences, or 2 where
 //! nothing was flushed before the records and these are one line.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{LINE, Media, PCell, PPtr, Word, planted, site};
 
 use super::layout::{LINE_WORDS, Slots, WbNode};
@@ -47,7 +47,7 @@ impl Redo {
         &mut self,
         nodes: Nodes<'_, K, M>,
         root: u64,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let place = nodes.pool.pointer_to(&nodes.anchor()?.root).offset();
         self.set(place, [PPtr::<WbNode>::at(root).into_word()]);
         Ok(())
@@ -69,10 +69,7 @@ impl Redo {
     /// its change counts as done. Crash: recovery does the change of the log again, and with that
     /// takes back what the caller has stored.
     #[inline(always)]
-    pub fn forget<K: TreeKey, M: Media>(
-        &mut self,
-        nodes: Nodes<'_, K, M>,
-    ) -> Result<usize, IndexError> {
+    pub fn forget<K: TreeKey, M: Media>(&mut self, nodes: Nodes<'_, K, M>) -> Result<usize> {
         let logged = std::mem::take(&mut self.logged);
         if logged == 0 || planted(363) {
             return Ok(0);
@@ -92,7 +89,7 @@ impl Redo {
         &mut self,
         nodes: Nodes<'_, K, M>,
         prepared: bool,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let (media, log) = (nodes.media(), &nodes.anchor()?.log);
         let mut records = Vec::with_capacity(self.words.len() + self.edits.len());
         for (target, first) in &self.edits {
@@ -138,10 +135,7 @@ impl Redo {
 }
 
 /// P3: stores words in place. Crash: recovery does it again, until the log is forgotten.
-fn apply<'w, M: Media>(
-    media: &M,
-    edits: impl Iterator<Item = (Target, &'w [u64])>,
-) -> Result<(), IndexError> {
+fn apply<'w, M: Media>(media: &M, edits: impl Iterator<Item = (Target, &'w [u64])>) -> Result<()> {
     let mut lines: Vec<&PCell> = Vec::new();
     for (target, words) in edits {
         let offset = target.offset();
@@ -166,7 +160,7 @@ fn apply<'w, M: Media>(
 pub(super) fn open<K: TreeKey, M: Media>(
     nodes: Nodes<'_, K, M>,
     is_target: impl Fn(Target) -> bool,
-) -> Result<Redo, IndexError> {
+) -> Result<Redo> {
     let media = nodes.media();
     let records = records(nodes, is_target)?;
     let most = if planted(364) { 1 } else { records.len() };
@@ -186,7 +180,7 @@ pub(super) fn open<K: TreeKey, M: Media>(
 pub(super) fn records<'p, K: TreeKey, M: Media>(
     nodes: Nodes<'p, K, M>,
     is_target: impl Fn(Target) -> bool,
-) -> Result<Vec<Record<'p>>, IndexError> {
+) -> Result<Vec<Record<'p>>> {
     let (media, log) = (nodes.media(), &nodes.anchor()?.log);
     let offset = nodes.pool.pointer_to(&log[0]).offset();
     let words = usize::try_from(media.load(&log[0])).ok();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, planted, site};
 
 use super::WbTree;
@@ -16,7 +16,7 @@ use everleaf_tree::path::Path;
 
 impl<K: TreeKey, M: Media> WbTree<K, M> {
     /// Removes a key, and hands its value over; false if it is absent.
-    pub(super) fn remove(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+    pub(super) fn remove(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool> {
         let nodes = Nodes::<K, M>::new(&self.pool, self.shape);
         let media = nodes.media();
         let (leaf, found) = nodes.find(key)?;
@@ -44,7 +44,7 @@ impl<K: TreeKey, M: Media> WbTree<K, M> {
 
     /// Removes the only key of a leaf that is not the root.
     #[cold]
-    fn remove_last(&mut self, key: K::Ref<'_>) -> Result<(), IndexError> {
+    fn remove_last(&mut self, key: K::Ref<'_>) -> Result<()> {
         let pool = Arc::clone(&self.pool);
         let nodes = Nodes::<K, M>::new(&pool, self.shape);
         let (path, leaf) = nodes.descend(key)?;
@@ -65,7 +65,7 @@ impl<K: TreeKey, M: Media> WbTree<K, M> {
     }
 
     /// Gathers what takes the leaf of a path out of the tree.
-    fn take_out(&mut self, nodes: Nodes<'_, K, M>, path: &Path) -> Result<Taken, IndexError> {
+    fn take_out(&mut self, nodes: Nodes<'_, K, M>, path: &Path) -> Result<Taken> {
         let (media, steps) = (nodes.media(), path.steps());
         let Some(stays) = steps.iter().rposition(|step| step.count > 1) else {
             return Err(nodes.root()?.damaged("the topmost inner node leads to one node only"));
@@ -101,7 +101,7 @@ fn lowest_root<'p, K: TreeKey, M: Media>(
     nodes: Nodes<'p, K, M>,
     mut node: Node<'p>,
     retired: &mut Vec<u64>,
-) -> Result<u64, IndexError> {
+) -> Result<u64> {
     while node.level() > 0 && node.count() == 1 {
         retired.push(node.offset());
         node = nodes.child(node, 0)?;
@@ -115,7 +115,7 @@ fn doubt<K: TreeKey, M: Media>(
     nodes: Nodes<'_, K, M>,
     key: u64,
     separator: Option<u64>,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let (media, anchor) = (nodes.media(), nodes.anchor()?);
     media.store(&anchor.key, key);
     if let Some(separator) = separator {

@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, ControlFlow, Range};
 
-use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_index::{Direction, Result, Start};
 use everleaf_pmem::Media;
 use everleaf_pool::RecordGuard;
 
@@ -11,14 +11,11 @@ use super::node::Node;
 use super::search::Nodes;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::path::{Path, first_slot};
+use everleaf_tree::scan::ScanRequest;
 
 impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
     /// The leaf behind that of a path, to which the path leads then.
-    fn next_leaf(
-        self,
-        path: &mut Path,
-        direction: Direction,
-    ) -> Result<Option<Node<'p>>, IndexError> {
+    fn next_leaf(self, path: &mut Path, direction: Direction) -> Result<Option<Node<'p>>> {
         let Some(step) = path.turn(direction) else { return Ok(None) };
         let child = self.child(self.node(step.offset)?, step.slot)?;
         let down =
@@ -32,8 +29,8 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
         leaf: Node<'p>,
         bound: Bound<K::Ref<'_>>,
         direction: Direction,
-    ) -> Result<Range<usize>, IndexError> {
-        let from = |key, included| -> Result<usize, IndexError> {
+    ) -> Result<Range<usize>> {
+        let from = |key, included| -> Result<usize> {
             let equal_is_before = included == (direction == Direction::Backward);
             let slot = self.slot_of(leaf, key)?;
             Ok(slot.map_or_else(|slot| slot, |slot| slot + usize::from(equal_is_before)))
@@ -50,11 +47,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
     }
 
     /// The first leaf of a scan, and the way there.
-    fn first_leaf(
-        self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-    ) -> Result<(Path, Node<'p>), IndexError> {
+    fn first_leaf(self, from: Start<'_, K>, direction: Direction) -> Result<(Path, Node<'p>)> {
         if let Bound::Included(key) | Bound::Excluded(key) = from {
             return self.descend(key);
         }
@@ -73,7 +66,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
         before: Node<'p>,
         leaf: Node<'p>,
         direction: Direction,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let media = self.media();
         let (Some(last), true) = (before.count().checked_sub(1), leaf.count() > 0) else {
             return Err(leaf.damaged("a leaf below the root has no keys"));
@@ -93,12 +86,8 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
 
 impl<K: TreeKey, M: Media> WbTree<K, M> {
     /// Visits entries in key order from `from` on.
-    pub(super) fn scan_from(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
+    pub(super) fn scan_from(&self, scan: ScanRequest<'_, '_, K>) -> Result<()> {
+        let ScanRequest { from, direction, visit } = scan;
         let (nodes, records) = (self.nodes(), self.pool.pin());
         let media = nodes.media();
         let mut value = vec![0; self.shape.value_words()];

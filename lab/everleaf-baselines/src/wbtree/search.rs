@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Counter, Media};
 use everleaf_pool::Pool;
 
@@ -37,31 +37,31 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
     }
 
     /// What the index has beside its nodes.
-    pub fn anchor(self) -> Result<&'p WbAnchor, IndexError> {
+    pub fn anchor(self) -> Result<&'p WbAnchor> {
         Ok(self.pool.index_root::<WbAnchor>()?)
     }
 
     /// The node at a place that the tree knows. A crash may have left a leaf whose slot array is
     /// not valid: who looks at it first makes it so.
     #[inline(always)]
-    pub fn node(self, offset: u64) -> Result<Node<'p>, IndexError> {
+    pub fn node(self, offset: u64) -> Result<Node<'p>> {
         self.mended(Node::at(self.media(), offset, self.shape)?)
     }
 
     #[inline(always)]
-    fn mended(self, node: Node<'p>) -> Result<Node<'p>, IndexError> {
+    fn mended(self, node: Node<'p>) -> Result<Node<'p>> {
         if node.is_valid() { Ok(node) } else { mend::<K, M>(self.pool, self.shape, node) }
     }
 
     /// The topmost node.
     #[inline(always)]
-    pub fn root(self) -> Result<Node<'p>, IndexError> {
+    pub fn root(self) -> Result<Node<'p>> {
         self.node(self.media().load(&self.anchor()?.root).offset())
     }
 
     /// The child of a slot: of the level below, so every way down ends.
     #[inline(always)]
-    pub fn child(self, node: Node<'p>, slot: usize) -> Result<Node<'p>, IndexError> {
+    pub fn child(self, node: Node<'p>, slot: usize) -> Result<Node<'p>> {
         let child = Node::at(self.media(), node.value(self.media(), slot), self.shape)?;
         if child.level() + 1 == node.level() {
             self.mended(child)
@@ -78,7 +78,7 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
         node: Node<'p>,
         first: usize,
         key: K::Ref<'_>,
-    ) -> Result<Result<usize, usize>, IndexError> {
+    ) -> Result<Result<usize, usize>> {
         let (mut low, mut high) = (first, node.count());
         while low < high {
             let middle = (low + high) / 2;
@@ -94,24 +94,20 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
 
     /// The slot of a key of a leaf, or where it would be.
     #[inline(always)]
-    pub fn slot_of(
-        self,
-        leaf: Node<'p>,
-        key: K::Ref<'_>,
-    ) -> Result<Result<usize, usize>, IndexError> {
+    pub fn slot_of(self, leaf: Node<'p>, key: K::Ref<'_>) -> Result<Result<usize, usize>> {
         self.slot_from(leaf, 0, key)
     }
 
     /// The slot of the child that a key belongs to.
     #[inline(always)]
-    pub fn child_of(self, node: Node<'p>, key: K::Ref<'_>) -> Result<usize, IndexError> {
+    pub fn child_of(self, node: Node<'p>, key: K::Ref<'_>) -> Result<usize> {
         node.expect_entry()?;
         Ok(self.slot_from(node, 1, key)?.unwrap_or_else(|greater| greater - 1))
     }
 
     /// The leaf that a key belongs to.
     #[inline(always)]
-    pub fn leaf_of(self, key: K::Ref<'_>) -> Result<Node<'p>, IndexError> {
+    pub fn leaf_of(self, key: K::Ref<'_>) -> Result<Node<'p>> {
         let mut node = self.root()?;
         while node.level() > 0 {
             node = self.child(node, self.child_of(node, key)?)?;
@@ -121,13 +117,13 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
 
     /// The leaf that a key belongs to, and the key's slot or where it would be.
     #[inline(always)]
-    pub fn find(self, key: K::Ref<'_>) -> Result<(Node<'p>, Result<usize, usize>), IndexError> {
+    pub fn find(self, key: K::Ref<'_>) -> Result<(Node<'p>, Result<usize, usize>)> {
         let leaf = self.leaf_of(key)?;
         Ok((leaf, self.slot_of(leaf, key)?))
     }
 
     /// The way to the leaf that a key belongs to, and that leaf. The slot of the last step is 0.
-    pub fn descend(self, key: K::Ref<'_>) -> Result<(Path, Node<'p>), IndexError> {
+    pub fn descend(self, key: K::Ref<'_>) -> Result<(Path, Node<'p>)> {
         let mut path = Path::default();
         let leaf = self.descend_from(self.root()?, &mut path, |node| self.child_of(node, key))?;
         Ok((path, leaf))
@@ -138,8 +134,8 @@ impl<'p, K: TreeKey, M: Media> Nodes<'p, K, M> {
         self,
         mut node: Node<'p>,
         path: &mut Path,
-        choose: impl Fn(Node<'p>) -> Result<usize, IndexError>,
-    ) -> Result<Node<'p>, IndexError> {
+        choose: impl Fn(Node<'p>) -> Result<usize>,
+    ) -> Result<Node<'p>> {
         if !path.has_room(node.level()) {
             return Err(node.damaged("a node is of a level that the tree does not have"));
         }

@@ -6,7 +6,7 @@
 //! no flush but that of the line which has the word. A run that no node was taken from, because a
 //! crash came first, is found by its head. Runs are not given back.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PCell, PPtr, WORD, Word, site};
 use everleaf_pool::{Run, Worker};
 
@@ -25,14 +25,14 @@ pub(super) struct Space {
 }
 
 /// The word of a run that says how many of its nodes were taken, the head among them.
-pub(super) fn taken_cell<M: Media>(media: &M, run: Run) -> Result<&PCell, IndexError> {
+pub(super) fn taken_cell<M: Media>(media: &M, run: Run) -> Result<&PCell> {
     let offset = run.offset;
     let cells = media.region().cells(offset, 1);
     Ok(&cells.ok_or(IndexError::Corrupt { offset, what: "a run reaches beyond the pool" })?[0])
 }
 
 /// How many nodes of a run were taken, the head among them.
-pub(super) fn taken_of<M: Media>(media: &M, run: Run, shape: Shape) -> Result<u64, IndexError> {
+pub(super) fn taken_of<M: Media>(media: &M, run: Run, shape: Shape) -> Result<u64> {
     let taken = media.load(taken_cell(media, run)?);
     if (1..=run.bytes / shape.node_bytes()).contains(&taken) {
         return Ok(taken);
@@ -48,7 +48,7 @@ impl Space {
         shape: Shape,
         runs: Vec<Run>,
         group_bytes: u64,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let mut fresh = Vec::new();
         for run in &runs {
             if taken_of(media, *run, shape)? < run.bytes / shape.node_bytes() {
@@ -84,7 +84,7 @@ impl Space {
         worker: &mut Worker<M>,
         redo: &mut Redo,
         count: usize,
-    ) -> Result<Vec<u64>, IndexError> {
+    ) -> Result<Vec<u64>> {
         let (media, shape, anchor) = (nodes.media(), nodes.shape, nodes.anchor()?);
         let mut found = Vec::new();
         let mut first = media.load(&anchor.free).offset();
@@ -121,7 +121,7 @@ impl Space {
         self.fresh.retain(has_more);
     }
 
-    fn grow<M: Media>(&mut self, worker: &mut Worker<M>) -> Result<(), IndexError> {
+    fn grow<M: Media>(&mut self, worker: &mut Worker<M>) -> Result<()> {
         let run = worker.alloc_run(NODES, self.group_bytes, |pool, run| {
             // G1: the head alone was taken. Crash: the run is not published, its memory is free.
             // The pool fences and publishes.
@@ -143,7 +143,7 @@ fn set_free<K: TreeKey, M: Media>(
     nodes: Nodes<'_, K, M>,
     redo: &mut Redo,
     first: u64,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let place = nodes.pool.pointer_to(&nodes.anchor()?.free).offset();
     redo.set(place, [PPtr::<WbNode>::at(first).into_word()]);
     Ok(())
@@ -154,7 +154,7 @@ pub(super) fn retire<K: TreeKey, M: Media>(
     nodes: Nodes<'_, K, M>,
     redo: &mut Redo,
     retired: &[u64],
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let mut first = nodes.media().load(&nodes.anchor()?.free).offset();
     for offset in retired {
         let place = offset + (nodes.shape.free_index() * WORD) as u64;

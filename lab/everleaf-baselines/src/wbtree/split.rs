@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Media, site};
 use everleaf_pool::PoolError;
 
@@ -21,7 +21,7 @@ pub(super) fn write_fresh<K: TreeKey, M: Media>(
     offset: u64,
     level: u8,
     entries: &[Vec<u64>],
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let (media, shape) = (nodes.media(), nodes.shape);
     let Some(cells) = media.region().cells(offset, shape.node_words()) else {
         return Err(IndexError::Corrupt { offset, what: "a node lies outside the pool" });
@@ -47,7 +47,7 @@ impl<K: TreeKey, M: Media> WbTree<K, M> {
     /// Sees to it that the leaf of a key is not full. When the pool is full nothing has changed, or
     /// nodes above the leaf were split, which is sound.
     #[cold]
-    pub(super) fn make_room(&mut self, key: K::Ref<'_>) -> Result<(), IndexError> {
+    pub(super) fn make_room(&mut self, key: K::Ref<'_>) -> Result<()> {
         let slots = self.shape.slots();
         loop {
             let (path, _) = Nodes::<K, M>::new(&self.pool, self.shape).descend(key)?;
@@ -60,7 +60,7 @@ impl<K: TreeKey, M: Media> WbTree<K, M> {
     }
 
     /// Splits a full node of a path. The one above has room, or there is none.
-    fn split(&mut self, path: &Path, at: usize) -> Result<(), IndexError> {
+    fn split(&mut self, path: &Path, at: usize) -> Result<()> {
         let pool = Arc::clone(&self.pool);
         let nodes = Nodes::<K, M>::new(&pool, self.shape);
         let (media, steps) = (nodes.media(), path.steps());
@@ -109,12 +109,7 @@ impl<K: TreeKey, M: Media> WbTree<K, M> {
     }
 
     /// The key word of the upper half of a node, for the node above: that of an inner node moves.
-    fn separator(
-        &mut self,
-        nodes: Nodes<'_, K, M>,
-        node: Node<'_>,
-        stay: usize,
-    ) -> Result<u64, IndexError> {
+    fn separator(&mut self, nodes: Nodes<'_, K, M>, node: Node<'_>, stay: usize) -> Result<u64> {
         let media = nodes.media();
         if node.level() > 0 {
             return Ok(node.key(media, stay));

@@ -1,6 +1,6 @@
 //! Merging: entries of a neighbour are put behind the terminator, which is overwritten last.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, site};
 
 use super::super::layout::{State, StateWord};
@@ -22,7 +22,7 @@ pub(crate) fn has_absorbed<M: Media>(
     node: Node<'_>,
     state: State,
     absorbed: StateWord,
-) -> Result<bool, IndexError> {
+) -> Result<bool> {
     let damaged =
         IndexError::Corrupt { offset: node.offset, what: "the log of a merge is damaged" };
     let count = absorbed.open(node.slots()).ok_or(damaged)?.count;

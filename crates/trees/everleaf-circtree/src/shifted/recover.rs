@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, site};
 use everleaf_pool::Pool;
 
@@ -19,7 +19,7 @@ struct Extent {
     hole: Option<usize>,
 }
 
-fn survey<M: Media>(media: &M, node: Node<'_>, state: State) -> Result<Extent, IndexError> {
+fn survey<M: Media>(media: &M, node: Node<'_>, state: State) -> Result<Extent> {
     let mut extent = Extent { occupied: 0, hole: None };
     if state.count == 0 {
         return Ok(extent); // This half of the copy is always right.
@@ -44,11 +44,7 @@ fn survey<M: Media>(media: &M, node: Node<'_>, state: State) -> Result<Extent, I
 }
 
 /// Counts, closes the hole that a crash has left, and notes the count for this session.
-pub(crate) fn end_step<M: Media>(
-    media: &M,
-    node: Node<'_>,
-    state: State,
-) -> Result<State, IndexError> {
+pub(crate) fn end_step<M: Media>(media: &M, node: Node<'_>, state: State) -> Result<State> {
     let Extent { occupied, hole } = survey(media, node, state)?;
     if let Some(hole) = hole {
         // As the removal of an entry, from where it positions. Crash: recovery goes on.
@@ -65,7 +61,7 @@ pub(crate) fn resolved<M: Media>(
     media: &M,
     node: Node<'_>,
     state: State,
-) -> Result<Vec<(u64, u64)>, IndexError> {
+) -> Result<Vec<(u64, u64)>> {
     let Extent { occupied, hole } = survey(media, node, state)?;
     Ok((0..occupied)
         .filter(|slot| Some(*slot) != hole)
@@ -74,7 +70,7 @@ pub(crate) fn resolved<M: Media>(
 }
 
 /// Begins a session: from here on the copies of former ones count no more.
-pub(crate) fn begin_session<M: Media>(pool: &Arc<Pool<M>>) -> Result<Discipline, IndexError> {
+pub(crate) fn begin_session<M: Media>(pool: &Arc<Pool<M>>) -> Result<Discipline> {
     let (media, anchor) = (pool.media(), pool.index_root::<Anchor>()?);
     let session = match media.load(&anchor.session).open_session() {
         // After four thousand million openings the numbers begin again.

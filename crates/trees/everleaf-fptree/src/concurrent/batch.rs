@@ -1,7 +1,7 @@
 //! Changing many entries together with what they lead to, in their locked leaves. No other thread
 //! sees the entries before what they lead to is durable.
 
-use everleaf_index::{BatchSteps, Changes, IndexError};
+use everleaf_index::{BatchSteps, Changes, Result};
 use everleaf_pmem::Media;
 
 use super::ConcurrentFpTree;
@@ -9,6 +9,7 @@ use crate::batch::{BatchTree, HeldLeaf, link_all};
 use crate::layout::Shape;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::version_locks::LockGuard;
+use everleaf_tree::wait::wait;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Makes the changes of a batch.
@@ -16,7 +17,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         &self,
         changes: &Changes<'_, K>,
         steps: &mut dyn BatchSteps,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         link_all(&mut &*self, &self.pool, self.shape, changes, steps)
     }
 }
@@ -30,7 +31,7 @@ impl<'t, K: TreeKey, M: Media, S: Shape> BatchTree<K, S> for &'t ConcurrentFpTre
         key: K::Ref<'_>,
         held: &[HeldLeaf<'_, S, Self::Hold>],
     ) -> Option<(u64, Self::Hold)> {
-        let (tree, relax) = (*self, self.relax());
+        let (tree, relax) = (*self, wait(self.pool.media()));
         let has = |offset| {
             let mut locked = held.iter().rev().filter_map(|held| held.hold.as_ref());
             locked.any(|locked| tree.locks.is_locked_by(offset, locked))
@@ -63,7 +64,7 @@ impl<'t, K: TreeKey, M: Media, S: Shape> BatchTree<K, S> for &'t ConcurrentFpTre
         }
     }
 
-    fn change(&mut self, key: K::Ref<'_>, new: Option<u64>) -> Result<(), IndexError> {
+    fn change(&mut self, key: K::Ref<'_>, new: Option<u64>) -> Result<()> {
         match new {
             Some(word) => self.upsert(key, &[word], &mut [0])?,
             None => self.remove(key, &mut [0])?,

@@ -3,19 +3,20 @@
 
 use std::ops::Bound;
 
-use everleaf_index::{CheckReport, Direction, IndexError};
+use everleaf_index::{CheckReport, Direction, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
 use super::ConcurrentFpTree;
-use crate::check::{Child, check_dead_slots, check_leaf};
+use crate::check::{Child, check_first, check_leaf, check_slots};
 use crate::layout::{LEAVES, Shape, WorkerLogs};
 use everleaf_tree::image;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::wait::wait;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Tests every invariant and reports the leaves, the records of keys and those of bounds.
-    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport> {
         let mut report = CheckReport::default();
         self.check_logs(&mut report)?;
         let children = self.children(&mut report);
@@ -36,7 +37,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     }
 
     /// I9.
-    fn check_logs(&self, report: &mut CheckReport) -> Result<(), IndexError> {
+    fn check_logs(&self, report: &mut CheckReport) -> Result<()> {
         let media = self.pool.media();
         for (slot, log) in self.pool.index_root::<WorkerLogs>()?.logs.iter().enumerate() {
             let words = [
@@ -64,7 +65,8 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         loop {
             let from =
                 separator.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(K::borrow(key)));
-            let Some(sought) = self.inner.seek(&self.relax(), from, Direction::Forward) else {
+            let Some(sought) = self.inner.seek(&wait(self.pool.media()), from, Direction::Forward)
+            else {
                 break;
             };
             children.push(Child { offset: sought.child, separator });
@@ -73,12 +75,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
                 break;
             }
         }
-        if children.first().is_none_or(|first| first.offset != self.leftmost) {
-            report.violations.push(format!(
-                "I6: the first leaf is not the leftmost one at {:#x}",
-                self.leftmost
-            ));
-        }
+        check_first(&children, self.leftmost, report);
         children
     }
 
@@ -88,7 +85,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         children: &[Child<K>],
         audit: &mut Audit,
         report: &mut CheckReport,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let media = self.pool.media();
         let mut in_tree: Vec<u64> = children.iter().map(|child| child.offset).collect();
         in_tree.sort_unstable();
@@ -106,18 +103,8 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         for offset in in_tree {
             audit.reach(offset);
             let leaf = self.leaf(offset)?;
-            let live = leaf.live(media);
-            if !live.minus(self.shape.all()).is_empty() {
-                report
-                    .violations
-                    .push(format!("I1: the leaf at {offset:#x} has bits beyond its slots"));
-            }
-            if live.is_empty() && offset != self.leftmost {
-                report
-                    .violations
-                    .push(format!("I6: the leaf at {offset:#x} has no key and is in the tree"));
-            }
-            check_dead_slots::<K, M, S>(media, leaf, offset, report);
+            let needs_key = offset != self.leftmost;
+            check_slots::<K, M, S>(media, leaf, offset, needs_key, report);
         }
         Ok(())
     }

@@ -3,20 +3,21 @@
 //! 2 flushes and 2 fences for entries within a line; records of keys: the allocation of the record
 //! besides; a full leaf: a split besides.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, PCell};
 
 use super::ConcurrentFpTree;
-use super::search::{Found, LockedLeaf, SkipIf};
+use super::search::{Found, LockedLeaf};
 use crate::insert::add_entry;
 use crate::layout::Shape;
 use everleaf_tree::key::KeyHash;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::SkipIf;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Adds a key; false if it is present.
     #[inline(always)]
-    pub(super) fn insert(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
+    pub(super) fn insert(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool> {
         K::admit(key)?;
         let hash = K::hash(key);
         let inserted = match self.try_lock_leaf(key, hash, SkipIf::Present) {
@@ -29,12 +30,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// The same, as often as it takes.
     #[inline(never)]
-    fn insert_retrying(
-        &self,
-        key: K::Ref<'_>,
-        hash: KeyHash,
-        value: &[u64],
-    ) -> Result<bool, IndexError> {
+    fn insert_retrying(&self, key: K::Ref<'_>, hash: KeyHash, value: &[u64]) -> Result<bool> {
         loop {
             let Found::Absent(locked) = self.lock_leaf(key, hash, SkipIf::Present)? else {
                 return Ok(false);
@@ -54,7 +50,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         key: K::Ref<'_>,
         hash: KeyHash,
         value: &[u64],
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         let LockedLeaf { leaf, live, .. } = locked;
         let Some(slot) = self.shape.dead_slot(live, hash) else {
             self.split(locked, key)?;
@@ -70,12 +66,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     }
 
     /// Updates or inserts; true if there was an old value.
-    pub(super) fn upsert(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    pub(super) fn upsert(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
         K::admit(key)?;
         let hash = K::hash(key);
         loop {

@@ -1,15 +1,16 @@
 //! Changing an entry together with what it leads to, in its locked leaf. No other thread sees the
 //! entry before what it leads to is durable.
 
-use everleaf_index::{IndexError, LinkSteps};
+use everleaf_index::{LinkSteps, Result};
 use everleaf_pmem::Media;
 
 use super::ConcurrentFpTree;
-use super::search::{Found, SkipIf};
+use super::search::Found;
 use crate::entry::key_word;
 use crate::layout::Shape;
 use crate::link::{NewEntry, add, clear, replace};
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::SkipIf;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Makes `new` the value of a key, or removes it. False if nothing was done: there is no such
@@ -20,7 +21,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         key: K::Ref<'_>,
         new: Option<u64>,
         steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         K::admit(key)?;
         let hash = K::hash(key);
         let skip = if new.is_some() { SkipIf::Never } else { SkipIf::Absent };

@@ -113,14 +113,12 @@ mod split;
 mod tests;
 mod update;
 
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crossbeam_utils::CachePadded;
 use everleaf_index::{
-    BatchSteps, Changes, CheckReport, Concurrency, Conflicts, Contract, Direction, Index,
-    IndexError, IndexStatistics, InnerFrom, LinkSteps, Links, Visit,
+    BatchSteps, Changes, CheckReport, Concurrency, Contract, Direction, Index, IndexError,
+    IndexStatistics, InnerFrom, LinkSteps, Links, Result, Start, Visitor,
 };
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Seal, Workers};
@@ -129,11 +127,13 @@ use super::layout::{Shape, WorkerLog, WorkerLogs};
 use super::leaf::Leaf;
 use super::link::links_of;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::{Restarts, ended, expect_words, in_groups};
 use everleaf_tree::parameters::Parameters;
+use everleaf_tree::scan::walk;
 use everleaf_tree::scan_orders::ScanOrders;
 use everleaf_tree::shared_nodes::SharedNodes;
+use everleaf_tree::statistics::{conflicts, pm_bytes};
 use everleaf_tree::version_locks::VersionLocks;
-use everleaf_tree::wait::wait;
 
 /// Workers that the tree uses at a time: half of the pool's, so that a store has as many for its
 /// values.
@@ -165,30 +165,19 @@ pub struct ConcurrentFpTree<K: TreeKey, M: Media, S: Shape> {
     /// Leaves in the tree.
     leaves: AtomicU64,
     /// Searches that began again in a leaf.
-    restarts: CachePadded<AtomicU64>,
+    restarts: Restarts,
 }
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
-    fn expect_words(&self, words: usize) -> Result<(), IndexError> {
-        let expected = self.shape.value_words();
-        if words == expected { Ok(()) } else { Err(IndexError::ValueWords { words, expected }) }
-    }
-
     /// The leaf at a place that the inner nodes know.
     #[inline(always)]
-    fn leaf(&self, offset: u64) -> Result<Leaf<'_, S>, IndexError> {
+    fn leaf(&self, offset: u64) -> Result<Leaf<'_, S>> {
         Leaf::at(self.pool.media().region(), offset, self.shape)
     }
 
     /// The micro-log of a worker.
-    fn log(&self, slot: usize) -> Result<&WorkerLog, IndexError> {
+    fn log(&self, slot: usize) -> Result<&WorkerLog> {
         log_of(&self.pool, slot)
-    }
-
-    /// Waits for other threads, a turn a call.
-    #[inline(always)]
-    fn relax(&self) -> impl Fn() + '_ {
-        wait(self.pool.media())
     }
 
     /// Keys in the tree; exact while no thread writes.
@@ -197,22 +186,13 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     }
 
     /// Counts a search that begins again.
-    #[cold]
     fn restarted(&self) {
-        self.restarts.fetch_add(1, Ordering::Relaxed);
-        self.pool.media().relax();
-    }
-
-    /// Ends an operation.
-    #[inline(always)]
-    fn ended<T>(&self, result: T) -> T {
-        self.pool.media().end_operation();
-        result
+        self.restarts.again(self.pool.media());
     }
 }
 
 /// The micro-log of the worker in `slot`.
-fn log_of<M: Media>(pool: &Pool<M>, slot: usize) -> Result<&WorkerLog, IndexError> {
+fn log_of<M: Media>(pool: &Pool<M>, slot: usize) -> Result<&WorkerLog> {
     let logs = pool.index_root::<WorkerLogs>()?;
     logs.logs.get(slot).ok_or(IndexError::Corrupt { offset: 0, what: "a worker has no micro-log" })
 }
@@ -223,52 +203,40 @@ impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
     }
 
     #[inline]
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
+    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len()])?;
         match self.try_find(key, value) {
-            Some(present) => self.ended(Ok(present)),
-            None => self.ended(self.find(key, value)),
+            Some(present) => ended(Ok(present), self.pool.media()),
+            None => ended(self.find(key, value), self.pool.media()),
         }
     }
 
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
-        self.find_many(keys, values)
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
+        in_groups(self.pool.media(), keys, values, |keys, values| self.find_group(keys, values))
     }
 
     #[inline]
-    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.ended(self.insert(key, value))
+    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len()])?;
+        ended(self.insert(key, value), self.pool.media())
     }
 
     #[inline]
-    fn update_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.expect_words(old.len())?;
-        self.ended(self.update(key, value, old))
+    fn update_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len(), old.len()])?;
+        ended(self.update(key, value, old), self.pool.media())
     }
 
     #[inline]
-    fn upsert_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.expect_words(old.len())?;
-        self.ended(self.upsert(key, value, old))
+    fn upsert_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len(), old.len()])?;
+        ended(self.upsert(key, value, old), self.pool.media())
     }
 
     #[inline]
-    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        self.expect_words(old.len())?;
-        self.ended(self.remove(key, old))
+    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [old.len()])?;
+        ended(self.remove(key, old), self.pool.media())
     }
 
     fn links(&self) -> Links {
@@ -276,34 +244,20 @@ impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
     }
 
     #[inline]
-    fn link(
-        &self,
-        key: K::Ref<'_>,
-        new: Option<u64>,
-        steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
-        self.expect_words(1)?;
-        self.ended(self.link_entry(key, new, steps))
+    fn link(&self, key: K::Ref<'_>, new: Option<u64>, steps: &mut dyn LinkSteps) -> Result<bool> {
+        expect_words(self.shape.value_words(), [1])?;
+        ended(self.link_entry(key, new, steps), self.pool.media())
     }
 
-    fn link_all(
-        &self,
-        changes: &Changes<'_, K>,
-        steps: &mut dyn BatchSteps,
-    ) -> Result<bool, IndexError> {
+    fn link_all(&self, changes: &Changes<'_, K>, steps: &mut dyn BatchSteps) -> Result<bool> {
         if links_of::<K, S>(self.shape) != Links::All {
             return Ok(false);
         }
-        self.ended(self.link_entries(changes, steps).map(|()| true))
+        ended(self.link_entries(changes, steps).map(|()| true), self.pool.media())
     }
 
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        self.ended(self.scan_from(from, direction, visit))
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()> {
+        ended(walk(self, from, direction, visit), self.pool.media())
     }
 
     fn len(&self) -> u64 {
@@ -314,9 +268,6 @@ impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
         let leaves = self.leaves.load(Ordering::Relaxed);
         let leftmost_is_empty =
             self.leaf(self.leftmost).is_ok_and(|leaf| leaf.live(self.pool.media()).is_empty());
-        let records =
-            if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
-        let nodes = self.inner.conflicts();
         let node_bytes = leaves * self.shape.leaf_bytes();
         IndexStatistics {
             keys: self.keys(),
@@ -324,18 +275,13 @@ impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
             leaves: leaves - u64::from(leftmost_is_empty),
             leaf_slots: self.shape.slots() as u64,
             inner_nodes: self.inner.count(),
-            pm_bytes: node_bytes.max(records),
+            pm_bytes: pm_bytes::<K, M>(&self.pool, node_bytes),
             node_bytes,
             dram_bytes: self.inner.dram_bytes()
                 + self.locks.dram_bytes()
                 + self.orders.dram_bytes()
                 + size_of::<Self>() as u64,
-            conflicts: Conflicts {
-                restarts: nodes.restarts + self.restarts.load(Ordering::Relaxed),
-                waits: nodes.node_waits + nodes.structure_waits + self.locks.waits(),
-                structure_changes: nodes.structure_changes,
-                transactions: self.inner.transaction_counts(),
-            },
+            conflicts: conflicts(&self.inner, &self.locks, &self.restarts),
             concurrency: self.concurrency,
             inner_from: self.inner_from,
             ..IndexStatistics::default()
@@ -343,7 +289,7 @@ impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
     }
 
     /// No other operation may run meanwhile.
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport> {
         self.check_all(audit)
     }
 
@@ -351,7 +297,7 @@ impl<K: TreeKey, M: Media, S: Shape> Index<K> for ConcurrentFpTree<K, M, S> {
         Contract::Strict
     }
 
-    fn close(&self) -> Result<Option<Seal>, IndexError> {
+    fn close(&self) -> Result<Option<Seal>> {
         self.store_image()
     }
 }

@@ -20,8 +20,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use crossbeam_utils::CachePadded;
-use everleaf_index::{Concurrency, IndexError, InnerFrom, NoImage};
+use everleaf_index::{Concurrency, IndexError, InnerFrom, NoImage, Result};
 use everleaf_pmem::{Media, PPtr, TransactionalMemory, planted, site};
 use everleaf_pool::{Pool, PoolError, Shutdown, TablePart, Worker, Workers};
 
@@ -38,6 +37,7 @@ use everleaf_tree::key::TreeKey;
 use everleaf_tree::opening::build::{self, NodeBuild};
 use everleaf_tree::opening::sample_sort::PartitionedLeaves;
 use everleaf_tree::opening::sample_sort::Splitters;
+use everleaf_tree::operations::Restarts;
 use everleaf_tree::parallel::in_two_stages;
 use everleaf_tree::parameters::Parameters;
 use everleaf_tree::scan_orders::ScanOrders;
@@ -56,7 +56,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         shape: S,
         parameters: Parameters,
         opening: Opening,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let workers = Workers::new(Arc::clone(pool), WORKERS);
         let mut worker = workers.lease()?;
         recover_logs::<K, M, S>(pool, &mut worker, shape)?;
@@ -90,7 +90,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
             keys_found: keys,
             inner_from,
             leaves: AtomicU64::new(leaves.max(1) as u64),
-            restarts: CachePadded::default(),
+            restarts: Restarts::default(),
         })
     }
 }
@@ -108,7 +108,7 @@ fn in_image<K: TreeKey, M: Media>(
     pool: &Pool<M>,
     parameters: Parameters,
     opening: &Opening,
-) -> Result<Result<Found<K>, NoImage>, IndexError> {
+) -> Result<Result<Found<K>, NoImage>> {
     let image = match image::read::<K, M>(pool, (opening.shutdown, opening.seal), parameters, 1) {
         Ok(image) => image,
         Err(why) => return Ok(Err(why)),
@@ -127,7 +127,7 @@ fn in_leaves<K: TreeKey, M: Media, S: Shape>(
     shape: S,
     Parameters { inner_keys, .. }: Parameters,
     Opening { shutdown, threads, .. }: Opening,
-) -> Result<Found<K>, IndexError> {
+) -> Result<Found<K>> {
     let pass = pass(pool, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
     let splitters = pass.splitters::<K>(|places| pool.sample_nodes(LEAVES, places));
     let nodes = Building::begin(inner_keys, pool.media().dram())?;
@@ -165,7 +165,7 @@ fn recover_logs<K: TreeKey, M: Media, S: Shape>(
     pool: &Arc<Pool<M>>,
     worker: &mut Worker<M>,
     shape: S,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let media = pool.media();
     for log in &pool.index_root::<WorkerLogs>()?.logs {
         let (current, new, removed) =
@@ -212,7 +212,7 @@ fn leaf_of<M: Media, S: Shape>(
     pool: &Pool<M>,
     pointer: PPtr<LeafHead>,
     shape: S,
-) -> Result<Leaf<'_, S>, IndexError> {
+) -> Result<Leaf<'_, S>> {
     pool.node(pointer)?;
     let leaf = Leaf::at(pool.media().region(), pointer.offset(), shape)?;
     if leaf.live(pool.media()).minus(shape.all()).is_empty() {
@@ -258,7 +258,7 @@ fn end_removed_leaf<K: TreeKey, M: Media, S: Shape>(
     shape: S,
     log: &WorkerLog,
     removed: PPtr<LeafHead>,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let leaf = leaf_of(pool, removed, shape)?;
     if !leaf.live(pool.media()).is_empty() {
         return Err(IndexError::Corrupt {
@@ -292,7 +292,7 @@ fn look<K: TreeKey, M: Media, S: Shape>(
     pass: &Pass<'_, M, S, TablePart>,
     splitters: &Splitters<K>,
     nodes: &Building<K>,
-) -> Result<Survey<K>, IndexError> {
+) -> Result<Survey<K>> {
     pass.look(splitters, nodes, |part, surveyor| {
         let mut visited = Ok(());
         pass.pool.for_each_node_in(LEAVES, part, |leaf| {
@@ -305,10 +305,7 @@ fn look<K: TreeKey, M: Media, S: Shape>(
 }
 
 /// Makes the first leaf of an empty tree.
-fn first_leaf<K: TreeKey, M: Media, S: Shape>(
-    worker: &mut Worker<M>,
-    shape: S,
-) -> Result<u64, IndexError> {
+fn first_leaf<K: TreeKey, M: Media, S: Shape>(worker: &mut Worker<M>, shape: S) -> Result<u64> {
     let pool = Arc::clone(worker.pool());
     let media = pool.media();
     let log = log_of(&pool, worker.slot())?;

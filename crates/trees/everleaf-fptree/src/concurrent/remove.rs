@@ -6,23 +6,25 @@
 
 use std::sync::atomic::Ordering;
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, PPtr};
 use everleaf_pool::Worker;
 
 use super::ConcurrentFpTree;
 use super::log_of;
-use super::search::{Found, LockedLeaf, SkipIf};
+use super::search::{Found, LockedLeaf};
 use crate::layout::{LeafHead, Shape};
 use crate::leaf::Leaf;
 use crate::remove::clear_bit;
 use everleaf_tree::key::KeyHash;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::SkipIf;
+use everleaf_tree::wait::wait;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Removes a key and copies its value; false if it is absent.
     #[inline(always)]
-    pub(super) fn remove(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+    pub(super) fn remove(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool> {
         let hash = K::hash(key);
         match self.try_lock_leaf(key, hash, SkipIf::Absent) {
             Some(Found::Present(locked, slot)) => self.remove_present(locked, slot, key, old),
@@ -33,12 +35,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// The same, as often as it takes.
     #[inline(never)]
-    fn remove_retrying(
-        &self,
-        key: K::Ref<'_>,
-        hash: KeyHash,
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    fn remove_retrying(&self, key: K::Ref<'_>, hash: KeyHash, old: &mut [u64]) -> Result<bool> {
         match self.lock_leaf(key, hash, SkipIf::Absent)? {
             Found::Present(locked, slot) => self.remove_present(locked, slot, key, old),
             Found::Absent(_) | Found::Nothing => Ok(false),
@@ -53,7 +50,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         slot: usize,
         key: K::Ref<'_>,
         old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         let media = self.pool.media();
         locked.leaf.read_value(media, slot, old);
         locked.guard.count(-1);
@@ -70,15 +67,11 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// The locked leaf, now empty, leaves the tree.
     #[cold]
-    pub(super) fn leave(
-        &self,
-        locked: &LockedLeaf<'_, S>,
-        key: K::Ref<'_>,
-    ) -> Result<(), IndexError> {
+    pub(super) fn leave(&self, locked: &LockedLeaf<'_, S>, key: K::Ref<'_>) -> Result<()> {
         // The removal is durable: from here on its range falls to its left neighbour, where others
         // find nothing. A thread on the way to this leaf waits for its lock, and then looks for
         // another (L1).
-        self.inner.remove(&self.relax(), key);
+        self.inner.remove(&wait(self.pool.media()), key);
         self.leaves.fetch_sub(1, Ordering::Relaxed);
         free_leaf::<K, M, S>(&mut *self.workers.lease()?, locked.leaf, locked.offset)
     }
@@ -89,7 +82,7 @@ pub(super) fn free_leaf<K: TreeKey, M: Media, S: Shape>(
     worker: &mut Worker<M>,
     leaf: Leaf<'_, S>,
     leaf_offset: u64,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let pool = std::sync::Arc::clone(worker.pool());
     let log = log_of(&pool, worker.slot())?;
     // D1: the bound's record. Crash: an empty leaf, which recovery frees.

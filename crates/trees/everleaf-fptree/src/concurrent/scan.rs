@@ -4,7 +4,7 @@
 
 use std::ops::Bound;
 
-use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_index::{Direction, Result, Visitor};
 use everleaf_pmem::{Media, planted};
 
 use super::ConcurrentFpTree;
@@ -13,23 +13,11 @@ use crate::layout::Shape;
 use crate::scan::{collect, no_entries, show};
 use everleaf_tree::inner::Sought;
 use everleaf_tree::key::TreeKey;
-use everleaf_tree::scan::{self, Entry, Leaves, Shown, part_within};
+use everleaf_tree::scan::{Entry, Leaves, Shown, part_within};
 use everleaf_tree::scan_orders::Order;
 use everleaf_tree::shared_nodes::SharedNodes;
 use everleaf_tree::sort::sort;
-
-impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
-    /// Visits entries in key order from `from` on. The visitor runs under the lock of a leaf: it
-    /// must not call the tree.
-    pub(super) fn scan_from(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        scan::walk(self, from, direction, visit)
-    }
-}
+use everleaf_tree::wait::wait;
 
 impl<K: TreeKey, M: Media, S: Shape> Leaves<K> for ConcurrentFpTree<K, M, S> {
     fn nodes(&self) -> &SharedNodes<K> {
@@ -37,7 +25,7 @@ impl<K: TreeKey, M: Media, S: Shape> Leaves<K> for ConcurrentFpTree<K, M, S> {
     }
 
     fn wait(&self) {
-        self.relax()();
+        wait(self.pool.media())();
     }
 
     fn restarted(&self) {
@@ -45,24 +33,24 @@ impl<K: TreeKey, M: Media, S: Shape> Leaves<K> for ConcurrentFpTree<K, M, S> {
     }
 
     #[inline(always)]
-    fn prefetch_leaf(&self, offset: u64) -> Result<(), IndexError> {
+    fn prefetch_leaf(&self, offset: u64) -> Result<()> {
         self.leaf(offset)?.prefetch_all(self.pool.media());
         self.locks.prefetch_to_lock(offset);
         self.orders.prefetch(offset);
         Ok(())
     }
 
-    /// Under the lock of the leaf.
+    /// Under the lock of the leaf: the visitor must not call the tree.
     fn show_leaf(
         &self,
         sought: &Sought<'_, K::Owned>,
         bound: Bound<K::Ref<'_>>,
         direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<Shown, IndexError> {
+        visit: Visitor<'_, K>,
+    ) -> Result<Shown> {
         let media = self.pool.media();
         let leaf = self.leaf(sought.child)?;
-        let guard = self.locks.lock(&self.relax(), sought.child);
+        let guard = self.locks.lock(&wait(self.pool.media()), sought.child);
         if !sought.ticket.is_current() && !planted(218) {
             guard.unlock_unchanged();
             return Ok(None);

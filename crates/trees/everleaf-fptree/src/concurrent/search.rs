@@ -1,7 +1,7 @@
 //! Finding a key without writing anything that is shared (L3), and locking the leaf that covers a
 //! key (L2).
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, planted};
 
 use super::ConcurrentFpTree;
@@ -11,10 +11,9 @@ use crate::leaf::Leaf;
 use crate::search::{candidates, probe};
 use everleaf_tree::key::KeyHash;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::{GROUP, SkipIf};
 use everleaf_tree::version_locks;
-
-/// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
-const GROUP: usize = 16;
+use everleaf_tree::wait::wait;
 
 /// A locked leaf that covers the key it was looked for by.
 pub(super) struct LockedLeaf<'t, S> {
@@ -36,17 +35,6 @@ pub(super) enum Found<'t, S> {
     Absent(LockedLeaf<'t, S>),
     /// What there is nothing to do about, and nothing is locked.
     Nothing,
-}
-
-/// In which case a writer has nothing to do, and the leaf is not locked.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum SkipIf {
-    /// The key is there.
-    Present,
-    /// It is not.
-    Absent,
-    /// There is always something to do.
-    Never,
 }
 
 /// A leaf that no thread was changing, and that covered a key, at one moment.
@@ -77,22 +65,22 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// The leaf of `key`, on its way into the cache; none if others changed the tree meanwhile
     /// (L1).
-    fn locate(&self, key: K::Ref<'_>, hash: KeyHash) -> Result<Option<Located<'_, S>>, IndexError> {
+    fn locate(&self, key: K::Ref<'_>, hash: KeyHash) -> Result<Option<Located<'_, S>>> {
         if self.transactional
             && let Some((offset, seen)) = self.locate_in_transaction(key)
         {
             let leaf = self.fetched(offset, hash)?;
             return Ok(Some(Located { offset, leaf, seen }));
         }
-        let (offset, ticket) = self.inner.find(&self.relax(), key);
+        let (offset, ticket) = self.inner.find(&wait(self.pool.media()), key);
         let leaf = self.fetched(offset, hash)?;
-        let seen = self.locks.read(&self.relax(), offset);
+        let seen = self.locks.read(&wait(self.pool.media()), offset);
         Ok(ticket.is_current().then_some(Located { offset, leaf, seen }))
     }
 
     /// The leaf at `offset`, whose first line and home line are prefetched.
     #[inline(always)]
-    fn fetched(&self, offset: u64, hash: KeyHash) -> Result<Leaf<'_, S>, IndexError> {
+    fn fetched(&self, offset: u64, hash: KeyHash) -> Result<Leaf<'_, S>> {
         let leaf = self.leaf(offset)?;
         leaf.prefetch_head(self.pool.media());
         leaf.prefetch_home(self.pool.media(), hash);
@@ -106,10 +94,12 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     fn locate_in_transaction(&self, key: K::Ref<'_>) -> Option<(u64, version_locks::Seen<'_>)> {
         loop {
             let (offset, seen) =
-                self.inner.find_in_transaction(&self.relax(), key, |leaf| self.locks.peek(leaf))?;
+                self.inner.find_in_transaction(&wait(self.pool.media()), key, |leaf| {
+                    self.locks.peek(leaf)
+                })?;
             match seen {
                 Some(seen) => return Some((offset, seen)),
-                None => drop(self.locks.read(&self.relax(), offset)),
+                None => drop(self.locks.read(&wait(self.pool.media()), offset)),
             }
         }
     }
@@ -130,10 +120,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         }
         let located = self.try_locate(key, hash)?;
         let found = self.lock_located(located, key, hash, skip);
-        if found.is_none() {
-            self.restarted();
-        }
-        found?.ok()
+        self.restarts.at_once(self.pool.media(), found)
     }
 
     /// The same, as often as it takes.
@@ -142,15 +129,11 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         key: K::Ref<'_>,
         hash: KeyHash,
         skip: SkipIf,
-    ) -> Result<Found<'_, S>, IndexError> {
-        loop {
-            if let Some(located) = self.locate(key, hash)?
-                && let Some(found) = self.lock_located(located, key, hash, skip)
-            {
-                return found;
-            }
-            self.restarted();
-        }
+    ) -> Result<Found<'_, S>> {
+        self.restarts.until_done(self.pool.media(), || match self.locate(key, hash)? {
+            Some(located) => self.lock_located(located, key, hash, skip).transpose(),
+            None => Ok(None),
+        })
     }
 
     /// Looks for `key` in the leaf that covers it, and locks the leaf; none if the leaf changed
@@ -162,19 +145,14 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         key: K::Ref<'_>,
         hash: KeyHash,
         skip: SkipIf,
-    ) -> Option<Result<Found<'t, S>, IndexError>> {
+    ) -> Option<Result<Found<'t, S>>> {
         let (live, candidates) = candidates(self.pool.media(), leaf, hash);
         // The block of the record that is about to be replaced is known to the allocator: a miss
         // beside that of the record, whose key is compared now.
         candidates.for_each(|slot| prefetch_block::<K, M, S>(&self.pool, leaf, slot));
         let found = probe::<K, M, S>(&self.pool, leaf, candidates, key, hash);
         let found = found.map(|slot| (live, slot));
-        let idle = match &found {
-            Ok((_, Some(_))) => skip == SkipIf::Present,
-            Ok((_, None)) => skip == SkipIf::Absent,
-            Err(_) => true,
-        };
-        if idle {
+        if found.as_ref().map_or(true, |(_, slot)| skip.applies(slot.is_some())) {
             return seen.is_current().then(|| found.map(|_| Found::Nothing));
         }
         let (live, slot) = found.ok()?;
@@ -195,24 +173,17 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let hash = K::hash(key);
         let located = self.try_locate(key, hash)?;
         let found = self.read_leaf(located, key, hash, value);
-        if found.is_none() {
-            self.restarted();
-        }
-        found?.ok()
+        self.restarts.at_once(self.pool.media(), found)
     }
 
     /// The same, as often as it takes.
     #[inline(never)]
-    pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+    pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
         let hash = K::hash(key);
-        loop {
-            if let Some(located) = self.locate(key, hash)?
-                && let Some(found) = self.read_leaf(located, key, hash, value)
-            {
-                return found;
-            }
-            self.restarted();
-        }
+        self.restarts.until_done(self.pool.media(), || match self.locate(key, hash)? {
+            Some(located) => self.read_leaf(located, key, hash, value).transpose(),
+            None => Ok(None),
+        })
     }
 
     /// Looks for `key` in the leaf that covers it; none if the leaf changed meanwhile.
@@ -223,7 +194,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         key: K::Ref<'_>,
         hash: KeyHash,
         value: &mut [u64],
-    ) -> Option<Result<bool, IndexError>> {
+    ) -> Option<Result<bool>> {
         let (_, candidates) = candidates(self.pool.media(), leaf, hash);
         let found = probe::<K, M, S>(&self.pool, leaf, candidates, key, hash).map(|slot| {
             if let Some(slot) = slot {
@@ -235,27 +206,9 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         (seen.is_current() || planted(216)).then_some(found)
     }
 
-    /// Looks many keys up, a group at a time.
-    pub(super) fn find_many(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
-        assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
-        for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
-            self.find_group(keys, values)?;
-            self.pool.media().end_operation();
-        }
-        Ok(())
-    }
-
     /// Looks up to 16 keys up together: each level of misses is in flight for all of them at once.
     /// A key that others were in the way of is looked up again by itself.
-    fn find_group(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
+    pub(super) fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
         let media = self.pool.media();
         let mut children = [0; GROUP];
         let mut tickets = [self.inner.stale_ticket(); GROUP];
@@ -307,7 +260,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
 
     /// The first word of the value of `key`.
     #[cold]
-    fn find_first_word(&self, key: K::Ref<'_>) -> Result<Option<u64>, IndexError> {
+    fn find_first_word(&self, key: K::Ref<'_>) -> Result<Option<u64>> {
         let mut words = [0; MAX_VALUE_WORDS];
         let words = &mut words[..self.shape.value_words()];
         Ok(self.find(key, words)?.then(|| words[0]))

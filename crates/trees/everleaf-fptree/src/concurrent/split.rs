@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Media, PPtr, planted, site};
 use everleaf_pool::Worker;
 
@@ -19,16 +19,13 @@ use crate::scan::{collect, no_entries};
 use crate::split::Plan;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::scan::Entry;
+use everleaf_tree::wait::wait;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Splits a full leaf that a new `key` belongs to, and unlocks it. When the pool or the memory
     /// is full nothing has changed.
     #[cold]
-    pub(super) fn split(
-        &self,
-        locked: LockedLeaf<'_, S>,
-        key: K::Ref<'_>,
-    ) -> Result<(), IndexError> {
+    pub(super) fn split(&self, locked: LockedLeaf<'_, S>, key: K::Ref<'_>) -> Result<()> {
         let (media, left, live) = (self.pool.media(), locked.leaf, locked.live);
         if live != self.shape.all() {
             return Err(IndexError::Corrupt {
@@ -40,7 +37,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let mut entries = no_entries::<K>();
         let entries = collect::<K, M, S>(&records, left, live, &mut entries)?;
         let ascending = entries.iter().all(|entry| K::cmp_keys(entry.0, key).is_lt())
-            && self.inner.is_last(&self.relax(), key);
+            && self.inner.is_last(&wait(self.pool.media()), key);
         let middle = if ascending { entries.len() - 1 } else { entries.len() / 2 };
         entries.select_nth_unstable_by(middle, |a, b| K::cmp_keys(a.0, b.0));
         let (lower, upper) = entries.split_at(middle);
@@ -48,7 +45,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         let separator = K::borrow(&plan.separator);
 
         // All that may be refused comes first: room in the inner nodes, then in the pool.
-        let prepared = self.inner.prepare(&self.relax(), separator, locked.offset)?;
+        let prepared = self.inner.prepare(&wait(self.pool.media()), separator, locked.offset)?;
         let mut worker = self.workers.lease()?;
         let log = self.log(worker.slot())?;
         let bound = self.allocate(&mut worker, log, separator)?;
@@ -86,7 +83,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         drop(worker);
         let guard = (!planted(215)).then_some(locked.guard); // Dropped at once, if not taken.
 
-        let splits = self.inner.insert(&self.relax(), prepared, new_offset);
+        let splits = self.inner.insert(&wait(self.pool.media()), prepared, new_offset);
         self.leaves.fetch_add(1, Ordering::Relaxed);
         media.count(Counter::LeafSplits, 1);
         media.count(Counter::InnerSplits, splits);
@@ -102,7 +99,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         worker: &mut Worker<M>,
         log: &WorkerLog,
         separator: K::Ref<'_>,
-    ) -> Result<u64, IndexError> {
+    ) -> Result<u64> {
         // C0: the leaf. Crash: `current` is null, so recovery frees it.
         worker.alloc_sized_node_into(&log.new, self.shape.leaf_bytes())?;
         if let Some(word) = K::as_word(separator) {

@@ -3,25 +3,21 @@
 //! One word: 1 flush, 1 fence. Wider: the lines of the entry and 1 flush, 2 fences; byte-string
 //! keys 1 flush and 1 fence more; a full leaf is split first.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 
 use super::ConcurrentFpTree;
-use super::search::{Found, LockedLeaf, SkipIf};
+use super::search::{Found, LockedLeaf};
 use crate::layout::Shape;
 use crate::update::{overwrite, write_beside};
 use everleaf_tree::key::KeyHash;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::SkipIf;
 
 impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
     /// Replaces the value of a present key; false if it is absent.
     #[inline(always)]
-    pub(super) fn update(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    pub(super) fn update(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
         let hash = K::hash(key);
         let updated = match self.try_lock_leaf(key, hash, SkipIf::Absent) {
             Some(Found::Present(locked, slot)) => {
@@ -41,7 +37,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         hash: KeyHash,
         value: &[u64],
         old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         loop {
             let Found::Present(locked, slot) = self.lock_leaf(key, hash, SkipIf::Absent)? else {
                 return Ok(false);
@@ -63,7 +59,7 @@ impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
         hash: KeyHash,
         value: &[u64],
         old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         let media = self.pool.media();
         locked.leaf.read_value(media, slot, old);
         if self.shape.value_words() == 1 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{BatchSteps, Changes, IndexError};
+use everleaf_index::{BatchSteps, Changes, Result};
 use everleaf_pmem::Media;
 
 use super::FpTree;
@@ -16,7 +16,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         &mut self,
         changes: &Changes<'_, K>,
         steps: &mut dyn BatchSteps,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let (pool, shape) = (Arc::clone(&self.pool), self.shape);
         link_all(self, &pool, shape, changes, steps)
     }
@@ -33,7 +33,7 @@ impl<K: TreeKey, M: Media, S: Shape> BatchTree<K, S> for FpTree<K, M, S> {
         self.keys = self.keys.saturating_add_signed(change);
     }
 
-    fn change(&mut self, key: K::Ref<'_>, new: Option<u64>) -> Result<(), IndexError> {
+    fn change(&mut self, key: K::Ref<'_>, new: Option<u64>) -> Result<()> {
         match new {
             Some(word) => self.upsert(key, &[word], &mut [0])?,
             None => self.remove(key, &mut [0])?,

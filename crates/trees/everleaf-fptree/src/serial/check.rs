@@ -1,11 +1,11 @@
 //! The invariants of the family's page as code, under the same numbers. Writes nothing.
 
-use everleaf_index::{CheckReport, Direction, IndexError};
+use everleaf_index::{CheckReport, Direction, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::Audit;
 
 use super::FpTree;
-use crate::check::{Child, check_dead_slots, check_leaf};
+use crate::check::{Child, check_first, check_leaf, check_slots};
 use crate::layout::{LEAVES, Shape, SplitLog};
 use everleaf_tree::groups::leaves_of;
 use everleaf_tree::image;
@@ -13,7 +13,7 @@ use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Tests every invariant and reports the runs, the records of keys and those of bounds.
-    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    pub(super) fn check_all(&self, audit: &mut Audit) -> Result<CheckReport> {
         let mut report = CheckReport::default();
         self.check_log(&mut report)?;
         let children = self.children(&mut report);
@@ -33,7 +33,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     }
 
     /// I9.
-    fn check_log(&self, report: &mut CheckReport) -> Result<(), IndexError> {
+    fn check_log(&self, report: &mut CheckReport) -> Result<()> {
         let current = self.pool.media().load(&self.pool.index_root::<SplitLog>()?.current);
         if !current.is_null() {
             report.violations.push(format!(
@@ -57,12 +57,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
             children.push(Child { offset, separator });
             next = leaves.step(Direction::Forward);
         }
-        if children.first().is_none_or(|first| first.offset != self.leftmost) {
-            report.violations.push(format!(
-                "I6: the first leaf is not the leftmost one at {:#x}",
-                self.leftmost
-            ));
-        }
+        check_first(&children, self.leftmost, report);
         children
     }
 
@@ -72,7 +67,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         children: &[Child<K>],
         audit: &mut Audit,
         report: &mut CheckReport,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let media = self.pool.media();
         let mut in_tree: Vec<u64> = children.iter().map(|child| child.offset).collect();
         in_tree.sort_unstable();
@@ -93,31 +88,21 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
             for offset in leaves_of(group.run, self.shape.leaf_bytes()) {
                 leaves += 1;
                 let leaf = self.leaf(offset)?;
-                let live = leaf.live(media);
                 let (tree, listed) =
                     (in_tree.binary_search(&offset).is_ok(), free.binary_search(&offset).is_ok());
                 used += u64::from(tree);
-                if !live.minus(self.shape.all()).is_empty() {
-                    report
-                        .violations
-                        .push(format!("I1: the leaf at {offset:#x} has bits beyond its slots"));
-                }
-                if !live.is_empty() && !tree {
+                if !leaf.live(media).is_empty() && !tree {
                     report.violations.push(format!(
                         "I6: the leaf at {offset:#x} has keys and no inner node leads to it"
                     ));
-                }
-                if live.is_empty() && tree && offset != self.leftmost {
-                    report
-                        .violations
-                        .push(format!("I6: the leaf at {offset:#x} has no key and is in the tree"));
                 }
                 if tree == listed {
                     report.violations.push(format!(
                         "I7: the leaf at {offset:#x} is both in the tree and free, or neither"
                     ));
                 }
-                check_dead_slots::<K, M, S>(media, leaf, offset, report);
+                let needs_key = tree && offset != self.leftmost;
+                check_slots::<K, M, S>(media, leaf, offset, needs_key, report);
             }
             if used != group.used {
                 let offset = group.run.offset;

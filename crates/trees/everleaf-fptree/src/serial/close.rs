@@ -1,6 +1,6 @@
 //! Closing: the image of the inner nodes.
 
-use everleaf_index::{Direction, IndexError};
+use everleaf_index::{Direction, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::Seal;
 
@@ -11,9 +11,8 @@ use everleaf_tree::key::TreeKey;
 
 impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Stores the image of the inner nodes: see `support/image`.
-    pub(super) fn store_image(&mut self) -> Result<Option<Seal>, IndexError> {
+    pub(super) fn store_image(&mut self) -> Result<Option<Seal>> {
         let Self { pool, worker, inner, groups, parameters, keys, .. } = self;
-        let leaves: u64 = groups.all().iter().map(|group| group.used).sum();
         let entries = || {
             let mut walk = inner.start(Direction::Forward);
             let mut next = Some((K::to_owned(K::least()), walk.current()));
@@ -23,6 +22,6 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
                 Some(entry)
             })
         };
-        image::write::<K, M, _>(pool, worker, *parameters, *keys, leaves as usize, entries)
+        image::write::<K, M, _>(pool, worker, *parameters, *keys, groups.used() as usize, entries)
     }
 }

@@ -1,6 +1,6 @@
 //! Groups of leaves: which leaves are free, recovery knows by their bitmaps.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, site};
 use everleaf_pool::Worker;
 
@@ -17,7 +17,7 @@ pub(super) fn take<K: TreeKey, M: Media, S: Shape>(
     groups: &mut Groups,
     worker: &mut Worker<M>,
     shape: S,
-) -> Result<u64, IndexError> {
+) -> Result<u64> {
     if let Some(leaf_offset) = groups.pop() {
         return Ok(leaf_offset);
     }

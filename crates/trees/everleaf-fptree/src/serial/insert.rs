@@ -3,7 +3,7 @@
 //! 2 flushes and 2 fences for entries within a line (PTree: 3 flushes); records of keys: the
 //! allocation of the record besides; a full leaf: a split besides.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Media, PCell, site};
 
 use super::FpTree;
@@ -16,7 +16,7 @@ use everleaf_tree::key::TreeKey;
 impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Adds a key; false if it is present.
     #[inline(always)]
-    pub(super) fn insert(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
+    pub(super) fn insert(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool> {
         K::admit(key)?;
         let hash = K::hash(key);
         let leaf_offset = self.inner.find(key);
@@ -37,7 +37,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         key: K::Ref<'_>,
         hash: KeyHash,
         value: &[u64],
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let (leaf_offset, live, slot) = match self.shape.dead_slot(live, hash) {
             Some(slot) => (leaf_offset, live, slot),
             None => self.make_room(leaf_offset, live, key, hash)?,
@@ -65,7 +65,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         live: SlotSet,
         key: K::Ref<'_>,
         hash: KeyHash,
-    ) -> Result<(u64, SlotSet, usize), IndexError> {
+    ) -> Result<(u64, SlotSet, usize)> {
         let leaf_offset = self.split(leaf_offset, live, key)?;
         let live = self.leaf(leaf_offset)?.live(self.pool.media());
         let slot = self.shape.dead_slot(live, hash);
@@ -77,19 +77,14 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     }
 
     /// Updates or inserts; true if there was an old value.
-    pub(super) fn upsert(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    pub(super) fn upsert(&mut self, key: K::Ref<'_>, new: &[u64], old: &mut [u64]) -> Result<bool> {
         K::admit(key)?;
         let hash = K::hash(key);
         let leaf_offset = self.inner.find(key);
         let (live, slot) = self.search(self.leaf(leaf_offset)?, key, hash)?;
         match slot {
-            Some(slot) => self.replace(leaf_offset, live, slot, key, hash, value, old)?,
-            None => self.insert_absent(leaf_offset, live, key, hash, value)?,
+            Some(slot) => self.replace(leaf_offset, live, slot, key, hash, new, old)?,
+            None => self.insert_absent(leaf_offset, live, key, hash, new)?,
         }
         Ok(slot.is_some())
     }

@@ -1,6 +1,6 @@
 //! Changing an entry together with what it leads to.
 
-use everleaf_index::{IndexError, LinkSteps};
+use everleaf_index::{LinkSteps, Result};
 use everleaf_pmem::Media;
 
 use super::FpTree;
@@ -19,7 +19,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         key: K::Ref<'_>,
         new: Option<u64>,
         steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         K::admit(key)?;
         let hash = K::hash(key);
         let leaf_offset = self.inner.find(key);

@@ -19,12 +19,11 @@ mod search;
 mod split;
 mod update;
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use everleaf_index::{
-    BatchSteps, Changes, CheckReport, Direction, IndexError, IndexStatistics, InnerFrom, LinkSteps,
-    Links, SerialIndex, Visit,
+    BatchSteps, Changes, CheckReport, Direction, IndexStatistics, InnerFrom, LinkSteps, Links,
+    Result, SerialIndex, Start, Visitor,
 };
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Seal, Worker};
@@ -34,7 +33,10 @@ use super::link::links_of;
 use everleaf_tree::groups::Groups;
 use everleaf_tree::inner_nodes::InnerNodes;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::{ended, expect_words, in_groups};
 use everleaf_tree::parameters::Parameters;
+use everleaf_tree::scan::ScanRequest;
+use everleaf_tree::statistics::pm_bytes;
 
 /// An FPTree or PTree (as its [`Shape`] says) for one thread at a time; [`create`](super::create)
 /// and [`open`](super::open) put it behind a lock.
@@ -52,72 +54,43 @@ pub struct FpTree<K: TreeKey, M: Media, S: Shape> {
     inner_from: InnerFrom,
 }
 
-impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
-    fn expect_words(&self, words: usize) -> Result<(), IndexError> {
-        let expected = self.shape.value_words();
-        if words == expected { Ok(()) } else { Err(IndexError::ValueWords { words, expected }) }
-    }
-}
-
 impl<K: TreeKey, M: Media, S: Shape> SerialIndex<K> for FpTree<K, M, S> {
     fn value_words(&self) -> usize {
         self.shape.value_words()
     }
 
     #[inline]
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        let found = self.find(key, value);
-        self.pool.media().end_operation();
-        found
+    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len()])?;
+        ended(self.find(key, value), self.pool.media())
     }
 
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
-        self.find_many(keys, values)
-    }
-
-    #[inline]
-    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        let inserted = self.insert(key, value);
-        self.pool.media().end_operation();
-        inserted
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
+        in_groups(self.pool.media(), keys, values, |keys, values| self.find_group(keys, values))
     }
 
     #[inline]
-    fn update_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.expect_words(old.len())?;
-        let updated = self.update(key, value, old);
-        self.pool.media().end_operation();
-        updated
+    fn insert_words(&mut self, key: K::Ref<'_>, value: &[u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len()])?;
+        ended(self.insert(key, value), self.pool.media())
     }
 
     #[inline]
-    fn upsert_words(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.expect_words(old.len())?;
-        let updated = self.upsert(key, value, old);
-        self.pool.media().end_operation();
-        updated
+    fn update_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len(), old.len()])?;
+        ended(self.update(key, value, old), self.pool.media())
     }
 
     #[inline]
-    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        self.expect_words(old.len())?;
-        let removed = self.remove(key, old);
-        self.pool.media().end_operation();
-        removed
+    fn upsert_words(&mut self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len(), old.len()])?;
+        ended(self.upsert(key, value, old), self.pool.media())
+    }
+
+    #[inline]
+    fn remove_words(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [old.len()])?;
+        ended(self.remove(key, old), self.pool.media())
     }
 
     fn links(&self) -> Links {
@@ -130,35 +103,20 @@ impl<K: TreeKey, M: Media, S: Shape> SerialIndex<K> for FpTree<K, M, S> {
         key: K::Ref<'_>,
         new: Option<u64>,
         steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
-        self.expect_words(1)?;
-        let linked = self.link_entry(key, new, steps);
-        self.pool.media().end_operation();
-        linked
+    ) -> Result<bool> {
+        expect_words(self.shape.value_words(), [1])?;
+        ended(self.link_entry(key, new, steps), self.pool.media())
     }
 
-    fn link_all(
-        &mut self,
-        changes: &Changes<'_, K>,
-        steps: &mut dyn BatchSteps,
-    ) -> Result<bool, IndexError> {
+    fn link_all(&mut self, changes: &Changes<'_, K>, steps: &mut dyn BatchSteps) -> Result<bool> {
         if links_of::<K, S>(self.shape) != Links::All {
             return Ok(false);
         }
-        let linked = self.link_entries(changes, steps).map(|()| true);
-        self.pool.media().end_operation();
-        linked
+        ended(self.link_entries(changes, steps).map(|()| true), self.pool.media())
     }
 
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        let scanned = self.scan_from(from, direction, visit);
-        self.pool.media().end_operation();
-        scanned
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()> {
+        ended(self.scan_from(ScanRequest { from, direction, visit }), self.pool.media())
     }
 
     fn len(&self) -> u64 {
@@ -166,19 +124,16 @@ impl<K: TreeKey, M: Media, S: Shape> SerialIndex<K> for FpTree<K, M, S> {
     }
 
     fn statistics(&self) -> IndexStatistics {
-        let used: u64 = self.groups.all().iter().map(|group| group.used).sum();
         let leftmost_is_empty =
             self.leaf(self.leftmost).is_ok_and(|leaf| leaf.live(self.pool.media()).is_empty());
-        let records =
-            if K::RECORDS { self.pool.space().map_or(0, |space| space.used_bytes) } else { 0 };
         let node_bytes = self.groups.pm_bytes();
         IndexStatistics {
             keys: self.keys,
             height: self.inner.height() + 1,
-            leaves: used - u64::from(leftmost_is_empty),
+            leaves: self.groups.used() - u64::from(leftmost_is_empty),
             leaf_slots: self.shape.slots() as u64,
             inner_nodes: self.inner.count(),
-            pm_bytes: node_bytes.max(records),
+            pm_bytes: pm_bytes::<K, M>(&self.pool, node_bytes),
             node_bytes,
             dram_bytes: self.inner.dram_bytes()
                 + self.groups.dram_bytes()
@@ -188,11 +143,11 @@ impl<K: TreeKey, M: Media, S: Shape> SerialIndex<K> for FpTree<K, M, S> {
         }
     }
 
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport> {
         self.check_all(audit)
     }
 
-    fn close(&mut self) -> Result<Option<Seal>, IndexError> {
+    fn close(&mut self) -> Result<Option<Seal>> {
         self.store_image()
     }
 }

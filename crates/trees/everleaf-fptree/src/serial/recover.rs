@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{IndexError, InnerFrom, NoImage};
+use everleaf_index::{IndexError, InnerFrom, NoImage, Result};
 use everleaf_pmem::{Media, PPtr, planted, site, unless_planted};
 use everleaf_pool::{Pool, Run, Shutdown, Worker};
 
@@ -49,7 +49,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         shape: S,
         parameters: Parameters,
         opening: Opening,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let mut worker = pool.worker()?;
         let runs = pool.runs(LEAVES)?;
         recover_split::<K, M, S>(pool, &runs, shape)?;
@@ -80,7 +80,7 @@ fn in_image<K: TreeKey, M: Media, S: Shape>(
     shape: S,
     parameters: Parameters,
     opening: &Opening,
-) -> Result<Result<Found<K>, NoImage>, IndexError> {
+) -> Result<Result<Found<K>, NoImage>> {
     let image = match image::read::<K, M>(pool, (opening.shutdown, opening.seal), parameters, 1) {
         Ok(image) => image,
         Err(why) => return Ok(Err(why)),
@@ -102,7 +102,7 @@ fn in_leaves<K: TreeKey, M: Media, S: Shape>(
     shape: S,
     Parameters { inner_keys, group_bytes, .. }: Parameters,
     Opening { shutdown, threads, .. }: Opening,
-) -> Result<Found<K>, IndexError> {
+) -> Result<Found<K>> {
     let pass = pass(pool, runs, shape, K::RECORDS && shutdown == Shutdown::Crash, threads);
     let splitters = pass.splitters::<K>(|places| sample_leaves(runs, shape, places));
     let nodes = Building::begin(inner_keys, pool.media().dram())?;
@@ -144,7 +144,7 @@ fn logged_leaf<'p, M: Media, S: Shape>(
     runs: &[Run],
     shape: S,
     pointer: PPtr<LeafHead>,
-) -> Result<Leaf<'p, S>, IndexError> {
+) -> Result<Leaf<'p, S>> {
     let offset = pointer.offset();
     let inside =
         |run: &&Run| offset >= run.offset && offset - run.offset + shape.leaf_bytes() <= run.bytes;
@@ -161,7 +161,7 @@ fn recover_split<K: TreeKey, M: Media, S: Shape>(
     pool: &Pool<M>,
     runs: &[Run],
     shape: S,
-) -> Result<(), IndexError> {
+) -> Result<()> {
     let media = pool.media();
     let log = pool.index_root::<SplitLog>()?;
     let current = media.load(&log.current);
@@ -278,7 +278,7 @@ fn look<K: TreeKey, M: Media, S: Shape>(
     pass: &Pass<'_, M, S, Run>,
     splitters: &Splitters<K>,
     nodes: &Building<K>,
-) -> Result<Survey<K>, IndexError> {
+) -> Result<Survey<K>> {
     let leaf_bytes = pass.shape.leaf_bytes();
     let leaves = |run: &Run| leaves_of(*run, leaf_bytes);
     pass.look(splitters, nodes, |run, surveyor| {

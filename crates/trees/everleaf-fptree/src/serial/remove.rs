@@ -4,7 +4,7 @@
 //! 1 flush and 1 fence; records of keys: the freeing of the record besides; byte-string keys: that
 //! of the leaf's bound when it is emptied.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 
 use super::FpTree;
@@ -16,7 +16,7 @@ use everleaf_tree::key::TreeKey;
 impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Removes a key and copies its value; false if it is absent.
     #[inline(always)]
-    pub(super) fn remove(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
+    pub(super) fn remove(&mut self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool> {
         let leaf_offset = self.inner.find(key);
         let (live, slot) = self.search(self.leaf(leaf_offset)?, key, K::hash(key))?;
         let Some(slot) = slot else { return Ok(false) };
@@ -42,7 +42,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
 
     /// Frees a leaf that has left the tree: its last removal is durable.
     #[cold]
-    pub(super) fn leave(&mut self, leaf_offset: u64) -> Result<(), IndexError> {
+    pub(super) fn leave(&mut self, leaf_offset: u64) -> Result<()> {
         // P3: so is the bound's record. Crash: the bound of a free leaf makes recovery free it.
         let leaf = Leaf::at(self.pool.media().region(), leaf_offset, self.shape)?;
         K::discard(&mut self.worker, &leaf.head.lower_bound)?;

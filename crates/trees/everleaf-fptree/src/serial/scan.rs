@@ -3,24 +3,20 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 
 use super::FpTree;
 use crate::layout::Shape;
 use crate::scan::{collect, no_entries, show};
 use everleaf_tree::key::TreeKey;
-use everleaf_tree::scan::within;
+use everleaf_tree::scan::{ScanRequest, within};
 use everleaf_tree::sort::sort;
 
 impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Visits entries in key order from `from` on.
-    pub(super) fn scan_from(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
+    pub(super) fn scan_from(&self, scan: ScanRequest<'_, '_, K>) -> Result<()> {
+        let ScanRequest { from, direction, visit } = scan;
         let mut leaves = match (from, direction) {
             (Bound::Included(key) | Bound::Excluded(key), _) => self.inner.seek(key),
             (Bound::Unbounded, _) => self.inner.start(direction),

@@ -3,7 +3,7 @@
 //!
 //! Two dependent misses of persistent memory: line 0 of the leaf, and the line of the entry.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 
 use super::FpTree;
@@ -13,14 +13,12 @@ use crate::leaf::Leaf;
 use crate::search::{candidates, probe};
 use everleaf_tree::key::KeyHash;
 use everleaf_tree::key::TreeKey;
-
-/// Keys that descend together: enough misses in flight to saturate a core's line-fill buffers.
-const GROUP: usize = 16;
+use everleaf_tree::operations::GROUP;
 
 impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// The leaf at a place that the inner nodes or the groups know.
     #[inline(always)]
-    pub(super) fn leaf(&self, offset: u64) -> Result<Leaf<'_, S>, IndexError> {
+    pub(super) fn leaf(&self, offset: u64) -> Result<Leaf<'_, S>> {
         Leaf::at(self.pool.media().region(), offset, self.shape)
     }
 
@@ -31,7 +29,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         leaf: Leaf<'_, S>,
         key: K::Ref<'_>,
         hash: KeyHash,
-    ) -> Result<(SlotSet, Option<usize>), IndexError> {
+    ) -> Result<(SlotSet, Option<usize>)> {
         leaf.prefetch_home(self.pool.media(), hash); // Its miss overlaps with that of line 0.
         let (live, candidates) = candidates(self.pool.media(), leaf, hash);
         Ok((live, probe::<K, M, S>(&self.pool, leaf, candidates, key, hash)?))
@@ -39,7 +37,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
 
     /// Copies the value of `key` to `value`.
     #[inline(always)]
-    pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+    pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
         let leaf = self.leaf(self.inner.find(key))?;
         let (_, slot) = self.search(leaf, key, K::hash(key))?;
         if let Some(slot) = slot {
@@ -49,11 +47,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     }
 
     /// Looks up to 16 keys up together: each level of misses is in flight for all of them at once.
-    pub(super) fn find_group(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
+    pub(super) fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
         let media = self.pool.media();
         let mut children = [0; GROUP];
         let mut slots = [SlotSet::EMPTY; GROUP];
@@ -89,20 +83,6 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
             let leaf = self.leaf(*child)?;
             values[i] = probe::<K, M, S>(&self.pool, leaf, slots[i], *key, K::hash(*key))?
                 .map(|slot| media.load(&leaf.value(slot)[0]));
-        }
-        Ok(())
-    }
-
-    /// Looks many keys up, a group at a time.
-    pub(super) fn find_many(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
-        assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
-        for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
-            self.find_group(keys, values)?;
-            self.pool.media().end_operation();
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! 6 flushes, those of the lines of the moved entries, and 2 fences; byte-string keys: the bound's
 //! record besides; records of keys: the forgetting of the moved pointers and 2 fences.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Media, PPtr, planted, site};
 
 use super::{FpTree, groups};
@@ -25,7 +25,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         left_offset: u64,
         live: SlotSet,
         key: K::Ref<'_>,
-    ) -> Result<u64, IndexError> {
+    ) -> Result<u64> {
         if live != self.shape.all() {
             return Err(IndexError::Corrupt {
                 offset: left_offset,
@@ -53,7 +53,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         live: SlotSet,
         new_offset: u64,
         key: K::Ref<'_>,
-    ) -> Result<K::Owned, IndexError> {
+    ) -> Result<K::Owned> {
         let pool = &*self.pool;
         let media = pool.media();
         let left = Leaf::at(media.region(), left_offset, self.shape)?;

@@ -4,7 +4,7 @@
 //! One word: 1 flush, 1 fence. Wider: the lines of the entry and 1 flush, 2 fences; byte-string
 //! keys 1 flush and 1 fence more; a full leaf is split first.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::Media;
 
 use super::FpTree;
@@ -17,17 +17,12 @@ use everleaf_tree::key::TreeKey;
 impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
     /// Replaces the value of a present key; false if it is absent.
     #[inline(always)]
-    pub(super) fn update(
-        &mut self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
+    pub(super) fn update(&mut self, key: K::Ref<'_>, new: &[u64], old: &mut [u64]) -> Result<bool> {
         let hash = K::hash(key);
         let leaf_offset = self.inner.find(key);
         let (live, slot) = self.search(self.leaf(leaf_offset)?, key, hash)?;
         let Some(slot) = slot else { return Ok(false) };
-        self.replace(leaf_offset, live, slot, key, hash, value, old)?;
+        self.replace(leaf_offset, live, slot, key, hash, new, old)?;
         Ok(true)
     }
 
@@ -43,7 +38,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         hash: KeyHash,
         value: &[u64],
         old: &mut [u64],
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let media = self.pool.media();
         let leaf = self.leaf(leaf_offset)?;
         leaf.read_value(media, slot, old);
@@ -62,7 +57,7 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
         key: K::Ref<'_>,
         hash: KeyHash,
         value: &[u64],
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         let (leaf_offset, live, old_slot, new_slot) = match self.shape.dead_slot(live, hash) {
             Some(new_slot) => (leaf_offset, live, slot, new_slot),
             None => {

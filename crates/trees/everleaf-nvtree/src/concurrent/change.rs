@@ -5,7 +5,7 @@
 //! is locked: it may have been replaced. Then S1 and S2, or U1; then the inner nodes; then the
 //! latches go, and the leaves that left are kept until nobody reads them.
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Media, PCell, PPtr};
 
 use super::ConcurrentNvTree;
@@ -55,7 +55,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         write: &Write<'_, '_, K>,
         old: Option<u64>,
         steps: &mut S,
-    ) -> Result<Outcome, IndexError> {
+    ) -> Result<Outcome> {
         let records = self.pool.pin();
         let (key, change) = (write.key, Self::change_of(locked, write));
         let entries = live_checked::<K, M>(&records, locked.leaf)?;
@@ -88,7 +88,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
     }
 
     /// The leaf behind a locked one: it stays there as long as that is locked.
-    fn next_of(&self, leaf: Leaf<'_>) -> Result<Option<Place>, IndexError> {
+    fn next_of(&self, leaf: Leaf<'_>) -> Result<Option<Place>> {
         let pinned = self.enter();
         let bound = self.pool.media().load(&leaf.head.lower_bound);
         let place = self.parents.find(&pinned, bound);
@@ -104,7 +104,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         &'t self,
         locked: &LockedLeaf<'t>,
         next: Option<Place>,
-    ) -> Result<Option<(Leaf<'t>, LockGuard<'t>)>, IndexError> {
+    ) -> Result<Option<(Leaf<'t>, LockGuard<'t>)>> {
         let Some(next) = next else { return Ok(None) };
         let right = self.leaf(next.leaf)?;
         if self.locks.is_locked_by(next.leaf, &locked.guard) {
@@ -125,7 +125,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         &'t self,
         leaf: Leaf<'_>,
         held: [Option<&LockGuard<'t>>; 2],
-    ) -> Result<Result<Before<'t>, Option<u64>>, IndexError> {
+    ) -> Result<Result<Before<'t>, Option<u64>>> {
         let pinned = self.enter();
         let bound = self.pool.media().load(&leaf.head.lower_bound);
         let before = || {
@@ -164,7 +164,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         exchange: &Exchange<'_, '_, '_, '_, K>,
         plan: Plan,
         steps: &mut S,
-    ) -> Result<Outcome, IndexError> {
+    ) -> Result<Outcome> {
         let Exchange { locked, right, upper, items, change, key, old } = exchange;
         let (media, left) = (self.pool.media(), locked.leaf);
         let bound = media.load(&left.head.lower_bound);
@@ -226,7 +226,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         entries: &[Entry<'_, K>],
         write: &Write<'_, '_, K>,
         steps: &mut S,
-    ) -> Result<Outcome, IndexError> {
+    ) -> Result<Outcome> {
         let (media, last) = (self.pool.media(), locked.leaf);
         let separator = K::word(K::borrow(&separator_behind(entries, write.key)), 0);
         let bound = media.load(&last.head.lower_bound);
@@ -252,7 +252,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         locked: &LockedLeaf<'_>,
         old: Option<u64>,
         steps: &mut S,
-    ) -> Result<Outcome, IndexError> {
+    ) -> Result<Outcome> {
         let (media, leaf) = (self.pool.media(), locked.leaf);
         let bound = media.load(&leaf.head.lower_bound);
         self.next_of(leaf)?;

@@ -1,6 +1,6 @@
 //! Closing: the image of the inner nodes.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 use everleaf_pool::Seal;
 
@@ -11,7 +11,7 @@ use everleaf_tree::key::TreeKey;
 impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
     /// Stores the image of the inner nodes: see `support/image`. No other operation may run
     /// meanwhile.
-    pub(super) fn store_image(&self) -> Result<Option<Seal>, IndexError> {
+    pub(super) fn store_image(&self) -> Result<Option<Seal>> {
         let mut worker = self.stock.worker()?;
         let (found, keys) = (self.parents.entries(), self.count());
         let entry = |(bound, leaf): &(u64, u64)| (K::to_owned(K::of(*bound, &[])), *leaf);

@@ -4,14 +4,14 @@
 //!
 //! Those of the change, and those of the steps; 2 fences, of the last key of a leaf too.
 
-use everleaf_index::{IndexError, LinkSteps};
+use everleaf_index::{LinkSteps, Result};
 use everleaf_pmem::Media;
 
 use super::ConcurrentNvTree;
-use super::search::SkipIf;
 use super::write::Write;
 use crate::steps::Linked;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::SkipIf;
 
 impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
     /// Makes `new` the value of a key, or removes it. False if there is no such key to be removed.
@@ -20,7 +20,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         key: K::Ref<'_>,
         new: Option<u64>,
         steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<bool> {
         K::admit(key)?;
         let value = new.map(|word| [word]);
         let value = value.as_ref().map(<[u64; 1]>::as_slice);

@@ -84,14 +84,11 @@ mod tests;
 mod write;
 
 use std::marker::PhantomData;
-use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use crossbeam_utils::CachePadded;
 use everleaf_index::{
-    CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexError, IndexStatistics,
-    InnerFrom, LinkSteps, Links, Visit,
+    CheckReport, Concurrency, Conflicts, Contract, Direction, Index, IndexStatistics, InnerFrom,
+    LinkSteps, Links, Result, Start, Visitor,
 };
 use everleaf_pmem::Media;
 use everleaf_pool::{Audit, Pool, Seal};
@@ -100,11 +97,11 @@ use parking_lot::Mutex;
 use super::layout::Shape;
 use super::steps::Alone;
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::operations::{Restarts, SkipIf, ended, expect_words, in_groups};
 use everleaf_tree::parameters::Parameters;
+use everleaf_tree::scan::ScanRequest;
 use everleaf_tree::version_locks::VersionLocks;
-use everleaf_tree::wait::wait;
 use parents::Parents;
-use search::SkipIf;
 use stock::Stock;
 use write::Write;
 
@@ -131,32 +128,19 @@ pub(super) struct ConcurrentNvTree<K: TreeKey, M: Media> {
     /// Held by a thread whose change was put off too often.
     patience: Mutex<()>,
     /// Searches and changes that began again.
-    restarts: CachePadded<AtomicU64>,
+    restarts: Restarts,
     keys: PhantomData<fn() -> K>,
 }
 
 impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
-    fn expect_words(&self, words: usize) -> Result<(), IndexError> {
-        let expected = self.shape.value_words();
-        if words == expected { Ok(()) } else { Err(IndexError::ValueWords { words, expected }) }
-    }
-
     /// Keys in the tree; exact while no thread writes.
     fn count(&self) -> u64 {
         self.keys_found.saturating_add_signed(self.locks.counted())
     }
 
-    /// Waits for other threads, a turn a call.
-    #[inline(always)]
-    fn relax(&self) -> impl Fn() + '_ {
-        wait(self.pool.media())
-    }
-
     /// Counts what begins again.
-    #[cold]
     fn restarted(&self) {
-        self.restarts.fetch_add(1, Ordering::Relaxed);
-        self.pool.media().relax();
+        self.restarts.again(self.pool.media());
     }
 
     /// Gives a key a value, or removes it, and ends the operation.
@@ -167,11 +151,9 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         value: Option<&[u64]>,
         skip: SkipIf,
         old: &mut [u64],
-    ) -> Result<Option<bool>, IndexError> {
+    ) -> Result<Option<bool>> {
         let write = Write { key, hash: K::hash(key), value };
-        let written = self.write(&write, skip, old, &mut Alone);
-        self.pool.media().end_operation();
-        written
+        ended(self.write(&write, skip, old, &mut Alone), self.pool.media())
     }
 }
 
@@ -181,52 +163,38 @@ impl<K: TreeKey, M: Media> Index<K> for ConcurrentNvTree<K, M> {
     }
 
     #[inline]
-    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        let found = self.find(key, value);
-        self.pool.media().end_operation();
-        found
+    fn get_words(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len()])?;
+        ended(self.find(key, value), self.pool.media())
     }
 
-    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<(), IndexError> {
-        self.find_many(keys, values)
+    fn get_many(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
+        in_groups(self.pool.media(), keys, values, |keys, values| self.find_group(keys, values))
     }
 
     #[inline]
-    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
+    fn insert_words(&self, key: K::Ref<'_>, value: &[u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len()])?;
         K::admit(key)?;
         Ok(self.done(key, Some(value), SkipIf::Present, &mut [])?.is_some())
     }
 
     #[inline]
-    fn update_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.expect_words(old.len())?;
+    fn update_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len(), old.len()])?;
         Ok(self.done(key, Some(value), SkipIf::Absent, old)?.is_some())
     }
 
     #[inline]
-    fn upsert_words(
-        &self,
-        key: K::Ref<'_>,
-        value: &[u64],
-        old: &mut [u64],
-    ) -> Result<bool, IndexError> {
-        self.expect_words(value.len())?;
-        self.expect_words(old.len())?;
+    fn upsert_words(&self, key: K::Ref<'_>, value: &[u64], old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [value.len(), old.len()])?;
         K::admit(key)?;
         Ok(self.done(key, Some(value), SkipIf::Never, old)? == Some(true))
     }
 
     #[inline]
-    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool, IndexError> {
-        self.expect_words(old.len())?;
+    fn remove_words(&self, key: K::Ref<'_>, old: &mut [u64]) -> Result<bool> {
+        expect_words(self.shape.value_words(), [old.len()])?;
         Ok(self.done(key, None, SkipIf::Absent, old)?.is_some())
     }
 
@@ -235,27 +203,13 @@ impl<K: TreeKey, M: Media> Index<K> for ConcurrentNvTree<K, M> {
     }
 
     #[inline]
-    fn link(
-        &self,
-        key: K::Ref<'_>,
-        new: Option<u64>,
-        steps: &mut dyn LinkSteps,
-    ) -> Result<bool, IndexError> {
-        self.expect_words(1)?;
-        let linked = self.link_entry(key, new, steps);
-        self.pool.media().end_operation();
-        linked
+    fn link(&self, key: K::Ref<'_>, new: Option<u64>, steps: &mut dyn LinkSteps) -> Result<bool> {
+        expect_words(self.shape.value_words(), [1])?;
+        ended(self.link_entry(key, new, steps), self.pool.media())
     }
 
-    fn scan(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
-        let scanned = self.scan_from(from, direction, visit);
-        self.pool.media().end_operation();
-        scanned
+    fn scan(&self, from: Start<'_, K>, direction: Direction, visit: Visitor<'_, K>) -> Result<()> {
+        ended(self.scan_from(ScanRequest { from, direction, visit }), self.pool.media())
     }
 
     fn len(&self) -> u64 {
@@ -287,7 +241,7 @@ impl<K: TreeKey, M: Media> Index<K> for ConcurrentNvTree<K, M> {
                 + groups_bytes
                 + size_of::<Self>() as u64,
             conflicts: Conflicts {
-                restarts: self.restarts.load(Ordering::Relaxed),
+                restarts: self.restarts.get(),
                 waits: self.locks.waits(),
                 ..Conflicts::default()
             },
@@ -298,7 +252,7 @@ impl<K: TreeKey, M: Media> Index<K> for ConcurrentNvTree<K, M> {
     }
 
     /// No other operation may run meanwhile.
-    fn check(&self, audit: &mut Audit) -> Result<CheckReport, IndexError> {
+    fn check(&self, audit: &mut Audit) -> Result<CheckReport> {
         self.check_all(audit)
     }
 
@@ -306,7 +260,7 @@ impl<K: TreeKey, M: Media> Index<K> for ConcurrentNvTree<K, M> {
         Contract::Strict
     }
 
-    fn close(&self) -> Result<Option<Seal>, IndexError> {
+    fn close(&self) -> Result<Option<Seal>> {
         self.store_image()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everleaf_index::{IndexError, InnerFrom};
+use everleaf_index::{InnerFrom, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::{Pool, Workers};
 
@@ -20,14 +20,15 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
     /// Opens what the pool holds; an empty tree if it is fresh.
     ///
     /// # Errors
-    /// As [`Leaves::find`]; [`IndexError::Pool`] when there is no memory.
+    /// As [`Leaves::find`]; [`IndexError::Pool`](everleaf_index::IndexError::Pool) when there is no
+    /// memory.
     pub fn open(
         pool: &Arc<Pool<M>>,
         shape: Shape,
         parameters: Parameters,
         opening: Opening,
         locks: usize,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let workers = Workers::new(Arc::clone(pool), WORKERS);
         let mut worker = workers.lease()?;
         let (fanout, dram) = (parameters.inner_keys as usize, pool.media().dram());

@@ -4,23 +4,20 @@
 
 use std::ops::Bound;
 
-use everleaf_index::{Direction, IndexError, Visit};
+use everleaf_index::{Direction, Result};
 use everleaf_pmem::Media;
 
 use super::ConcurrentNvTree;
 use crate::layout::MAX_VALUE_WORDS;
 use crate::scan::{newest_of_each, show, within};
 use everleaf_tree::key::TreeKey;
+use everleaf_tree::scan::ScanRequest;
 
 impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
     /// Visits entries in key order from `from` on. The visitor runs under the latch of a leaf: it
     /// must not call the tree.
-    pub(super) fn scan_from(
-        &self,
-        from: Bound<K::Ref<'_>>,
-        direction: Direction,
-        visit: &mut Visit<'_, K>,
-    ) -> Result<(), IndexError> {
+    pub(super) fn scan_from(&self, scan: ScanRequest<'_, '_, K>) -> Result<()> {
+        let ScanRequest { from, direction, visit } = scan;
         let media = self.pool.media();
         let mut words = [0; MAX_VALUE_WORDS];
         let words = &mut words[..self.shape.value_words()];

@@ -1,6 +1,6 @@
 //! Finding a key without waiting for anybody, and locking the leaf that covers a key.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, site};
 use everleaf_pool::Pinned;
 
@@ -9,9 +9,11 @@ use super::parents::Place;
 use super::stock::Glances;
 use crate::layout::{Fill, Kind};
 use crate::leaf::Leaf;
-use crate::search::{GROUP, Newest, Purpose, newest};
+use crate::search::{Newest, Purpose, newest};
 use everleaf_tree::key::{KeyHash, TreeKey};
+use everleaf_tree::operations::{GROUP, SkipIf};
 use everleaf_tree::version_locks::LockGuard;
+use everleaf_tree::wait::wait;
 
 /// A leaf that covers a key, and that no other thread changes.
 pub(super) struct LockedLeaf<'t> {
@@ -31,28 +33,6 @@ impl LockedLeaf<'_> {
     }
 }
 
-/// In which case a writer has nothing to do.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum SkipIf {
-    /// The key is there.
-    Present,
-    /// It is not.
-    Absent,
-    /// There is always something to do.
-    Never,
-}
-
-impl SkipIf {
-    #[inline(always)]
-    fn applies(self, newest: Option<Newest>) -> bool {
-        match self {
-            Self::Present => newest.and_then(Newest::live_slot).is_some(),
-            Self::Absent => newest.and_then(Newest::live_slot).is_none(),
-            Self::Never => false,
-        }
-    }
-}
-
 impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
     /// Begins to look at inner nodes and leaves without being pinned: what is seen counts if the
     /// glances are current afterwards.
@@ -69,7 +49,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
 
     /// The leaf at a place that the inner nodes know.
     #[inline(always)]
-    pub(super) fn leaf(&self, offset: u64) -> Result<Leaf<'_>, IndexError> {
+    pub(super) fn leaf(&self, offset: u64) -> Result<Leaf<'_>> {
         Leaf::at(self.pool.media().region(), offset, self.shape)
     }
 
@@ -87,7 +67,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         key: K::Ref<'_>,
         hash: KeyHash,
         purpose: Purpose,
-    ) -> Result<(Fill, Option<Newest>), IndexError> {
+    ) -> Result<(Fill, Option<Newest>)> {
         let fill = leaf.fill(self.pool.media())?;
         if purpose == Purpose::Append {
             leaf.prefetch_next(self.pool.media(), fill.count());
@@ -117,7 +97,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
 
     /// Copies the value of `key` to `value`. First without being pinned.
     #[inline(always)]
-    pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+    pub(super) fn find(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
         if let [value] = value {
             let (glance, mut seen) = (self.glance(), [0]);
             let place = self.parents.look(K::word(key, 0));
@@ -133,14 +113,14 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
     }
 
     #[inline(never)]
-    fn find_pinned(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+    fn find_pinned(&self, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
         let pinned = self.enter();
         self.find_at(self.place_of(&pinned, key).leaf, key, value)
     }
 
     /// The same where the leaf is known.
     #[inline(always)]
-    fn find_at(&self, offset: u64, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool, IndexError> {
+    fn find_at(&self, offset: u64, key: K::Ref<'_>, value: &mut [u64]) -> Result<bool> {
         let leaf = self.leaf(offset)?;
         let (_, newest) = self.search(leaf, key, K::hash(key), Purpose::Read)?;
         let slot = newest.and_then(Newest::live_slot);
@@ -152,11 +132,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
     }
 
     /// Looks up to 16 keys up together: each level of misses is in flight for all of them at once.
-    fn find_group(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
+    pub(super) fn find_group(&self, keys: &[K::Ref<'_>], values: &mut [Option<u64>]) -> Result<()> {
         let media = self.pool.media();
         let pinned = self.enter();
         let mut offsets = [0; GROUP];
@@ -181,20 +157,6 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         Ok(())
     }
 
-    /// Looks many keys up, a group at a time.
-    pub(super) fn find_many(
-        &self,
-        keys: &[K::Ref<'_>],
-        values: &mut [Option<u64>],
-    ) -> Result<(), IndexError> {
-        assert_eq!(keys.len(), values.len(), "get_many wants a place for the value of each key");
-        for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
-            self.find_group(keys, values)?;
-            self.pool.media().end_operation();
-        }
-        Ok(())
-    }
-
     /// Locks the leaf that covers `key`, unless there is nothing to do: none then, and what was
     /// seen is durable. Looks for the key before, and without being pinned, so that the exchange
     /// that locks, the only one, waits for the fence of the operation before as late as can be.
@@ -204,7 +166,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         key: K::Ref<'_>,
         hash: KeyHash,
         skip: SkipIf,
-    ) -> Result<Option<LockedLeaf<'_>>, IndexError> {
+    ) -> Result<Option<LockedLeaf<'_>>> {
         let glance = self.glance();
         let Some(place) = self.parents.look(K::word(key, 0)) else {
             return self.lock_waiting(None, key, hash, skip);
@@ -217,7 +179,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         let Ok((leaf, fill, newest)) = seen else {
             return self.lock_waiting(None, key, hash, skip);
         };
-        if skip.applies(newest) {
+        if skip.applies(newest.and_then(Newest::live_slot).is_some()) {
             self.settle(leaf);
             if glance.are_current() {
                 return Ok(None);
@@ -247,9 +209,9 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         key: K::Ref<'_>,
         hash: KeyHash,
         skip: SkipIf,
-    ) -> Result<Option<LockedLeaf<'t>>, IndexError> {
+    ) -> Result<Option<LockedLeaf<'t>>> {
         let (fill, newest) = self.search(leaf, key, hash, Purpose::Append)?;
-        if skip.applies(newest) {
+        if skip.applies(newest.and_then(Newest::live_slot).is_some()) {
             guard.unlock_unchanged();
             return Ok(None);
         }
@@ -265,7 +227,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         key: K::Ref<'_>,
         hash: KeyHash,
         skip: SkipIf,
-    ) -> Result<Option<LockedLeaf<'_>>, IndexError> {
+    ) -> Result<Option<LockedLeaf<'_>>> {
         let (guard, _, place) = self.lock_covering(guess, K::word(key, 0));
         self.look_again(self.leaf(place.leaf)?, guard, key, hash, skip)
     }
@@ -280,7 +242,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
     ) -> (LockGuard<'_>, Pinned<'_>, Place) {
         let mut sought = guess.unwrap_or_else(|| self.parents.find(&self.enter(), word).leaf);
         loop {
-            let guard = self.locks.lock(&self.relax(), sought);
+            let guard = self.locks.lock(&wait(self.pool.media()), sought);
             let pinned = self.enter();
             let place = self.parents.find(&pinned, word);
             if place.leaf == sought {

@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::Media;
 use everleaf_pool::{Lease, Pins, PoolError, Worker, Workers};
 use parking_lot::{Mutex, MutexGuard};
@@ -122,7 +122,7 @@ impl<M: Media> Stock<M> {
         media: &'s M,
         count: usize,
         returned: usize,
-    ) -> Result<Taken<'s, M>, IndexError> {
+    ) -> Result<Taken<'s, M>> {
         let mut state = self.state(media);
         if state.limbo.len() < Self::KEPT
             && let Some(offsets) = state.pop(count, returned)
@@ -164,12 +164,12 @@ impl<M: Media> Stock<M> {
     }
 
     /// Keeps leaves that have left the list and the inner nodes until nobody reads them.
-    pub fn retire(&self, media: &M, leaves: &[u64]) -> Result<(), IndexError> {
+    pub fn retire(&self, media: &M, leaves: &[u64]) -> Result<()> {
         self.state(media).keep(&self.pins, leaves);
         self.ripen(media)
     }
 
-    fn ripen(&self, media: &M) -> Result<(), IndexError> {
+    fn ripen(&self, media: &M) -> Result<()> {
         let mut worker = self.workers.lease()?;
         self.state(media).ripen(&self.pins, &self.reuse, &mut worker)
     }
@@ -201,7 +201,7 @@ impl State {
         pins: &Pins,
         reuse: &Reuse,
         worker: &mut Worker<M>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         if self.limbo.is_empty() {
             return Ok(());
         }
@@ -226,7 +226,7 @@ impl<M: Media> Taken<'_, M> {
 
     /// They belong to the list, and others have left it: in one step, or a thread that looks in
     /// between finds neither these leaves nor somebody to wait for, and refuses for no reason.
-    pub fn used(self, left: &[u64]) -> Result<(), IndexError> {
+    pub fn used(self, left: &[u64]) -> Result<()> {
         let (stock, media) = (self.stock, self.media);
         let mut state = stock.state(media);
         state.makers -= 1;

@@ -3,16 +3,18 @@
 //!
 //! u64 keys and values of one word: 2 or 3 flushes, 2 fences.
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{Media, PCell};
 use parking_lot::MutexGuard;
 
 use super::ConcurrentNvTree;
-use super::search::{LockedLeaf, SkipIf};
+use super::search::LockedLeaf;
 use crate::insert::{Element, append};
 use crate::plan::Change;
 use crate::steps::{Done, Steps};
 use everleaf_tree::key::{KeyHash, TreeKey};
+use everleaf_tree::operations::SkipIf;
+use everleaf_tree::wait::wait;
 
 /// Attempts in vain after which a thread makes others of its kind wait.
 const PATIENCE: usize = 64;
@@ -42,7 +44,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         skip: SkipIf,
         old: &mut [u64],
         steps: &mut S,
-    ) -> Result<Option<bool>, IndexError> {
+    ) -> Result<Option<bool>> {
         let (mut attempts, mut patience) = (0, None);
         loop {
             let Some(locked) = self.lock_leaf(write.key, write.hash, skip)? else {
@@ -80,7 +82,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         write: &Write<'_, '_, K>,
         old: Option<u64>,
         steps: &mut S,
-    ) -> Result<Outcome, IndexError> {
+    ) -> Result<Outcome> {
         let (media, fill) = (self.pool.media(), locked.fill);
         let is_first = || media.load(&locked.leaf.head.lower_bound) == 0;
         if write.value.is_none() && fill.live() == 1 && !is_first() {
@@ -124,7 +126,7 @@ impl<K: TreeKey, M: Media> ConcurrentNvTree<K, M> {
         patience: &mut Option<MutexGuard<'t, ()>>,
     ) {
         self.restarted();
-        let relax = self.relax();
+        let relax = wait(self.pool.media());
         if let Some(before) = before {
             let _ = self.locks.read(&relax, before);
         }

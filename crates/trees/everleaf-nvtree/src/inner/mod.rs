@@ -36,7 +36,7 @@ mod tests;
 
 use std::collections::TryReserveError;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, DramSource, MapError, Media};
 use everleaf_pool::PoolError;
 
@@ -117,8 +117,8 @@ impl<K: TreeKey> Inner<K> {
     pub fn build(
         fanout: usize,
         dram: DramSource<'_>,
-        leaves: impl Iterator<Item = Result<(K::Owned, u64), IndexError>>,
-    ) -> Result<Self, IndexError> {
+        leaves: impl Iterator<Item = Result<(K::Owned, u64)>>,
+    ) -> Result<Self> {
         let separators = K::separators(dram).map_err(no_memory)?;
         let mut entries: Vec<(Kept, u64)> = Vec::with_capacity(leaves.size_hint().0);
         let mut before: Option<K::Owned> = None;
@@ -149,7 +149,7 @@ impl<K: TreeKey> Inner<K> {
         fanout: usize,
         dram: DramSource<'_>,
         leaves: impl ExactSizeIterator<Item = (u64, u64)>,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let mut inner = Self::empty(fanout, K::separators(dram).map_err(no_memory)?);
         let kept = |(word, leaf)| (Kept { word, ..Kept::default() }, leaf);
         inner.lay_out(leaves.map(kept))?;
@@ -246,11 +246,7 @@ impl<K: TreeKey> Inner<K> {
     ///
     /// # Errors
     /// [`IndexError::Pool`] when there is no memory; nothing has changed then but places.
-    pub fn make_room<M: Media>(
-        &mut self,
-        separator: K::Ref<'_>,
-        media: &M,
-    ) -> Result<Room, IndexError> {
+    pub fn make_room<M: Media>(&mut self, separator: K::Ref<'_>, media: &M) -> Result<Room> {
         let full = self.parent_of(separator);
         if self.counts[full] as usize == self.fanout {
             self.relieve(full)?;
@@ -343,7 +339,7 @@ impl<K: TreeKey> Inner<K> {
 }
 
 /// Keeps a separator.
-fn keep<K: TreeKey>(separators: &K::Separators, separator: K::Ref<'_>) -> Result<Kept, IndexError> {
+fn keep<K: TreeKey>(separators: &K::Separators, separator: K::Ref<'_>) -> Result<Kept> {
     let handle = K::keep(separators, separator).map_err(|error| match error {
         KeepError::Memory(error) => no_memory(error),
         KeepError::TooLong { .. } => IndexError::Corrupt {

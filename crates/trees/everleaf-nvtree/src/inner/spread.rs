@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 
 use super::keys::{Keys, zeros};
 use super::{Inner, Level, no_array};
@@ -17,7 +17,7 @@ const EMPTY_PART: (usize, usize) = (1, 8);
 impl<K: TreeKey> Inner<K> {
     /// Makes room around a full parent.
     #[cold]
-    pub(super) fn relieve(&mut self, parent: usize) -> Result<(), IndexError> {
+    pub(super) fn relieve(&mut self, parent: usize) -> Result<()> {
         let top = self.levels.len();
         for level in 1..=top {
             let part = self.part(parent, level);
@@ -134,7 +134,7 @@ impl<K: TreeKey> Inner<K> {
 
     /// Builds all inner nodes anew from the entries of the parents.
     #[cold]
-    fn rebuild(&mut self) -> Result<(), IndexError> {
+    fn rebuild(&mut self) -> Result<()> {
         let entries = self.collect(0..self.counts.len());
         self.moves.entries += entries.len() as u64;
         self.lay_out(entries.into_iter())?;
@@ -146,7 +146,7 @@ impl<K: TreeKey> Inner<K> {
     pub(super) fn lay_out(
         &mut self,
         entries: impl ExactSizeIterator<Item = (Kept, u64)>,
-    ) -> Result<(), IndexError> {
+    ) -> Result<()> {
         if entries.len() == 0 {
             return Err(IndexError::Corrupt { offset: 0, what: "a tree has no leaf" });
         }

@@ -8,8 +8,6 @@ pub struct NodeWord(u64);
 
 impl NodeWord {
     const COUNT: u64 = (1 << 8) - 1;
-    const LOCK: u64 = 1 << 8;
-    const VERSION_ONE: u64 = 1 << 9;
     /// The greatest count.
     pub(super) const MAX_COUNT: usize = Self::COUNT as usize;
     /// That of a node that was never used: no slots, not locked.
@@ -30,6 +28,8 @@ impl NodeWord {
 }
 
 impl LatchWord for NodeWord {
+    const LOCK: u64 = 1 << 8;
+
     #[inline(always)]
     fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -37,22 +37,6 @@ impl LatchWord for NodeWord {
     #[inline(always)]
     fn bits(self) -> u64 {
         self.0
-    }
-    #[inline(always)]
-    fn is_locked(self) -> bool {
-        self.0 & Self::LOCK != 0
-    }
-    #[inline(always)]
-    fn locked(self) -> Self {
-        Self(self.0 | Self::LOCK)
-    }
-    #[inline(always)]
-    fn unlocked(self) -> Self {
-        Self(self.0 & !Self::LOCK)
-    }
-    #[inline(always)]
-    fn next_version(self) -> Self {
-        Self(self.0.wrapping_add(Self::VERSION_ONE))
     }
 }
 

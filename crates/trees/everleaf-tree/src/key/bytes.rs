@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use everleaf_index::{BytesKeys, IndexError, MAX_KEY_BYTES};
+use everleaf_index::{BytesKeys, IndexError, MAX_KEY_BYTES, Result};
 use everleaf_pmem::{DramSource, LINE, MapError, Media, PCell, PPtr};
 use everleaf_pool::{Pool, Record, RecordGuard, Worker};
 
@@ -33,7 +33,7 @@ impl TreeKey for BytesKeys {
         &[]
     }
     #[inline]
-    fn admit(key: &[u8]) -> Result<(), IndexError> {
+    fn admit(key: &[u8]) -> Result<()> {
         if key.len() > MAX_KEY_BYTES {
             return Err(IndexError::KeyTooLong { bytes: key.len(), max_bytes: MAX_KEY_BYTES });
         }
@@ -81,17 +81,17 @@ impl TreeKey for BytesKeys {
         None
     }
     #[inline]
-    fn place<M: Media>(worker: &mut Worker<M>, cell: &PCell, key: &[u8]) -> Result<(), IndexError> {
+    fn place<M: Media>(worker: &mut Worker<M>, cell: &PCell, key: &[u8]) -> Result<()> {
         Ok(worker.alloc_record_into(cell.view::<PPtr<Record>>(), &[key])?)
     }
     #[inline]
-    fn discard<M: Media>(worker: &mut Worker<M>, cell: &PCell) -> Result<(), IndexError> {
+    fn discard<M: Media>(worker: &mut Worker<M>, cell: &PCell) -> Result<()> {
         Ok(worker.free_from(cell.view::<PPtr<Record>>())?)
     }
     /// Equal bytes need no checksum; different ones are believed only if the record is intact, so
     /// that damage is an error and no missing key.
     #[inline]
-    fn is_key<M: Media>(pool: &Pool<M>, word: u64, key: &[u8]) -> Result<bool, IndexError> {
+    fn is_key<M: Media>(pool: &Pool<M>, word: u64, key: &[u8]) -> Result<bool> {
         if pool.key_is(PPtr::at(word), key)? {
             return Ok(true);
         }
@@ -100,12 +100,7 @@ impl TreeKey for BytesKeys {
     }
     /// Equal bytes need no check. Others are what the hash says, or damaged.
     #[inline]
-    fn is_hashed<M: Media>(
-        pool: &Pool<M>,
-        word: u64,
-        key: &[u8],
-        hash: EntryHash,
-    ) -> Result<bool, IndexError> {
+    fn is_hashed<M: Media>(pool: &Pool<M>, word: u64, key: &[u8], hash: EntryHash) -> Result<bool> {
         let is_key = pool.key_is(PPtr::at(word), key)?;
         if is_key || hash.is_of(Self::hash(&pool.copy_key_unverified(PPtr::at(word))?)) {
             return Ok(is_key);
@@ -113,23 +108,20 @@ impl TreeKey for BytesKeys {
         Err(foreign(pool, word))
     }
     #[inline]
-    fn compare<M: Media>(pool: &Pool<M>, word: u64, key: &[u8]) -> Result<Ordering, IndexError> {
+    fn compare<M: Media>(pool: &Pool<M>, word: u64, key: &[u8]) -> Result<Ordering> {
         if word == 0 {
             return Ok(Self::least().cmp(key)); // The first key of the first inner node of a level.
         }
         Ok(pool.compare_key(PPtr::at(word), key)?)
     }
-    fn verify<M: Media>(pool: &Pool<M>, word: u64) -> Result<(), IndexError> {
+    fn verify<M: Media>(pool: &Pool<M>, word: u64) -> Result<()> {
         if word == 0 { Ok(()) } else { Ok(pool.verify_record(PPtr::at(word))?) }
     }
-    fn copy<M: Media>(pool: &Pool<M>, word: u64) -> Result<Box<[u8]>, IndexError> {
+    fn copy<M: Media>(pool: &Pool<M>, word: u64) -> Result<Box<[u8]>> {
         Ok(pool.copy_record(PPtr::at(word))?)
     }
     #[inline]
-    fn read<'g, M: Media>(
-        records: &'g RecordGuard<'_, M>,
-        word: u64,
-    ) -> Result<&'g [u8], IndexError> {
+    fn read<'g, M: Media>(records: &'g RecordGuard<'_, M>, word: u64) -> Result<&'g [u8]> {
         Ok(records.record(PPtr::at(word))?)
     }
 
@@ -138,7 +130,7 @@ impl TreeKey for BytesKeys {
         records: &'g RecordGuard<'_, M>,
         word: u64,
         hash: EntryHash,
-    ) -> Result<&'g [u8], IndexError> {
+    ) -> Result<&'g [u8]> {
         let key = records.key_unverified(PPtr::at(word))?;
         if hash.is_of(Self::hash(key)) {
             return Ok(key);

@@ -31,7 +31,7 @@ mod testing;
 use std::cmp::Ordering;
 use std::fmt::Debug;
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::{DramSource, MapError, Media, PCell};
 use everleaf_pool::{Pool, RecordGuard, Worker};
 
@@ -58,8 +58,8 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
     /// Refuses a key that is too long.
     ///
     /// # Errors
-    /// [`IndexError::KeyTooLong`].
-    fn admit(key: Self::Ref<'_>) -> Result<(), IndexError>;
+    /// [`IndexError::KeyTooLong`](everleaf_index::IndexError::KeyTooLong).
+    fn admit(key: Self::Ref<'_>) -> Result<()>;
 
     /// Compares keys of different lifetimes.
     fn cmp_keys(left: Self::Ref<'_>, right: Self::Ref<'_>) -> Ordering;
@@ -84,80 +84,73 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
     /// without a flush, or the allocation of a record, which is durable.
     ///
     /// # Errors
-    /// [`IndexError::Pool`] when the pool is full; the word is null then.
-    fn place<M: Media>(
-        worker: &mut Worker<M>,
-        cell: &PCell,
-        key: Self::Ref<'_>,
-    ) -> Result<(), IndexError>;
+    /// [`IndexError::Pool`](everleaf_index::IndexError::Pool) when the pool is full; the word is
+    /// null then.
+    fn place<M: Media>(worker: &mut Worker<M>, cell: &PCell, key: Self::Ref<'_>) -> Result<()>;
 
     /// Frees the record that a word leads to, if any, and makes the word null, durably; nothing for
     /// keys that are not records.
     ///
     /// # Errors
-    /// [`IndexError::Pool`] if it leads to no record.
-    fn discard<M: Media>(worker: &mut Worker<M>, cell: &PCell) -> Result<(), IndexError>;
+    /// [`IndexError::Pool`](everleaf_index::IndexError::Pool) if it leads to no record.
+    fn discard<M: Media>(worker: &mut Worker<M>, cell: &PCell) -> Result<()>;
 
     /// Whether a key word stands for `key`. Nothing is lent: what the word stands for may be
     /// changed meanwhile by another thread, if the caller finds out and then ignores the answer.
     ///
     /// # Errors
-    /// [`IndexError::Pool`] if the word leads to no record, or to a damaged one.
-    fn is_key<M: Media>(pool: &Pool<M>, word: u64, key: Self::Ref<'_>) -> Result<bool, IndexError>;
+    /// [`IndexError::Pool`](everleaf_index::IndexError::Pool) if the word leads to no record, or to
+    /// a damaged one.
+    fn is_key<M: Media>(pool: &Pool<M>, word: u64, key: Self::Ref<'_>) -> Result<bool>;
 
     /// Whether the record of an entry has `key`; the hash of both is the same. Nothing is lent, as
     /// in [`is_key`](TreeKey::is_key).
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] if it has a key of another hash; as [`is_key`](TreeKey::is_key).
+    /// [`IndexError::Corrupt`](everleaf_index::IndexError::Corrupt) if it has a key of another
+    /// hash; as [`is_key`](TreeKey::is_key).
     fn is_hashed<M: Media>(
         pool: &Pool<M>,
         word: u64,
         key: Self::Ref<'_>,
         hash: EntryHash,
-    ) -> Result<bool, IndexError>;
+    ) -> Result<bool>;
 
     /// How the key of a word compares with `key`; 0 is the least key. Nothing is lent, and whether
     /// the record is intact is not asked ([`verify`](TreeKey::verify)).
     ///
     /// # Errors
     /// As [`is_key`](TreeKey::is_key).
-    fn compare<M: Media>(
-        pool: &Pool<M>,
-        word: u64,
-        key: Self::Ref<'_>,
-    ) -> Result<Ordering, IndexError>;
+    fn compare<M: Media>(pool: &Pool<M>, word: u64, key: Self::Ref<'_>) -> Result<Ordering>;
 
     /// An error if the key of a word is damaged. Nothing is lent.
     ///
     /// # Errors
     /// As [`is_key`](TreeKey::is_key).
-    fn verify<M: Media>(pool: &Pool<M>, word: u64) -> Result<(), IndexError>;
+    fn verify<M: Media>(pool: &Pool<M>, word: u64) -> Result<()>;
 
     /// The key of a word, copied. Nothing is lent.
     ///
     /// # Errors
     /// As [`is_key`](TreeKey::is_key).
-    fn copy<M: Media>(pool: &Pool<M>, word: u64) -> Result<Self::Owned, IndexError>;
+    fn copy<M: Media>(pool: &Pool<M>, word: u64) -> Result<Self::Owned>;
 
     /// The key of a word, lent as long as the guard lives.
     ///
     /// # Errors
     /// As [`is_key`](TreeKey::is_key).
-    fn read<'g, M: Media>(
-        records: &'g RecordGuard<'_, M>,
-        word: u64,
-    ) -> Result<Self::Ref<'g>, IndexError>;
+    fn read<'g, M: Media>(records: &'g RecordGuard<'_, M>, word: u64) -> Result<Self::Ref<'g>>;
 
     /// The key that the record of an entry has, lent as long as the guard lives; its hash is known.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] if it has another key; as [`is_key`](TreeKey::is_key).
+    /// [`IndexError::Corrupt`](everleaf_index::IndexError::Corrupt) if it has another key; as
+    /// [`is_key`](TreeKey::is_key).
     fn read_hashed<'g, M: Media>(
         records: &'g RecordGuard<'_, M>,
         word: u64,
         hash: EntryHash,
-    ) -> Result<Self::Ref<'g>, IndexError>;
+    ) -> Result<Self::Ref<'g>>;
 
     /// The same of a lower bound, where 0 is the least key.
     ///
@@ -167,7 +160,7 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
     fn read_bound<'g, M: Media>(
         records: &'g RecordGuard<'_, M>,
         word: u64,
-    ) -> Result<Self::Ref<'g>, IndexError> {
+    ) -> Result<Self::Ref<'g>> {
         if Self::RECORDS && word == 0 { Ok(Self::least()) } else { Self::read(records, word) }
     }
 
@@ -180,7 +173,7 @@ pub trait TreeKey: SliceKey + sealed::Sealed {
         pool: &Pool<M>,
         word: u64,
         see: impl FnOnce(Self::Ref<'_>) -> u64,
-    ) -> Result<u64, IndexError> {
+    ) -> Result<u64> {
         Ok(see(Self::read_bound(&pool.pin(), word)?))
     }
 

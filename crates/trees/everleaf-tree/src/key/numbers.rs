@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use everleaf_index::{IndexError, U64Keys};
+use everleaf_index::{Result, U64Keys};
 use everleaf_pmem::{DramSource, MapError, Media, PCell};
 use everleaf_pool::{Pool, RecordGuard, Worker};
 
@@ -25,7 +25,7 @@ impl TreeKey for U64Keys {
         0
     }
     #[inline(always)]
-    fn admit(_key: u64) -> Result<(), IndexError> {
+    fn admit(_key: u64) -> Result<()> {
         Ok(())
     }
     #[inline(always)]
@@ -54,42 +54,37 @@ impl TreeKey for U64Keys {
         Some(key)
     }
     #[inline(always)]
-    fn place<M: Media>(worker: &mut Worker<M>, cell: &PCell, key: u64) -> Result<(), IndexError> {
+    fn place<M: Media>(worker: &mut Worker<M>, cell: &PCell, key: u64) -> Result<()> {
         worker.pool().media().store(cell, key);
         Ok(())
     }
     #[inline(always)]
-    fn discard<M: Media>(_worker: &mut Worker<M>, _cell: &PCell) -> Result<(), IndexError> {
+    fn discard<M: Media>(_worker: &mut Worker<M>, _cell: &PCell) -> Result<()> {
         Ok(())
     }
     #[inline(always)]
-    fn is_key<M: Media>(_pool: &Pool<M>, word: u64, key: u64) -> Result<bool, IndexError> {
+    fn is_key<M: Media>(_pool: &Pool<M>, word: u64, key: u64) -> Result<bool> {
         Ok(word == key)
     }
     #[inline(always)]
-    fn compare<M: Media>(_pool: &Pool<M>, word: u64, key: u64) -> Result<Ordering, IndexError> {
+    fn compare<M: Media>(_pool: &Pool<M>, word: u64, key: u64) -> Result<Ordering> {
         Ok(word.cmp(&key))
     }
     #[inline(always)]
-    fn verify<M: Media>(_pool: &Pool<M>, _word: u64) -> Result<(), IndexError> {
+    fn verify<M: Media>(_pool: &Pool<M>, _word: u64) -> Result<()> {
         Ok(())
     }
     #[inline(always)]
-    fn copy<M: Media>(_pool: &Pool<M>, word: u64) -> Result<u64, IndexError> {
+    fn copy<M: Media>(_pool: &Pool<M>, word: u64) -> Result<u64> {
         Ok(word)
     }
     #[inline(always)]
-    fn read<M: Media>(_records: &RecordGuard<'_, M>, word: u64) -> Result<u64, IndexError> {
+    fn read<M: Media>(_records: &RecordGuard<'_, M>, word: u64) -> Result<u64> {
         Ok(word)
     }
     /// No entry of these keys has its key in a record.
     #[inline(always)]
-    fn is_hashed<M: Media>(
-        _pool: &Pool<M>,
-        word: u64,
-        key: u64,
-        _hash: EntryHash,
-    ) -> Result<bool, IndexError> {
+    fn is_hashed<M: Media>(_pool: &Pool<M>, word: u64, key: u64, _hash: EntryHash) -> Result<bool> {
         Ok(word == key)
     }
     /// As above.
@@ -98,7 +93,7 @@ impl TreeKey for U64Keys {
         _records: &RecordGuard<'_, M>,
         word: u64,
         _hash: EntryHash,
-    ) -> Result<u64, IndexError> {
+    ) -> Result<u64> {
         Ok(word)
     }
     #[inline(always)]
@@ -106,7 +101,7 @@ impl TreeKey for U64Keys {
         _pool: &Pool<M>,
         word: u64,
         see: impl FnOnce(u64) -> u64,
-    ) -> Result<u64, IndexError> {
+    ) -> Result<u64> {
         Ok(see(word))
     }
 

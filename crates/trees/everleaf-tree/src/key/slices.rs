@@ -2,7 +2,7 @@
 //! of the bytes. A slice that the key ends in is filled with zeros: its length tells "a" from
 //! "a\0".
 
-use everleaf_index::{BytesKeys, IndexError, KeyKind, MAX_KEY_BYTES, U64Keys};
+use everleaf_index::{BytesKeys, IndexError, KeyKind, MAX_KEY_BYTES, Result, U64Keys};
 
 /// Bytes of a slice.
 pub const SLICE: usize = 8;
@@ -19,7 +19,7 @@ pub trait SliceKey: KeyKind {
     ///
     /// # Errors
     /// [`IndexError::KeyTooLong`].
-    fn admit_slices(key: Self::Ref<'_>) -> Result<(), IndexError>;
+    fn admit_slices(key: Self::Ref<'_>) -> Result<()>;
 
     /// The slice `depth` bytes into the key, and its length code.
     fn slice(key: Self::Ref<'_>, depth: usize) -> (u64, u8);
@@ -35,7 +35,7 @@ impl SliceKey for U64Keys {
     const ONE_SLICE: bool = true;
 
     #[inline(always)]
-    fn admit_slices(_key: u64) -> Result<(), IndexError> {
+    fn admit_slices(_key: u64) -> Result<()> {
         Ok(())
     }
     #[inline(always)]
@@ -55,7 +55,7 @@ impl SliceKey for U64Keys {
 impl SliceKey for BytesKeys {
     const ONE_SLICE: bool = false;
 
-    fn admit_slices(key: &[u8]) -> Result<(), IndexError> {
+    fn admit_slices(key: &[u8]) -> Result<()> {
         if key.len() > MAX_KEY_BYTES {
             return Err(IndexError::KeyTooLong { bytes: key.len(), max_bytes: MAX_KEY_BYTES });
         }

@@ -5,7 +5,7 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use everleaf_index::IndexError;
+use everleaf_index::Result;
 use everleaf_pmem::Media;
 use everleaf_pool::Pool;
 
@@ -25,18 +25,18 @@ pub struct NodeBuild<'n, K: TreeKey> {
 }
 
 /// What is above the range with this number.
-pub type BuiltRange = (usize, Result<Bottom, IndexError>);
+pub type BuiltRange = (usize, Result<Bottom>);
 
 impl<'n, K: TreeKey> NodeBuild<'n, K> {
     /// Begins to build these nodes over these leaves.
     ///
     /// # Errors
-    /// [`IndexError::Pool`] when there is no memory.
+    /// [`IndexError::Pool`](everleaf_index::IndexError::Pool) when there is no memory.
     pub fn begin(
         nodes: &'n Building<K>,
         leaves: PartitionedLeaves<K>,
         leftmost: u64,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         nodes.plan(leftmost, leaves.len(), leaves.ranges())?;
         Ok(Self { leaves, leftmost, taken: AtomicUsize::new(0), nodes })
     }
@@ -60,11 +60,8 @@ impl<'n, K: TreeKey> NodeBuild<'n, K> {
 /// The inner nodes, from what all threads have made.
 ///
 /// # Errors
-/// [`IndexError::Corrupt`] if damage was met.
-pub fn end<K: TreeKey>(
-    nodes: Building<K>,
-    built: Vec<Vec<BuiltRange>>,
-) -> Result<InnerNodes<K>, IndexError> {
+/// [`IndexError::Corrupt`](everleaf_index::IndexError::Corrupt) if damage was met.
+pub fn end<K: TreeKey>(nodes: Building<K>, built: Vec<Vec<BuiltRange>>) -> Result<InnerNodes<K>> {
     let mut built = built.into_iter().flatten().collect::<Vec<_>>();
     built.sort_unstable_by_key(|(range, _)| *range);
     let bottoms: Result<Vec<_>, _> = built.into_iter().map(|(_, bottom)| bottom).collect();
@@ -74,12 +71,12 @@ pub fn end<K: TreeKey>(
 /// The inner nodes above the leaves of an image, and the leftmost leaf.
 ///
 /// # Errors
-/// [`IndexError::Pool`] when there is no memory.
+/// [`IndexError::Pool`](everleaf_index::IndexError::Pool) when there is no memory.
 pub fn from_image<K: TreeKey, M: Media>(
     pool: &Pool<M>,
     image: &Image<'_, K, M>,
     inner_keys: u64,
-) -> Result<(InnerNodes<K>, u64), IndexError> {
+) -> Result<(InnerNodes<K>, u64)> {
     let nodes = Building::begin(inner_keys, pool.media().dram())?;
     let leftmost = image.leaves().next().unwrap_or(0);
     let (mut parts, mut bottoms) = (image.parts(), Vec::new());
@@ -114,7 +111,7 @@ mod tests {
         lists: &Lists,
         threads: u64,
         inner_keys: u64,
-    ) -> Result<InnerNodes<U64Keys>, IndexError> {
+    ) -> Result<InnerNodes<U64Keys>> {
         let some = || lists.iter().flatten().step_by(7).copied().collect();
         let splitters = Splitters::among(pool, lists.iter().map(Vec::len).sum(), some);
         let add = |list: &Vec<LeafBound<()>>| {

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{DramLine, LINE, Media, SimdLevel, WORD, prefetch};
 use everleaf_pool::{Pool, RecordGuard};
 
@@ -60,7 +60,7 @@ impl<W: Copy> LeafBound<W> {
         word: u64,
         offset: u64,
         beginning: &Beginning<K>,
-    ) -> Result<Self, IndexError> {
+    ) -> Result<Self> {
         let prefix = K::see_bound(pool, word, |key| beginning.prefix(key))?;
         Ok(Self { prefix, bound: K::bound_word(word), offset })
     }
@@ -330,8 +330,8 @@ impl<K: TreeKey> PartitionedLeaves<K> {
         buffer: &mut SortBuffer<K>,
         pool: &Pool<M>,
         leftmost: u64,
-        each: impl FnOnce(usize, InOrder<'_, K, M>) -> Result<R, IndexError>,
-    ) -> Result<R, IndexError> {
+        each: impl FnOnce(usize, InOrder<'_, K, M>) -> Result<R>,
+    ) -> Result<R> {
         buffer.len = 0;
         self.ranges[range]
             .clone()

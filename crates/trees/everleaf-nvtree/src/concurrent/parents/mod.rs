@@ -44,7 +44,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crossbeam_utils::CachePadded;
-use everleaf_index::IndexError;
+use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{DramArena, DramSource, MapError};
 use everleaf_pool::{Pinned, Pins, PoolError};
 use parking_lot::{Mutex, MutexGuard};
@@ -131,8 +131,8 @@ impl Parents {
     pub fn build(
         fanout: usize,
         dram: DramSource<'_>,
-        leaves: impl Iterator<Item = Result<Entry, IndexError>>,
-    ) -> Result<Self, IndexError> {
+        leaves: impl Iterator<Item = Result<Entry>>,
+    ) -> Result<Self> {
         let mut entries: Vec<Entry> = Vec::with_capacity(leaves.size_hint().0);
         for entry in leaves {
             let (bound, leaf) = entry?;
@@ -310,7 +310,7 @@ impl Parents {
     ///
     /// # Errors
     /// [`IndexError::Pool`] when the system gives none.
-    pub fn reserve(&self) -> Result<Room<'_>, IndexError> {
+    pub fn reserve(&self) -> Result<Room<'_>> {
         let mut memory = self.memory.lock();
         let promised = memory.promised + 1;
         let parents = self.root_at(self.root.load(Relaxed) as u32).count + promised as usize;
