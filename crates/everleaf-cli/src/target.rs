@@ -252,6 +252,21 @@ pub fn life(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// When a value expires that replaces another.
+#[derive(Debug, clap::Args)]
+pub struct NewExpiry {
+    /// When the new value expires: after a time, like 90s, 15m or 1h 30m, or `never`; `keep`: when
+    /// the value before would have.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "keep",
+        value_parser = expiry,
+        allow_hyphen_values = true
+    )]
+    pub ttl: Expiry,
+}
+
 /// When a value expires: a [`life`], `keep` or `never`.
 pub fn expiry(text: &str) -> Result<Expiry, String> {
     match text {

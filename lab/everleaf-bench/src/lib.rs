@@ -61,7 +61,7 @@ pub use options::{
 };
 pub use peers::PeerError;
 pub use recovery::{Recovery, run_recovery, run_recovery_with_progress};
-pub use report::PhaseReport;
+pub use report::{PHASE_KEYS, PhaseReport};
 pub use scratch::{Made, Scratch};
 pub use space::{RecordBytes, SpaceOptions, SpaceRow, run_space_with_progress};
 pub use stores::{StoresOptions, StoresRow, run_stores_with_progress};

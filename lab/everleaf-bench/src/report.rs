@@ -213,58 +213,59 @@ impl PhaseReport {
     }
 }
 
+/// The keys of a [`PhaseReport`] as JSON, in their order: a contract.
+pub const PHASE_KEYS: [&str; 43] = [
+    "engine",
+    "phase",
+    "keys",
+    "threads",
+    "seconds",
+    "ops_per_second",
+    "mean_ns",
+    "geomean_ns",
+    "p50_ns",
+    "p99_ns",
+    "p999_ns",
+    "flushes",
+    "fences",
+    "lines_flushed",
+    "bytes_flushed",
+    "line_writes",
+    "leaf_probes",
+    "pm_lines_read",
+    "entries_shifted",
+    "leaf_splits",
+    "inner_splits",
+    "nodes_logged",
+    "allocations",
+    "allocator_flushes",
+    "allocator_fences",
+    "pm_bytes",
+    "dram_bytes",
+    "height",
+    "keys_after",
+    "value_bytes",
+    "medium_bytes",
+    "durability",
+    "concurrency",
+    "restarts",
+    "waits",
+    "structure_changes",
+    "transactions",
+    "aborts_locked",
+    "aborts_conflict",
+    "aborts_capacity",
+    "aborts_unknown",
+    "aborts_other",
+    "fallbacks",
+];
+
 #[cfg(test)]
 mod tests {
     use everleaf_pmem::site;
 
     use super::*;
     use crate::MicroOptions;
-
-    const KEYS: [&str; 43] = [
-        "engine",
-        "phase",
-        "keys",
-        "threads",
-        "seconds",
-        "ops_per_second",
-        "mean_ns",
-        "geomean_ns",
-        "p50_ns",
-        "p99_ns",
-        "p999_ns",
-        "flushes",
-        "fences",
-        "lines_flushed",
-        "bytes_flushed",
-        "line_writes",
-        "leaf_probes",
-        "pm_lines_read",
-        "entries_shifted",
-        "leaf_splits",
-        "inner_splits",
-        "nodes_logged",
-        "allocations",
-        "allocator_flushes",
-        "allocator_fences",
-        "pm_bytes",
-        "dram_bytes",
-        "height",
-        "keys_after",
-        "value_bytes",
-        "medium_bytes",
-        "durability",
-        "concurrency",
-        "restarts",
-        "waits",
-        "structure_changes",
-        "transactions",
-        "aborts_locked",
-        "aborts_conflict",
-        "aborts_capacity",
-        "aborts_unknown",
-        "aborts_other",
-        "fallbacks",
-    ];
 
     fn report(counts: Option<&Counts>) -> PhaseReport {
         let plan = Plan::new(&MicroOptions { keys: 1000, ..Default::default() }).unwrap();
@@ -286,14 +287,14 @@ mod tests {
         for report in [report(None), report(Some(&Counts::default()))] {
             let json = serde_json::to_string(&report).unwrap();
             let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-            assert_eq!(value.as_object().unwrap().keys().collect::<Vec<_>>(), KEYS);
+            assert_eq!(value.as_object().unwrap().keys().collect::<Vec<_>>(), PHASE_KEYS);
         }
     }
 
     #[test]
     fn an_engine_without_counters_has_nulls() {
         let value = serde_json::to_value(report(None)).unwrap();
-        for key in &KEYS[11..28] {
+        for key in &PHASE_KEYS[11..28] {
             assert!(value[key].is_null(), "{key}");
         }
         assert_eq!((&value["keys_after"], &value["phase"]), (&1000.into(), &"insert".into()));

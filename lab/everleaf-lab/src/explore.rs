@@ -16,7 +16,7 @@ use everleaf_crash::{
 use everleaf_testkit::{ConcurrentEngineSubject, EngineSubject, Level, Scenario, ScriptKeys};
 use serde::Serialize;
 
-use crate::names;
+use crate::names::OneEngine;
 use crate::parameters::EngineParameters;
 use everleaf_cli::arguments::Keys;
 use everleaf_cli::failure::{Failure, Outcome, complain};
@@ -72,14 +72,8 @@ key; another key gets the same value; a key is added if none lies from FROM up t
 #[command(group(clap::ArgGroup::new("operations").required(true).args(["script", "ops", "suite"])))]
 #[command(group(clap::ArgGroup::new("drawn").args(["seed", "seeds"])))]
 pub struct Args {
-    /// The engine.
-    #[arg(
-        long,
-        value_name = "E",
-        default_value_t = Engine::default().name().to_owned(),
-        value_parser = names::engines()
-    )]
-    pub engine: String,
+    #[command(flatten)]
+    pub engine: OneEngine,
     /// A script, one operation per line.
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,
@@ -286,7 +280,7 @@ impl Summary {
 
 /// Explores.
 pub fn run(args: Args) -> Outcome {
-    let engine = names::engine(&args.engine)?;
+    let engine = args.engine.get()?;
     if args.threads > 1 && !engine.is_concurrent() {
         return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
     }

@@ -19,3 +19,24 @@ pub fn engines() -> impl TypedValueParser<Value = String> {
 pub fn engine(name: &str) -> Result<Engine, Failure> {
     everleaf_engines::named(name).map(Engine::of).map_err(Failure::usage)
 }
+
+/// One engine that pools can be made of.
+#[derive(Debug, clap::Args)]
+pub struct OneEngine {
+    /// The engine.
+    #[arg(
+        id = "engine",
+        long = "engine",
+        value_name = "E",
+        default_value_t = Engine::default().name().to_owned(),
+        value_parser = engines()
+    )]
+    name: String,
+}
+
+impl OneEngine {
+    /// The engine that was named.
+    pub fn get(&self) -> Result<Engine, Failure> {
+        engine(&self.name)
+    }
+}

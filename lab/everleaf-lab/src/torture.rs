@@ -10,7 +10,7 @@ use everleaf_testkit::{
     Course, TortureError, TortureOptions, TortureReport, torture, torture_child,
 };
 
-use crate::names;
+use crate::names::OneEngine;
 use crate::scratch::ScratchPool;
 use crate::scratch::swept;
 use everleaf_cli::arguments::Keys;
@@ -38,14 +38,8 @@ Example:
   everleaf-lab torture --threads 2 --kills 100 --batches 50 --medium memory
   everleaf-lab torture --threads 2 --kills 100 --rtm on")]
 pub struct Args {
-    /// The engine.
-    #[arg(
-        long,
-        value_name = "E",
-        default_value_t = Engine::default().name().to_owned(),
-        value_parser = names::engines()
-    )]
-    pub engine: String,
+    #[command(flatten)]
+    pub engine: OneEngine,
     /// Threads that write.
     #[arg(
         long,
@@ -131,7 +125,7 @@ fn processor_transactions(rtm: Rtm) -> Result<Transactions, Failure> {
 
 /// Tortures.
 pub fn run(args: Args) -> Outcome {
-    let engine = names::engine(&args.engine)?;
+    let engine = args.engine.get()?;
     if args.threads > 1 && !engine.is_concurrent() {
         return Err(Failure::usage(format!("{engine} is single-threaded; use --threads 1")));
     }

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use everleaf::{Expiry, Store};
+use everleaf::Store;
 
 use crate::failure::{Failure, Outcome};
-use crate::target::{Target, expiry};
+use crate::target::{NewExpiry, Target};
 
 /// Replace the value of a key if it is OLD (compare and swap); otherwise change nothing and exit 1.
 /// To put a value only if the key is absent, use `put --if-absent`.
@@ -30,16 +30,8 @@ pub struct Args {
     new: OsString,
     #[command(flatten)]
     target: Target,
-    /// When the new value expires: after a time, like 90s, 15m or 1h 30m, or `never`; `keep`: when
-    /// the value before would have.
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "keep",
-        value_parser = expiry,
-        allow_hyphen_values = true
-    )]
-    ttl: Expiry,
+    #[command(flatten)]
+    expiry: NewExpiry,
 }
 
 /// Compares and swaps; durable when it returns.
@@ -47,7 +39,7 @@ pub fn run(args: Args) -> Outcome {
     let target = &args.target;
     let (old, new) = (target.bytes(&args.old)?, target.bytes(&args.new)?);
     let store = Store::open(&args.pool)?;
-    let tree = target.existing(&store)?.with_expiry(args.ttl);
+    let tree = target.existing(&store)?.with_expiry(args.expiry.ttl);
     let key = target.key(&args.key, &tree)?;
     let swapped = tree.compare_and_swap(key.as_key(), Some(&old), Some(&new))?;
     let present = swapped || tree.contains_key(key.as_key())?;

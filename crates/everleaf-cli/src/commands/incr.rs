@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
-use everleaf::{Expiry, Store, Tree};
+use everleaf::{Store, Tree};
 
 use crate::failure::{Failure, Outcome};
 use crate::keys::{KeyArgument, readable};
-use crate::target::{Target, expiry};
+use crate::target::{NewExpiry, Target};
 
 /// Add to a value that is a decimal number, and print the result.
 ///
@@ -30,16 +30,8 @@ pub struct Args {
     by: i64,
     #[command(flatten)]
     target: Target,
-    /// When the new value expires: after a time, like 90s, 15m or 1h 30m, or `never`; `keep`: when
-    /// the value before would have.
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "keep",
-        value_parser = expiry,
-        allow_hyphen_values = true
-    )]
-    ttl: Expiry,
+    #[command(flatten)]
+    expiry: NewExpiry,
 }
 
 /// Adds; durable when it returns.
@@ -47,7 +39,7 @@ pub fn run(args: Args) -> Outcome {
     let store = Store::open(&args.pool)?;
     let tree = args.target.to_write(&store)?;
     let key = args.target.key_of(&args.key, tree.key_type())?;
-    let sum = tree.write(|tree| add(&tree.with_expiry(args.ttl), &key, args.by))?;
+    let sum = tree.write(|tree| add(&tree.with_expiry(args.expiry.ttl), &key, args.by))?;
     store.close()?;
     writeln!(std::io::stdout(), "{sum}").map_err(|error| Failure::output(&error))
 }

@@ -5,17 +5,14 @@ use std::io::BufRead;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::{Record, Records, read_line};
+use super::{Record, Records, TextLines};
 use crate::keys::readable;
 use crate::target::unhex;
 
 /// Reads `{"key":..,"value":..}`; bytes that are no text are digits under `key_hex` and
 /// `value_hex`, and a key may be a number. Empty lines are skipped, and counted.
 pub struct JsonLines {
-    input: Box<dyn BufRead>,
-    max_line_bytes: usize,
-    number: u64,
-    line: Vec<u8>,
+    text: TextLines,
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -46,14 +43,15 @@ enum Text {
 impl JsonLines {
     /// From the beginning of `input`; a line has at most `max_line_bytes`.
     pub fn new(input: Box<dyn BufRead>, max_line_bytes: usize) -> Self {
-        let (line, key, value) = (Vec::new(), Vec::new(), Vec::new());
-        Self { input, max_line_bytes, number: 0, line, key, value }
+        let (text, key, value) = (TextLines::new(input, max_line_bytes), Vec::new(), Vec::new());
+        Self { text, key, value }
     }
 
     fn parse(&mut self) -> Result<(), String> {
-        let object = match self.line.trim_ascii_start().first() {
+        let object = match self.text.line.trim_ascii_start().first() {
             Some(b'[') => Err("it is an array".to_owned()), // Serde would take it for the fields.
-            _ => serde_json::from_slice(&self.line).map_err(|error| why_not(&self.line, &error)),
+            _ => serde_json::from_slice(&self.text.line)
+                .map_err(|error| why_not(&self.text.line, &error)),
         };
         let object: Object = object?;
         self.key = bytes_of("key", object.key, object.key_hex)?;
@@ -97,21 +95,11 @@ fn bytes_of(name: &str, text: Option<Text>, digits: Option<String>) -> Result<Ve
 }
 
 impl Records for JsonLines {
-    fn unit(&self) -> &'static str {
-        "line"
-    }
-
     fn next(&mut self) -> Result<Option<Record<'_>>, String> {
-        loop {
-            self.number += 1;
-            if !read_line(&mut *self.input, &mut self.line, self.number, self.max_line_bytes)? {
-                return Ok(None);
-            }
-            if !self.line.is_empty() {
-                break;
-            }
+        if !self.text.advance()? {
+            return Ok(None);
         }
-        let number = self.number;
+        let number = self.text.number;
         self.parse().map_err(|what| {
             format!(
                 "line {number} is no object with a key and a value as `scan --json` prints \

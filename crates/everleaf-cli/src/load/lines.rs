@@ -2,42 +2,29 @@
 
 use std::io::{BufRead, Write};
 
-use super::{Record, Records, read_line};
+use super::{Record, Records, TextLines};
 
 /// Reads a key a line. Empty lines are skipped, and counted.
 pub struct Lines {
-    input: Box<dyn BufRead>,
-    max_key_bytes: usize,
-    number: u64,
-    line: Vec<u8>,
+    text: TextLines,
     value: Vec<u8>,
 }
 
 impl Lines {
     /// From the beginning of `input`; a line has at most `max_key_bytes`.
     pub fn new(input: Box<dyn BufRead>, max_key_bytes: usize) -> Self {
-        Self { input, max_key_bytes, number: 0, line: Vec::new(), value: Vec::new() }
+        Self { text: TextLines::new(input, max_key_bytes), value: Vec::new() }
     }
 }
 
 impl Records for Lines {
-    fn unit(&self) -> &'static str {
-        "line"
-    }
-
     fn next(&mut self) -> Result<Option<Record<'_>>, String> {
-        loop {
-            self.number += 1;
-            if !read_line(&mut *self.input, &mut self.line, self.number, self.max_key_bytes)? {
-                return Ok(None);
-            }
-            if !self.line.is_empty() {
-                break;
-            }
+        if !self.text.advance()? {
+            return Ok(None);
         }
         self.value.clear();
-        write!(self.value, "{}", self.number).map_err(|error| error.to_string())?;
-        Ok(Some(Record { number: self.number, key: &self.line, value: &self.value }))
+        write!(self.value, "{}", self.text.number).map_err(|error| error.to_string())?;
+        Ok(Some(Record { number: self.text.number, key: &self.text.line, value: &self.value }))
     }
 }
 

@@ -33,10 +33,39 @@ pub struct Record<'a> {
 /// A file of some format.
 pub trait Records {
     /// What `number` counts: `line` or `row`.
-    fn unit(&self) -> &'static str;
+    fn unit(&self) -> &'static str {
+        "line"
+    }
 
     /// The next record, None at the end, or a sentence that says what is wrong where.
     fn next(&mut self) -> Result<Option<Record<'_>>, String>;
+}
+
+/// The lines of a text that are not empty; all are counted.
+struct TextLines {
+    input: Box<dyn BufRead>,
+    max_bytes: usize,
+    /// The number of the line, from 1.
+    number: u64,
+    line: Vec<u8>,
+}
+
+impl TextLines {
+    /// From the beginning of `input`; a line has at most `max_bytes`.
+    const fn new(input: Box<dyn BufRead>, max_bytes: usize) -> Self {
+        Self { input, max_bytes, number: 0, line: Vec::new() }
+    }
+
+    /// Goes on to the next line; false at the end.
+    fn advance(&mut self) -> Result<bool, String> {
+        loop {
+            self.number += 1;
+            let found = read_line(&mut *self.input, &mut self.line, self.number, self.max_bytes)?;
+            if !found || !self.line.is_empty() {
+                return Ok(found);
+            }
+        }
+    }
 }
 
 /// Reads a line of at most `max_bytes` bytes without its newline (LF or CRLF) into `line`; false at

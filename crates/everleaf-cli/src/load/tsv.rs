@@ -2,18 +2,15 @@
 
 use std::io::BufRead;
 
-use super::{Record, Records, read_line};
+use super::{Record, Records, TextLines};
 use crate::escape::unescape;
 
 /// Reads lines of key TAB value, as `scan` writes them. The first TAB separates: a value may have
 /// more of them. Empty lines are skipped, and counted.
 pub struct Tsv {
-    input: Box<dyn BufRead>,
-    max_line_bytes: usize,
+    text: TextLines,
     /// Whether a backslash always stands for itself.
     raw: bool,
-    number: u64,
-    line: Vec<u8>,
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -21,32 +18,22 @@ pub struct Tsv {
 impl Tsv {
     /// From the beginning of `input`; a line has at most `max_line_bytes`.
     pub fn new(input: Box<dyn BufRead>, max_line_bytes: usize, raw: bool) -> Self {
-        let (line, key, value) = (Vec::new(), Vec::new(), Vec::new());
-        Self { input, max_line_bytes, raw, number: 0, line, key, value }
+        let (text, key, value) = (TextLines::new(input, max_line_bytes), Vec::new(), Vec::new());
+        Self { text, raw, key, value }
     }
 }
 
 impl Records for Tsv {
-    fn unit(&self) -> &'static str {
-        "line"
-    }
-
     fn next(&mut self) -> Result<Option<Record<'_>>, String> {
-        loop {
-            self.number += 1;
-            if !read_line(&mut *self.input, &mut self.line, self.number, self.max_line_bytes)? {
-                return Ok(None);
-            }
-            if !self.line.is_empty() {
-                break;
-            }
+        if !self.text.advance()? {
+            return Ok(None);
         }
-        let number = self.number;
-        let Some(tab) = self.line.iter().position(|byte| *byte == b'\t') else {
+        let number = self.text.number;
+        let Some(tab) = self.text.line.iter().position(|byte| *byte == b'\t') else {
             return Err(format!("line {number} has no TAB between a key and a value"));
         };
-        let (key, value) = (&self.line[..tab], &self.line[tab + 1..]);
-        if self.raw || !self.line.contains(&b'\\') {
+        let (key, value) = (&self.text.line[..tab], &self.text.line[tab + 1..]);
+        if self.raw || !self.text.line.contains(&b'\\') {
             return Ok(Some(Record { number, key, value }));
         }
         unescape(key, &mut self.key);

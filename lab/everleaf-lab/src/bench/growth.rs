@@ -1,11 +1,10 @@
 //! `bench growth`.
 
-use everleaf::Engine;
 use everleaf_bench::{Growth, GrowthOptions, run_growth_with_progress};
 
 use super::subject::Scheme;
-use super::{Basics, show, with_bar};
-use crate::names;
+use super::{show, with_bar};
+use crate::names::OneEngine;
 use everleaf_cli::failure::Outcome;
 use everleaf_cli::size::parse_size;
 
@@ -18,14 +17,8 @@ processor, which other threads had: both times are shown.
 Example:
   everleaf-lab bench growth --from 1MiB --to 8GiB --json")]
 pub struct Args {
-    /// The engine of the store.
-    #[arg(
-        long,
-        value_name = "E",
-        default_value_t = Engine::default().name().to_owned(),
-        value_parser = names::engines()
-    )]
-    engine: String,
+    #[command(flatten)]
+    engine: OneEngine,
     /// Size of the pool at first.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_size)]
     from: u64,
@@ -40,8 +33,6 @@ pub struct Args {
     threads: u32,
     #[command(flatten)]
     scheme: Scheme,
-    #[command(flatten)]
-    basics: Basics,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -50,14 +41,14 @@ pub struct Args {
 /// Measures.
 pub fn run(args: Args) -> Outcome {
     let options = GrowthOptions {
-        engine: names::engine(&args.engine)?,
+        engine: args.engine.get()?,
         from_bytes: args.from,
         to_bytes: args.to,
         value_bytes: args.value_bytes,
         threads: args.threads,
-        transactions: args.scheme.transactions(args.basics.seed)?,
-        seed: args.basics.seed,
-        pool: args.basics.place()?,
+        transactions: args.scheme.transactions()?,
+        seed: args.scheme.basics.seed,
+        pool: args.scheme.basics.place()?,
     };
     let grown = with_bar(|tell| run_growth_with_progress(&options, tell))?;
     show(&[grown], args.json, String::new(), Growth::table)

@@ -1,10 +1,9 @@
 //! `bench space`.
 
-use everleaf::Engine;
 use everleaf_bench::{RecordBytes, SpaceOptions, SpaceRow, run_space_with_progress};
 
 use super::{Basics, show, with_bar};
-use crate::names;
+use crate::names::OneEngine;
 use everleaf_cli::failure::Outcome;
 
 /// Fill and empty stores, and show the pool bytes per byte of data.
@@ -13,14 +12,8 @@ use everleaf_cli::failure::Outcome;
 Example:
   everleaf-lab bench space --keys 1000000 --records 8/8,16/100,24/1000 --cycles 100 --json")]
 pub struct Args {
-    /// The engine of the stores.
-    #[arg(
-        long,
-        value_name = "E",
-        default_value_t = Engine::default().name().to_owned(),
-        value_parser = names::engines()
-    )]
-    engine: String,
+    #[command(flatten)]
+    engine: OneEngine,
     /// Bytes of a key and of a value, with commas between; a key of 8 bytes is a number.
     #[arg(long, value_name = "K/V,..", value_delimiter = ',')]
     #[arg(value_parser = str::parse::<RecordBytes>)]
@@ -42,7 +35,7 @@ pub struct Args {
 /// Measures.
 pub fn run(args: Args) -> Outcome {
     let options = SpaceOptions {
-        engine: names::engine(&args.engine)?,
+        engine: args.engine.get()?,
         records: args.records,
         keys: args.keys,
         cycles: args.cycles,

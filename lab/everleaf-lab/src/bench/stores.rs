@@ -5,7 +5,7 @@ use everleaf_bench::{
 };
 
 use super::subject::{FlushKind, Scheme};
-use super::{Basics, Durability, show, with_bar};
+use super::{Durability, show, with_bar};
 use everleaf_cli::failure::Outcome;
 
 /// Put, get, replace and scan in the store and in its peers, in turn: the same keys and medium, and
@@ -57,8 +57,6 @@ pub struct Args {
     flush: FlushKind,
     #[command(flatten)]
     scheme: Scheme,
-    #[command(flatten)]
-    basics: Basics,
     /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
@@ -72,11 +70,11 @@ pub fn run(args: Args) -> Outcome {
         key_type: BenchKeyType::String16,
         value_bytes: Some(args.value_bytes),
         flush: args.flush.into(),
-        transactions: args.scheme.transactions(args.basics.seed)?,
+        transactions: args.scheme.transactions()?,
         acknowledged: args.durability.into(),
         batch: args.batch,
-        seed: args.basics.seed,
-        pool: args.basics.place()?,
+        seed: args.scheme.basics.seed,
+        pool: args.scheme.basics.place()?,
         ..MicroOptions::default()
     };
     let options =

@@ -58,8 +58,6 @@ pub struct Subject {
     flush: FlushKind,
     #[command(flatten)]
     scheme: Scheme,
-    #[command(flatten)]
-    basics: Basics,
     /// Print one JSON object per line.
     #[arg(long)]
     pub json: bool,
@@ -91,12 +89,14 @@ enum KeyKind {
     String16,
 }
 
-/// What keeps threads apart.
+/// What keeps threads apart, and what every benchmark is told.
 #[derive(Debug, clap::Args)]
 pub struct Scheme {
     /// Transactions of inner nodes, in fptree-c and in a store over it.
     #[arg(long, value_name = "WHICH", default_value = "off")]
     rtm: Rtm,
+    #[command(flatten)]
+    pub basics: Basics,
 }
 
 impl Scheme {
@@ -104,8 +104,8 @@ impl Scheme {
     ///
     /// # Errors
     /// As [`Rtm::with`].
-    pub fn transactions(&self, seed: u64) -> Result<Transactions, Failure> {
-        self.rtm.with(seed, InjectedAborts::Nothing)
+    pub fn transactions(&self) -> Result<Transactions, Failure> {
+        self.rtm.with(self.basics.seed, InjectedAborts::Nothing)
     }
 }
 
@@ -159,9 +159,9 @@ impl Subject {
             key_bits: self.key_bits,
             key_deviation: self.key_deviation,
             flush: self.flush.into(),
-            transactions: self.scheme.transactions(self.basics.seed)?,
-            seed: self.basics.seed,
-            pool: self.basics.place()?,
+            transactions: self.scheme.transactions()?,
+            seed: self.scheme.basics.seed,
+            pool: self.scheme.basics.place()?,
             ..MicroOptions::default()
         })
     }

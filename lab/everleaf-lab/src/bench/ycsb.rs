@@ -6,7 +6,7 @@ use everleaf_bench::ycsb::{
 };
 
 use super::subject::{EpochOptions, FlushKind, Scheme};
-use super::{Basics, show, with_bar};
+use super::{show, with_bar};
 use crate::failure::failure;
 use everleaf_cli::failure::{Failure, Outcome};
 
@@ -63,8 +63,6 @@ pub struct Args {
     epochs: EpochOptions,
     #[command(flatten)]
     scheme: Scheme,
-    #[command(flatten)]
-    basics: Basics,
     /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
@@ -92,12 +90,12 @@ impl Args {
                 keys: self.keys,
                 threads: self.threads,
                 flush: self.flush.into(),
-                transactions: self.scheme.transactions(self.basics.seed)?,
+                transactions: self.scheme.transactions()?,
                 key_deviation: self.key_deviation,
                 buffers: self.epochs.buffers,
                 epoch_ops: self.epochs.epoch_ops,
-                seed: self.basics.seed,
-                pool: self.basics.place()?,
+                seed: self.scheme.basics.seed,
+                pool: self.scheme.basics.place()?,
                 ..MicroOptions::default()
             },
         })

@@ -1,5 +1,7 @@
 //! bench: its JSON, and what it refuses before any work.
 
+use everleaf_bench::PHASE_KEYS;
+
 use crate::common::{Bench, json};
 
 /// Whether the peers are in this build that a feature brings.
@@ -8,52 +10,6 @@ const HAS_PEERS: bool = cfg!(feature = "peers");
 const HAS_PLOTS: bool = cfg!(feature = "plots");
 /// What every build can run with records of any size.
 const IN_EVERY_BUILD: [&str; 3] = ["skipmap", "store", "btreemap"];
-
-const MICRO_KEYS: [&str; 43] = [
-    "engine",
-    "phase",
-    "keys",
-    "threads",
-    "seconds",
-    "ops_per_second",
-    "mean_ns",
-    "geomean_ns",
-    "p50_ns",
-    "p99_ns",
-    "p999_ns",
-    "flushes",
-    "fences",
-    "lines_flushed",
-    "bytes_flushed",
-    "line_writes",
-    "leaf_probes",
-    "pm_lines_read",
-    "entries_shifted",
-    "leaf_splits",
-    "inner_splits",
-    "nodes_logged",
-    "allocations",
-    "allocator_flushes",
-    "allocator_fences",
-    "pm_bytes",
-    "dram_bytes",
-    "height",
-    "keys_after",
-    "value_bytes",
-    "medium_bytes",
-    "durability",
-    "concurrency",
-    "restarts",
-    "waits",
-    "structure_changes",
-    "transactions",
-    "aborts_locked",
-    "aborts_conflict",
-    "aborts_capacity",
-    "aborts_unknown",
-    "aborts_other",
-    "fallbacks",
-];
 
 #[test]
 fn micro_prints_an_object_a_phase() {
@@ -77,7 +33,7 @@ fn micro_prints_an_object_a_phase() {
     for (row, (phase, keys_after)) in
         rows.iter().zip([("insert", 500), ("find", 500), ("delete", 0)])
     {
-        assert_eq!(row.keys().collect::<Vec<_>>(), MICRO_KEYS);
+        assert_eq!(row.keys().collect::<Vec<_>>(), PHASE_KEYS);
         assert_eq!((&row["phase"], &row["keys_after"]), (&phase.into(), &keys_after.into()));
     }
     assert!(rows[0]["flushes"].as_u64() >= Some(1000), "an insert flushes two lines");
@@ -412,7 +368,7 @@ fn ycsb_prints_an_object_an_engine() {
         "bytes_per_key",
     ];
     // Those of contention, and what came last.
-    let keys = [&keys[..], &MICRO_KEYS[32..], &["nodes_logged", "longest_stall_ns"]].concat();
+    let keys = [&keys[..], &PHASE_KEYS[32..], &["nodes_logged", "longest_stall_ns"]].concat();
     for (workload, kinds, keys_after) in [
         ("a", &["read", "update"][..], 300),
         ("b", &["read", "update"], 300),

@@ -4,22 +4,13 @@
 
 use everleaf::Engine;
 
-use super::{Directed, Family, Meetings, Member, inserts, removes};
+use super::{Directed, Family, Member, inserts, removes};
 use crate::ScriptKeys::U64;
 
 pub(super) const FAMILY: Family = Family {
-    members: &[Member {
-        engine: "cdds",
-        folders: &["cdds"],
-        needs: &[],
-        meetings: Meetings::Plain,
-    }],
-    equivalent_mutants: &[],
-    may_be_idle: &[],
+    members: &[Member { engine: "cdds", folders: &["cdds"], ..Member::PLAIN }],
     directed,
-    meetings: &[],
-    more: |_| Vec::new(),
-    random_share: 1,
+    ..Family::PLAIN
 };
 
 /// Where a move is cut.

@@ -3,53 +3,45 @@
 
 use everleaf::{Engine, KeyType};
 
-use super::{Directed, Family, Meetings, Member, Needs, inserts, lines, removes};
+use super::{Directed, Family, Member, Needs, inserts, lines, removes};
 use crate::Level::{Index, Store};
 use crate::ScriptKeys;
 use crate::ScriptKeys::{Bytes, U64};
 
 pub(super) const FAMILY: Family = Family {
     members: &[
-        Member {
-            engine: "clftree-append",
-            folders: &["clftree"],
-            needs: NEEDS,
-            meetings: Meetings::Plain,
-        },
+        Member { engine: "clftree-append", folders: &["clftree"], needs: NEEDS, ..Member::PLAIN },
         Member {
             engine: "clftree-inplace",
             folders: &["clftree"],
             needs: IN_PLACE_NEEDS,
-            meetings: Meetings::Plain,
+            ..Member::PLAIN
         },
         Member {
             engine: "clftree-encoded",
             folders: &["clftree"],
             needs: ENCODED_NEEDS,
-            meetings: Meetings::Plain,
+            ..Member::PLAIN
         },
         Member {
             engine: "clftree-shadow",
             folders: &["clftree"],
             needs: SHADOW_NEEDS,
-            meetings: Meetings::Plain,
+            ..Member::PLAIN
         },
         Member {
             engine: "clftree-encoded-shadow",
             folders: &["clftree"],
             needs: ENCODED_SHADOW_NEEDS,
-            meetings: Meetings::Plain,
+            ..Member::PLAIN
         },
     ],
     equivalent_mutants: &[
         ("clftree.recover.R2.root", FIRST_ROOT),
         ("clftree.recover.R2.fence", FIRST_ROOT),
     ],
-    may_be_idle: &[],
     directed,
-    meetings: &[],
-    more: |_| Vec::new(),
-    random_share: 1,
+    ..Family::PLAIN
 };
 
 const FIRST_ROOT: &str = "in clftree-encoded-shadow a change of the first leaf is a copy, whose \

@@ -14,7 +14,7 @@ pub(super) const FAMILY: Family = Family {
             engine: "fptree",
             folders: &["fptree", "fptree/serial", "tree"],
             needs: NEEDS,
-            meetings: Meetings::Plain,
+            ..Member::PLAIN
         },
         Member {
             engine: "fptree-c",
@@ -26,15 +26,13 @@ pub(super) const FAMILY: Family = Family {
             engine: "ptree",
             folders: &["fptree", "fptree/serial", "tree"],
             needs: PTREE_NEEDS,
-            meetings: Meetings::Plain,
+            ..Member::PLAIN
         },
     ],
     equivalent_mutants: EQUIVALENT_MUTANTS,
     may_be_idle: &["fptree.batch.P4.fence"],
     directed: trees,
-    meetings: &[],
-    more: |_| Vec::new(),
-    random_share: 1,
+    ..Family::PLAIN
 };
 
 const NEEDS: &[(&str, Needs)] = &[

@@ -3,23 +3,14 @@
 
 use everleaf::Engine;
 
-use super::{Directed, Family, Meetings, Member, inserts, removes};
+use super::{Directed, Family, Member, inserts, removes};
 use crate::Level::Index;
 use crate::ScriptKeys::U64;
 
 pub(super) const FAMILY: Family = Family {
-    members: &[Member {
-        engine: "lcbtree",
-        folders: &["lcbtree"],
-        needs: &[],
-        meetings: Meetings::Plain,
-    }],
-    equivalent_mutants: &[],
-    may_be_idle: &[],
+    members: &[Member { engine: "lcbtree", folders: &["lcbtree"], ..Member::PLAIN }],
     directed,
-    meetings: &[],
-    more: |_| Vec::new(),
-    random_share: 1,
+    ..Family::PLAIN
 };
 
 /// Where an operation is cut.

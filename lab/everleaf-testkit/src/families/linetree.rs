@@ -4,7 +4,7 @@
 
 use everleaf::Engine;
 
-use super::{Directed, Family, Meetings, Member, Needs, inserts, lines, removes};
+use super::{Directed, Family, Member, Needs, inserts, lines, removes};
 use crate::Level::Store;
 use crate::ScriptKeys::{Bytes, U64};
 
@@ -20,7 +20,7 @@ pub(super) const FAMILY: Family = Family {
             ("linetree.split.S3.", Needs::BytesKeys),
             ("linetree.split.S4.", Needs::BytesKeys),
         ],
-        meetings: Meetings::Plain,
+        ..Member::PLAIN
     }],
     equivalent_mutants: &[
         (
@@ -34,11 +34,9 @@ pub(super) const FAMILY: Family = Family {
              empties a leaf: of other lines, and the log makes both again; left out, it is missed",
         ),
     ],
-    may_be_idle: &[],
     directed,
     meetings: MEETINGS,
-    more: |_| Vec::new(),
-    random_share: 1,
+    ..Family::PLAIN
 };
 
 /// What threads can do to each other where leaves split and end.

@@ -23,7 +23,6 @@ pub(super) const FAMILY: Family = Family {
             meetings: Meetings::Fewer,
         },
     ],
-    equivalent_mutants: &[],
     may_be_idle: &[
         "masstree.epoch.E0.lines",
         "masstree.epoch.E1.lines",
@@ -32,8 +31,7 @@ pub(super) const FAMILY: Family = Family {
     ],
     directed: epochs,
     meetings: MEETINGS,
-    more: |_| Vec::new(),
-    random_share: 1,
+    ..Family::PLAIN
 };
 
 const NEEDS: &[(&str, Needs)] = &[

@@ -52,6 +52,19 @@ pub(crate) struct Family {
     pub random_share: u64,
 }
 
+impl Family {
+    /// One of which nothing special is to be said.
+    const PLAIN: Self = Self {
+        members: &[],
+        equivalent_mutants: &[],
+        may_be_idle: &[],
+        directed: |_| Vec::new(),
+        meetings: &[],
+        more: |_| Vec::new(),
+        random_share: 1,
+    };
+}
+
 /// An engine of a family.
 pub(crate) struct Member {
     /// Its name.
@@ -63,6 +76,11 @@ pub(crate) struct Member {
     pub needs: &'static [(&'static str, Needs)],
     /// How its threads meet.
     pub meetings: Meetings,
+}
+
+impl Member {
+    /// One of which nothing special is to be said.
+    const PLAIN: Self = Self { engine: "", folders: &[], needs: &[], meetings: Meetings::Plain };
 }
 
 /// How the meetings of threads are explored.

@@ -3,32 +3,25 @@
 
 use everleaf::Engine;
 
-use super::{Directed, Family, Meetings, Member, Needs, inserts, removes};
+use super::{Directed, Family, Member, Needs, inserts, removes};
 use crate::Level::{Index, Store};
 use crate::ScriptKeys;
 use crate::ScriptKeys::{Bytes, U64};
 
 pub(super) const FAMILY: Family = Family {
     members: &[
-        Member {
-            engine: "nvtree",
-            folders: &["nvtree", "tree"],
-            needs: NEEDS,
-            meetings: Meetings::Plain,
-        },
+        Member { engine: "nvtree", folders: &["nvtree", "tree"], needs: NEEDS, ..Member::PLAIN },
         Member {
             engine: "nvtree-c",
             folders: &["nvtree", "nvtree/concurrent", "tree"],
             needs: CONCURRENT_NEEDS,
-            meetings: Meetings::Plain,
+            ..Member::PLAIN
         },
     ],
     equivalent_mutants: EQUIVALENT_MUTANTS,
-    may_be_idle: &[],
     directed: appended,
     meetings: MEETINGS,
-    more: |_| Vec::new(),
-    random_share: 1,
+    ..Family::PLAIN
 };
 
 const NEEDS: &[(&str, Needs)] = &[

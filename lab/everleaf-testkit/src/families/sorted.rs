@@ -13,13 +13,13 @@ pub(super) const FAMILY: Family = Family {
             engine: "circtree",
             folders: &["circtree", "circtree/ring"],
             needs: NEEDS,
-            meetings: Meetings::Plain,
+            ..Member::PLAIN
         },
         Member {
             engine: "circtree-ls",
             folders: &["circtree", "circtree/ring"],
             needs: NEEDS,
-            meetings: Meetings::Plain,
+            ..Member::PLAIN
         },
         // An array's counts are never flushed, and are written again after a recovery.
         Member {
@@ -30,11 +30,11 @@ pub(super) const FAMILY: Family = Family {
         },
     ],
     equivalent_mutants: EQUIVALENT_MUTANTS,
-    may_be_idle: &[],
     directed: sorted,
     meetings: MEETINGS,
     more: every_base_and_fill,
     random_share: 4,
+    ..Family::PLAIN
 };
 
 /// What threads can do to each other where a leaf takes the entries of its right neighbour: a scan

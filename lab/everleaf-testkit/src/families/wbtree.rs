@@ -3,7 +3,7 @@
 
 use everleaf::Engine;
 
-use super::{Directed, Family, Meetings, Member, Needs, inserts, removes};
+use super::{Directed, Family, Member, Needs, inserts, removes};
 use crate::Level::Index;
 use crate::ScriptKeys;
 use crate::ScriptKeys::{Bytes, U64};
@@ -18,7 +18,7 @@ pub(super) const FAMILY: Family = Family {
                 ("wbtree.mend.", Needs::OtherEngine),
                 ("wbtree.remove.R1.", Needs::BytesKeys),
             ],
-            meetings: Meetings::Plain,
+            ..Member::PLAIN
         },
         Member {
             engine: BITMAP_ENGINE,
@@ -28,16 +28,13 @@ pub(super) const FAMILY: Family = Family {
                 ("wbtree.remove.R1.fence", Needs::OtherEngine),
                 ("wbtree.remove.R1.records", Needs::BytesKeys),
             ],
-            meetings: Meetings::Plain,
+            ..Member::PLAIN
         },
     ],
-    equivalent_mutants: &[],
     // The crash may have come before the slot array was changed.
     may_be_idle: &["wbtree.mend.M1.array", "wbtree.mend.M1.fence"],
     directed,
-    meetings: &[],
-    more: |_| Vec::new(),
-    random_share: 1,
+    ..Family::PLAIN
 };
 
 const BITMAP_ENGINE: &str = "wbtree-bitmap";
