@@ -6,7 +6,7 @@ use std::ops::Deref;
 use everleaf_pmem::{Media, PPtr};
 
 use crate::lease::slot_of_thread;
-use crate::pins::{PIN_SLOTS, Pin};
+use crate::reader_pins::{PIN_SLOTS, Pin};
 use crate::{Pool, PoolError, Record};
 
 /// While it lives, the memory of no record that its thread can reach is used again: so records can

@@ -3,16 +3,15 @@
 //! Map of the files: `error` · `word` (self-checking words) · `layout` (every byte of the header
 //! and the chunk table) · `format` (what the documentation shows of it) · `header` (identity) ·
 //! `file` (opening and locking pool files) · `new_file` (making them) · `naming` (giving names to
-//! new files) · `boot` (which boot of the machine left one) · `pool` (create, open, close) ·
-//! `seal` (what a close leaves for the index) · `growth` · `listing` (what is in it) · `chunks`
-//! (the chunk table and its DRAM shadow) · `classes` (sizes of blocks, kinds of nodes, uses of
-//! chunks) · `intent` (a worker's line) · `worker` (allocation: the order of persistence) ·
-//! `doubt` (links that an index takes part in) · `batch` (many links with one commit point) ·
-//! `epoch` (memory that follows epochs) · `lease` (workers for many threads) · `recover` (crash
-//! states of a worker's intent) · `record` (byte strings) · `front` `record_key` (the keys in
-//! them) · `pins` (threads that look at what others may free) · `guard` (lending records) ·
-//! `roots` (where structures begin, by name) · `audit` (every block reachable exactly once, or
-//! free) · `sites`.
+//! new files) · `boot` (which boot of the machine left one) · `pool` (create, open, close) · `seal`
+//! (what a close leaves for the index) · `growth` · `listing` (what is in it) · `chunks` (the chunk
+//! table and its DRAM shadow) · `classes` (sizes of blocks, kinds of nodes, uses of chunks) ·
+//! `intent` (a worker's line) · `worker` (allocation: the order of persistence) · `doubt` (links
+//! that an index takes part in) · `batch` (many links with one commit point) · `epoch` (memory that
+//! follows epochs) · `lease` (workers for many threads) · `recover` (crash states of a worker's
+//! intent) · `record` (byte strings) · `entry_head` `record_key` (the keys in them) · `reader_pins`
+//! (threads that look at what others may free) · `guard` (lending records) · `roots` (where
+//! structures begin, by name) · `audit` (every block reachable exactly once, or free) · `sites`.
 #![warn(missing_docs)]
 
 mod audit;
@@ -22,11 +21,11 @@ mod chunks;
 mod claim;
 mod classes;
 mod doubt;
+mod entry_head;
 mod epoch;
 mod error;
 mod file;
 mod format;
-mod front;
 mod growth;
 mod guard;
 mod header;
@@ -36,8 +35,8 @@ mod lease;
 mod listing;
 mod naming;
 mod new_file;
-mod pins;
 mod pool;
+mod reader_pins;
 mod record;
 mod record_key;
 mod recover;
@@ -53,6 +52,7 @@ pub use batch::PendingBatch;
 pub use claim::Claim;
 pub use classes::{Content, Node, NodeKind};
 pub use doubt::Doubt;
+pub use entry_head::EntryHead;
 pub use epoch::EpochWorker;
 pub use error::{Corruption, PoolError};
 pub use file::{
@@ -60,7 +60,6 @@ pub use file::{
     uuid_of,
 };
 pub use format::layouts;
-pub use front::EntryHead;
 pub use guard::RecordGuard;
 pub use header::{Format, KeyType};
 pub use layout::{LOG_STAMP_OFFSET, MAX_ROOTS, POOL_MAGIC};
@@ -70,8 +69,8 @@ pub use naming::{
     ParentFolder, create_locked, folder_of_new, remove_abandoned, rename_new, unfinished_name,
 };
 pub use new_file::{check_new_path, create_file};
-pub use pins::{Pinned, Pins};
 pub use pool::{Opened, Pool, Run, Shutdown, SpaceUsage};
+pub use reader_pins::{Pinned, Pins};
 pub use record::{MAX_RECORD_BYTES, Record};
 pub use recover::PendingLink;
 pub use reserve::{Place, Reserve};

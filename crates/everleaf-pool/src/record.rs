@@ -220,7 +220,7 @@ impl<M: Media> Pool<M> {
         // SAFETY: the bytes lie within one block (or run) of a record chunk; cells are never
         // written there but by `write_record`, before the block is published. The caller is a
         // `RecordGuard`, so no block that was published when it was made is used again before the
-        // slice is gone (`chunks/limbo.rs`).
+        // slice is gone (`chunks/deferred_frees.rs`).
         let content = unsafe { self.media().region().bytes(start, part.len()) };
         self.note_record_read(pointer.offset(), part.end as u64);
         content.ok_or_else(|| PoolError::corrupt(pointer.offset(), Corruption::Record))

@@ -1,10 +1,10 @@
-//! The key of a record, whichever of the two kinds it is (`front.rs`).
+//! The key of a record, whichever of the two kinds it is (`entry_head.rs`).
 
 use std::cmp::Ordering;
 
 use everleaf_pmem::{Media, PCell, PPtr, WORD};
 
-use crate::front::key_within;
+use crate::entry_head::key_within;
 use crate::record::Owner;
 use crate::{Corruption, Pool, PoolError, Record};
 
@@ -125,7 +125,7 @@ mod tests {
     use everleaf_pmem::{Cpu, Mapped, Region};
 
     use super::*;
-    use crate::front::EntryHead;
+    use crate::entry_head::EntryHead;
     use crate::{Format, KeyType};
 
     #[test]

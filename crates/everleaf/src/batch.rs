@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::core::backend::WriteOutcome;
 use crate::core::keyspace::Space;
-use crate::core::life::TreeLiveness;
+use crate::core::tree_liveness::TreeLiveness;
 use crate::core::value::Expiry;
 use crate::core::write::{Kind, Write};
 use crate::error::check_value;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use everleaf_pool::KeyType;
 
 use crate::core::keyspace::{CatalogEntry, Space};
-use crate::core::life::TreeLiveness;
+use crate::core::tree_liveness::TreeLiveness;
 use crate::handle::Handle;
 use crate::transfer::Everything;
 use crate::{Error, Key, OrderedKey, Result, Scan, Store, Tree};

@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 
 use everleaf_pool::{KeyType, POOL_MAGIC};
 
-use crate::core::fetched::Fetched;
+use crate::core::entry_batches::Fetched;
 use crate::core::progress::{Progress, Watch, report};
 use crate::core::value_record::{KeyBytes, key_of_bytes};
 use crate::transfer::{Everything, store_all};

@@ -37,8 +37,8 @@ use everleaf_pool::{
 
 use crate::core::attached::Terms;
 use crate::durability::{DurabilityContext, choice_of};
-use crate::held::PoolIdentity;
 use crate::memory::half_of_memory;
+use crate::store_parts::PoolIdentity;
 use crate::{CreateOptions, DurabilityMode, Engine, Error, OpenOptions, Store, registry};
 
 /// Changed pages may take as much at least: a pool has some that change all the time.

@@ -16,8 +16,8 @@ use everleaf_tree::EngineCode;
 use crate::core::attached::{Attached, Terms};
 use crate::core::backend::{BEING_RESTORED, Backend};
 use crate::durability::{DurabilityContext, choice_of, has_log, with_choice, with_log};
-use crate::held::{PoolIdentity, terms};
 use crate::registry::{Engines, SHIPPED};
+use crate::store_parts::{PoolIdentity, terms};
 use crate::unfinished::Unfinished;
 use crate::{
     Clock, DurabilityMode, Engine, EngineParameters, Error, Store, StoreKey, logged, registry,

@@ -24,9 +24,9 @@ use std::sync::Arc;
 use everleaf_index::Direction;
 use everleaf_pmem::{planted, unless_planted};
 
-use crate::core::fetched::{BATCH_ENTRIES, Fetched};
-use crate::core::life::TreeLiveness;
+use crate::core::entry_batches::{BATCH_ENTRIES, Fetched};
 use crate::core::progress::{Progress, Watch};
+use crate::core::tree_liveness::TreeLiveness;
 use crate::core::write::Write;
 use crate::dump::{read_entries, read_head_for};
 use crate::scan::Cursor;

@@ -17,11 +17,11 @@ use everleaf_pool::{
 };
 
 use crate::core::backend::{BEING_RESTORED, Condition};
-use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, Fetched};
+use crate::core::entry_batches::{BATCH_BYTES, BATCH_ENTRIES, Fetched};
 use crate::core::keyspace::{CatalogEntry, Space};
-use crate::core::life::TreeLiveness;
 use crate::core::link::{OpenStore, value_record};
 use crate::core::progress::{Progress, Watch, report};
+use crate::core::tree_liveness::TreeLiveness;
 use crate::core::value_record::{KeyBytes, ValueRecord, key_of_bytes};
 use crate::durability::{choice_of, has_log};
 use crate::registry::SHIPPED;

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use everleaf_index::Direction;
 
 use crate::core::backend::Backend;
-use crate::core::fetched::{BATCH_BYTES, BATCH_ENTRIES, Entry, Fetched, borrowed, passes};
+use crate::core::entry_batches::{BATCH_BYTES, BATCH_ENTRIES, Entry, Fetched, borrowed, passes};
 use crate::core::images::Images;
 use crate::core::keyspace::{Space, successor};
-use crate::core::life::TreeLiveness;
+use crate::core::tree_liveness::TreeLiveness;
 use crate::core::value_record::KeyBytes;
 use crate::{AsKey, Error, Key, KeyRange, OwnedKey, Result};
 

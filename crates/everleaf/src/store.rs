@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use crate::catalog::NamedTrees;
 use crate::control::Control;
 use crate::core::backend::{Backend, Swept};
-use crate::core::behind::{self, Unsynced};
+use crate::core::deferred_waits::{self, Unsynced};
 use crate::core::keyspace::Space;
-use crate::core::life::TreeLiveness;
+use crate::core::tree_liveness::TreeLiveness;
 use crate::expiry::{self, Sweeper};
 use crate::handle::Handle;
 use crate::snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
@@ -511,7 +511,7 @@ impl Store {
     /// ```
     pub fn unsynced<R>(&self, work: impl FnOnce() -> R) -> (R, Unsynced) {
         let Some(points) = self.backend().points() else { return (work(), Unsynced::default()) };
-        let (result, point) = behind::within(points.pool(), work);
+        let (result, point) = deferred_waits::within(points.pool(), work);
         (result, Unsynced::of(points, point))
     }
 

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use everleaf_index::Direction;
 
 use crate::core::backend::Backend;
-use crate::core::fetched::{BATCH_ENTRIES, Fetched};
+use crate::core::entry_batches::{BATCH_ENTRIES, Fetched};
 use crate::core::images::Images;
-use crate::core::life::TreeLiveness;
 use crate::core::progress::{Progress, Watch, report};
+use crate::core::tree_liveness::TreeLiveness;
 use crate::core::value::NewExpiry;
 use crate::core::write::{Kind, Write};
 use crate::scan::Cursor;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::classes::{Class, Usage};
 use crate::layout::{CHUNK, WORKER_SLOTS};
-use crate::pins::Pin;
+use crate::reader_pins::Pin;
 use crate::{Corruption, PoolError};
 
 /// The smallest reserve (see `reserve.rs`), in chunks: a batch of two records, and its log.

@@ -6,18 +6,18 @@
 //!
 //! Map of the files: this one (the table, its shadow, the bits of blocks) · `extents` (where the
 //! parts of the table are) · `free` (which chunks have free blocks) · `allocated` (how much is in
-//! use) · `spare` (chunks that workers keep) · `freeing` (blocks that an intent still names) ·
-//! `limbo` (records that are still read) · `unpublished` (what an epoch has allocated) · `claim`
-//! (chunks that are to become free together).
+//! use) · `worker_chunks` (chunks that workers keep) · `freeing` (blocks that an intent still
+//! names) · `deferred_frees` (records that are still read) · `unpublished` (what an epoch has
+//! allocated) · `claim` (chunks that are to become free together).
 
 mod allocated;
 mod claim;
+mod deferred_frees;
 mod extents;
 mod free;
 mod freeing;
-mod limbo;
-mod spare;
 mod unpublished;
+mod worker_chunks;
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -28,12 +28,12 @@ use parking_lot::{Mutex, MutexGuard};
 
 use self::allocated::Allocated;
 pub(crate) use self::claim::ClaimedChunks;
+use self::deferred_frees::Limbo;
 pub(crate) use self::extents::Extent;
 use self::extents::Extents;
 use self::freeing::Freeing;
-use self::limbo::Limbo;
-use self::spare::Spares;
 pub(crate) use self::unpublished::Unpublished;
+use self::worker_chunks::Spares;
 use crate::classes::{Class, Usage};
 use crate::layout::{BITMAP_WORDS, CHUNK, ChunkLine};
 use crate::word::{SEALED_BITS, Sealed};

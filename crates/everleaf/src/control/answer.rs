@@ -14,9 +14,9 @@ use super::wire::{
     read_line, send, write_line,
 };
 use crate::core::backend::Backend;
-use crate::core::fetched::{BATCH_ENTRIES, Fetched};
+use crate::core::entry_batches::{BATCH_ENTRIES, Fetched};
 use crate::core::keyspace::Space;
-use crate::core::life::TreeLiveness;
+use crate::core::tree_liveness::TreeLiveness;
 use crate::core::value_record::key_of_bytes;
 use crate::dump::write_frames;
 use crate::handle::Handle;

@@ -19,14 +19,14 @@ use crate::core::backend::{
     Backend, ClaimedPlace, Condition, Reading, Sweeping, Swept, Transacting, Visit, WriteOutcome,
     Writing,
 };
-use crate::core::behind::Waiting;
-use crate::core::fetched::{BATCH_ENTRIES, Fetched};
+use crate::core::deferred_waits::Waiting;
+use crate::core::entry_batches::{BATCH_ENTRIES, Fetched};
 use crate::core::gate::Turn;
 use crate::core::images::Images;
 use crate::core::keyspace::Space;
-use crate::core::life::TreeLiveness;
 use crate::core::progress::{Watch, report};
-use crate::core::reads::{Bounds, Reads};
+use crate::core::read_set::{Bounds, Reads};
+use crate::core::tree_liveness::TreeLiveness;
 use crate::core::value::{NewValue, TimedValue};
 use crate::core::value_record::KeyBytes;
 use crate::core::write::Write;

@@ -12,13 +12,13 @@ use std::time::Duration;
 use everleaf_index::Direction;
 use everleaf_pool::{KeyType, RootName};
 
-use crate::core::behind::Waiting;
+use crate::core::deferred_waits::Waiting;
 use crate::core::gate::Turn;
 use crate::core::images::Images;
 use crate::core::keyspace::Space;
-use crate::core::life::TreeLiveness;
 use crate::core::progress::Watch;
-use crate::core::reads::{Bounds, Reads};
+use crate::core::read_set::{Bounds, Reads};
+use crate::core::tree_liveness::TreeLiveness;
 use crate::core::value::{NewValue, TimedValue};
 use crate::core::write::Write;
 use crate::{

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use everleaf_pmem::planted;
 use parking_lot::{Mutex, RwLock};
 
-use super::fetched::Fetched;
+use super::entry_batches::Fetched;
 use super::value::{TimedValue, is_expired};
 use crate::{Error, Key, OwnedKey, Result};
 

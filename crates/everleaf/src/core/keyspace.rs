@@ -21,7 +21,7 @@ use everleaf_pmem::planted;
 use everleaf_pool::KeyType;
 use smallvec::SmallVec;
 
-use crate::core::fetched::{Entry, Fetched};
+use crate::core::entry_batches::{Entry, Fetched};
 use crate::{Error, Key, OwnedKey};
 
 /// The first byte of every key that is not the store's own, or needs an escape.

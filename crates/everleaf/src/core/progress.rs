@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::fetched::Fetched;
+use super::entry_batches::Fetched;
 use super::keyspace::Space;
 use crate::Error;
 

@@ -1,6 +1,6 @@
 //! One write of a batch.
 
-use super::life::TreeLiveness;
+use super::tree_liveness::TreeLiveness;
 use super::value::NewExpiry;
 use crate::OwnedKey;
 

@@ -14,7 +14,7 @@ use everleaf_pool::KeyType;
 use crate::core::backend::Backend;
 use crate::core::images::Images;
 use crate::core::keyspace::Space;
-use crate::core::life::TreeLiveness;
+use crate::core::tree_liveness::TreeLiveness;
 use crate::core::value::Expiry;
 
 #[derive(Clone)]

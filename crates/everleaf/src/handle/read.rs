@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use everleaf_index::{Contract, Direction};
 
 use super::Handle;
-use crate::core::fetched::{BATCH_ENTRIES, Entry, borrowed, passes};
+use crate::core::entry_batches::{BATCH_ENTRIES, Entry, borrowed, passes};
 use crate::core::keyspace::Encoded;
-use crate::core::showing::Showing;
+use crate::core::reentrancy::Showing;
 use crate::core::value::TimedValue;
 use crate::scan::Cursor;
 use crate::{Error, Key, OwnedKey, Range, Result, Scan};

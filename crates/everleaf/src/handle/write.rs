@@ -4,7 +4,7 @@ use everleaf_index::Direction;
 
 use super::Handle;
 use crate::core::backend::{Condition, WriteOutcome};
-use crate::core::fetched::{BATCH_ENTRIES, Entry};
+use crate::core::entry_batches::{BATCH_ENTRIES, Entry};
 use crate::core::value::{Expiry, NewValue};
 use crate::core::write::{Kind, Write};
 use crate::error::check_value;

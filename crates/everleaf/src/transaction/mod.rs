@@ -13,10 +13,10 @@ use std::marker::PhantomData;
 
 use everleaf_index::Direction;
 
-use crate::core::fetched::Entry;
+use crate::core::entry_batches::Entry;
 use crate::core::keyspace::Space;
-use crate::core::life::TreeLiveness;
-use crate::core::reads::{Bounds, Reads, within};
+use crate::core::read_set::{Bounds, Reads, within};
+use crate::core::tree_liveness::TreeLiveness;
 use crate::core::value::{Expiry, NewExpiry, is_expired};
 use crate::core::write::{Kind, Write};
 use crate::error::check_value;

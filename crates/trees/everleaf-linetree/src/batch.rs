@@ -31,8 +31,8 @@ use everleaf_index::{BatchSteps, Changes, Result};
 use everleaf_pmem::{Line, Media, planted, site};
 
 use super::LineTree;
+use super::free_slots::{enter, free_in, has_no_other, leave};
 use super::layout::{half, window};
-use super::room::{enter, free_in, has_no_other, leave};
 use super::search::{ABSENT_IN, find_in};
 use everleaf_tree::inner::Ticket;
 use everleaf_tree::key::TreeKey;

@@ -7,7 +7,7 @@ use everleaf_pmem::Media;
 use everleaf_pool::{Format, KeyType, Pool};
 
 use super::LineTree;
-use super::own::OwnRecords;
+use super::own_records::OwnRecords;
 use everleaf_tree::inner_nodes::{CAPACITIES, DEFAULT_CAPACITY};
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{

@@ -4,8 +4,8 @@ use everleaf_index::Result;
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
+use super::free_slots::{enter, free_in};
 use super::layout::{Slot, Wanted, half};
-use super::room::{enter, free_in};
 use super::search::{Found, LockedLeaf};
 use super::update::overwrite;
 use everleaf_tree::key::TreeKey;

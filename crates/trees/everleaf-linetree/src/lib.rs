@@ -63,8 +63,8 @@
 //!   that was never used. At every crash, too: an entry goes past a line when all four words there
 //!   are entries, durably, for each was fenced before its leaf was unlocked; a removal leaves no
 //!   word that counts as never used in a line that has none, unless the next line shows that
-//!   nothing has gone past (see `room`); and S3 leaves one only where no entry that stays went
-//!   past, so that it makes no difference whether it is durable.
+//!   nothing has gone past (see `free_slots`); and S3 leaves one only where no entry that stays
+//!   went past, so that it makes no difference whether it is durable.
 //! * I4: no key is twice in the range of a leaf.
 //! * I5: the inner nodes lead, in order, to exactly the leaves of the tree; separators are the
 //!   lower bounds; there is one of 0 and one of 2^63.
@@ -76,8 +76,8 @@
 //!
 //! # Byte strings
 //! The key word of an entry is the hash of its key, and its value leads to a record that has the
-//! key: the store's, or one of its own (`own`). So all of the above stays as it is, but for what
-//! reads keys in their order. Bounds are records, each owned by one leaf: *a live leaf owns that of
+//! key: the store's, or one of its own (`own_records`). So all of the above stays as it is, but for
+//! what reads keys in order. Bounds are records, each owned by one leaf: *a live leaf owns that of
 //! `lower_bound`, whatever `spare` says, a free leaf owns that of `spare`*. So `live` says at every
 //! moment what belongs to whom, and the end of a leaf exchanges two bounds without a log.
 //!
@@ -131,14 +131,14 @@
 //! within a line by its head. Buckets of a line with a window behind them: CCEH and level hashing.
 //!
 //! # Map of the files
-//! `layout` (every persistent byte, windows) · `room` (slots without an entry) · `draft` (lines of
-//! a leaf, copied) · `search` `scan` `insert` `update` `remove` `link` `batch` `split` `publish` (a
-//! new leaf) `end` (of a leaf) · `stock` (memory of leaves) · `count` (of keys) · `recover` ·
-//! `close` · `check` · `engine` (for the table of
+//! `layout` (every persistent byte, windows) · `free_slots` (slots without an entry) ·
+//! `split_halves` (lines of a leaf, copied) · `search` `scan` `insert` `update` `remove` `link`
+//! `batch` `split` `publish` (a new leaf) `leaf_removal` (of a leaf) · `leaf_memory` (memory of
+//! leaves) · `count` (of keys) · `recover` · `close` · `check` · `engine` (for the table of
 //! engines) · `format` (for docs/format.md).
 //!
-//! Of byte strings: `records` (keys in them) · `split_records` · `check_records` · `own` (a tree
-//! that has the records of its entries).
+//! Of byte strings: `records` (keys in them) · `split_records` · `check_records` · `own_records` (a
+//! tree that has the records of its entries).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -147,24 +147,24 @@ mod check;
 mod check_records;
 mod close;
 mod count;
-mod draft;
-mod end;
 pub mod engine;
 mod format;
+mod free_slots;
 mod insert;
 mod layout;
+mod leaf_memory;
+mod leaf_removal;
 mod link;
-mod own;
+mod own_records;
 mod publish;
 mod records;
 mod recover;
 mod remove;
-mod room;
 mod scan;
 mod search;
 mod split;
+mod split_halves;
 mod split_records;
-mod stock;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -193,7 +193,7 @@ use everleaf_tree::scan_orders::ScanOrders;
 use everleaf_tree::shared_nodes::SharedNodes;
 use everleaf_tree::statistics::conflicts;
 use everleaf_tree::version_locks::VersionLocks;
-use stock::Stock;
+use leaf_memory::Stock;
 
 /// Workers that the tree uses at a time: half of the pool's, so that a store has as many for its
 /// values.

@@ -8,8 +8,8 @@ use everleaf_index::{LinkSteps, Result};
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
+use super::free_slots::{enter, free_in, has_no_other, leave};
 use super::layout::{Leaf, Slot, Wanted, half};
-use super::room::{enter, free_in, has_no_other, leave};
 use super::search::Found;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::operations::SkipIf;

@@ -2,8 +2,8 @@
 
 use everleaf_pmem::{Media, PPtr, planted, site};
 
-use super::draft::Draft;
 use super::layout::{LIVE, Leaf, LeafHead};
+use super::split_halves::Draft;
 
 /// Makes a free leaf one of the tree, with these lines and this lower bound. What it has got is
 /// still to be found in the leaf `from`, if that matters.

@@ -21,10 +21,10 @@ use everleaf_index::{IndexError, InnerFrom, NoImage, Result};
 use everleaf_pmem::{Media, PPtr, TransactionalMemory, Transactions, site, unless_planted};
 use everleaf_pool::{Pool, PoolError, Run, Worker, Workers};
 
-use super::draft::Draft;
 use super::layout::{HALF, LEAVES, LIVE, Leaf, LeafHead, half_of, leaf_bytes};
+use super::leaf_memory::{Stock, take_from_pool};
 use super::publish::publish;
-use super::stock::{Stock, take_from_pool};
+use super::split_halves::Draft;
 use super::{LOCKS, LineTree, WORKERS, leaf_at};
 use everleaf_tree::Opening;
 use everleaf_tree::groups::{Group, Groups, leaves_of};

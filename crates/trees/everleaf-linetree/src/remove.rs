@@ -5,8 +5,8 @@ use everleaf_index::Result;
 use everleaf_pmem::{Media, site};
 
 use super::LineTree;
+use super::free_slots::{has_no_other, leave};
 use super::layout::{Leaf, Slot, half};
-use super::room::{has_no_other, leave};
 use super::search::Found;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::operations::SkipIf;

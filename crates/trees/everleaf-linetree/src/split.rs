@@ -9,10 +9,10 @@ use everleaf_index::{IndexError, Result};
 use everleaf_pmem::{Counter, Line, Media, PPtr, Word, planted, prefetch_to_write};
 
 use super::LineTree;
-use super::draft::{Draft, Entry};
 use super::layout::{KeyWord, Leaf, MAX_ENTRIES, Slot, half_of, last_before};
 use super::publish::publish;
 use super::search::LockedLeaf;
+use super::split_halves::{Draft, Entry};
 use everleaf_tree::inner::Prepared;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::wait::wait;

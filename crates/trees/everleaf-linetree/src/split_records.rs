@@ -15,13 +15,13 @@ use everleaf_pmem::{Media, PPtr, site};
 use everleaf_pool::Worker;
 
 use super::LineTree;
-use super::draft::{Draft, Entry};
 use super::layout::{LeafHead, MAX_ENTRIES};
 use super::publish::publish;
 use super::records::{collect, slot_at};
 use super::recover::Pass;
 use super::search::LockedLeaf;
 use super::split::{NO_ENTRIES, take_out};
+use super::split_halves::{Draft, Entry};
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::wait::wait;
 

@@ -27,11 +27,11 @@ use parking_lot::Mutex;
 
 use super::Attached;
 use crate::core::backend::Backend;
-use crate::core::fetched::{BATCH_ENTRIES, Fetched};
+use crate::core::entry_batches::{BATCH_ENTRIES, Fetched};
 use crate::core::images::Images;
 use crate::core::keyspace::Space;
-use crate::core::life::TreeLiveness;
 use crate::core::link::{OpenStore, foreign_record};
+use crate::core::tree_liveness::TreeLiveness;
 use crate::core::value::is_expired;
 use crate::core::value_record::{KeyBytes, ValueRecord};
 use crate::{Error, Key, KeyType, OwnedKey, StoreKey};

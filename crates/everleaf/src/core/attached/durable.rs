@@ -17,7 +17,7 @@ use everleaf_pool::{Pool, PoolError};
 use rustc_hash::FxHasher;
 
 use super::Attached;
-use crate::core::behind::{self, Waiting};
+use crate::core::deferred_waits::{self, Waiting};
 use crate::core::link::OpenStore;
 use crate::core::value_record::KeyBytes;
 use crate::{DurabilityMode, Error, StoreKey};
@@ -58,7 +58,7 @@ impl<M: Media> Pending<M> {
     /// memory; and a log that has failed is an error.
     fn wait(self) -> Result<(), Error> {
         let is_put_off = self.point != DurablePoint::REACHED
-            && behind::puts_off(Arc::as_ptr(&self.pool).addr(), self.point.number());
+            && deferred_waits::puts_off(Arc::as_ptr(&self.pool).addr(), self.point.number());
         wait_for(&self.pool, if is_put_off { DurablePoint::REACHED } else { self.point })
     }
 }

@@ -44,9 +44,9 @@ use super::Attached;
 use super::counts::{Expires, heads};
 use super::durable::wait;
 use crate::core::backend::{Backend, Condition, Sweeping, Swept};
-use crate::core::fetched::BATCH_ENTRIES;
-use crate::core::life::TreeLiveness;
+use crate::core::entry_batches::BATCH_ENTRIES;
 use crate::core::link::OpenStore;
+use crate::core::tree_liveness::TreeLiveness;
 use crate::{Error, Key, OwnedKey, StoreKey};
 
 /// That a value in the pool expires, or did.

@@ -28,14 +28,14 @@ use self::durable::{Stripes, wait};
 use self::expiring::{Expiring, WhenFull};
 use crate::clock::Clock;
 use crate::core::backend::{BEING_RESTORED, Backend, ClaimedPlace};
-use crate::core::behind::Waiting;
 use crate::core::check;
+use crate::core::deferred_waits::Waiting;
 use crate::core::gate::Gate;
 use crate::core::images::{Images, Snapshots};
 use crate::core::keyspace::Space;
 use crate::core::link::OpenStore;
 use crate::core::progress::{Progress, Watch};
-use crate::core::showing::{self, Showing};
+use crate::core::reentrancy::{self, Showing};
 use crate::core::value_record::key_of_bytes;
 use crate::durability::choice_of;
 use crate::registry::{Engines, Opening as IndexOpening};
@@ -211,7 +211,7 @@ impl<M: Media, K: StoreKey> Backend for Attached<M, K> {
     }
 
     fn ready(&self) -> Result<(), Error> {
-        if self.opened_by.is_current() { showing::check(self) } else { Err(Error::Forked) }
+        if self.opened_by.is_current() { reentrancy::check(self) } else { Err(Error::Forked) }
     }
 
     fn now_ms(&self) -> u64 {

@@ -23,7 +23,7 @@ use rustc_hash::FxHasher;
 
 use super::OpenStore;
 use crate::StoreKey;
-use crate::core::reads::Versions;
+use crate::core::read_set::Versions;
 use crate::core::value_record::KeyBytes;
 
 /// Locks of keys: many more than threads, so that two keys that are written at a time seldom share

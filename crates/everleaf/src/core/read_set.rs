@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use crate::OwnedKey;
-use crate::core::fetched::passes;
+use crate::core::entry_batches::passes;
 use crate::core::value::TimedValue;
 
 /// The versions of the locks of all keys, not all of one moment.
