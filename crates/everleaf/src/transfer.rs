@@ -271,13 +271,16 @@ impl Store {
 mod tests {
     use super::*;
 
-    /// On tmpfs there is no log.
     #[test]
     fn a_copy_does_not_wait_for_a_sync_with_each_step() {
         let folder = tempfile::tempdir().unwrap();
         let made = |name| Store::create(folder.path().join(name)).unwrap();
         let (store, copy) = (made("store"), made("copy"));
         store.put_many((0..10_000).map(|i| (i.to_string(), "value"))).unwrap();
+        if copy.statistics().unwrap().log_counts.is_none() {
+            println!("skipped: the temporary folder is a tmpfs, where stores have no log");
+            return;
+        }
         let syncs = || copy.statistics().unwrap().log_counts.map_or(0, |counts| counts.syncs);
         let before = syncs();
         store.copy_entries(&copy, 10_000, &mut |_| ControlFlow::Continue(())).unwrap();

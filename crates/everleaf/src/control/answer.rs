@@ -187,6 +187,9 @@ impl Asker<'_> {
         });
         stream.set_write_timeout(patience)?;
         let outcome = outcome.map_err(|error| match error {
+            Error::Aborted if ending.load(Ordering::Acquire) => {
+                Refusal::of("the pool is being closed; try again")
+            }
             Error::Aborted => Refusal::of("the check has waited too long for this one; try again"),
             error => error.into(),
         });

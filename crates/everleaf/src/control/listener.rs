@@ -9,7 +9,6 @@ use std::thread::{Builder, JoinHandle, Scope};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::process::nice;
 
 use super::answer::converse;
 use super::socket::{Socket, is_trusted};
@@ -21,8 +20,6 @@ pub(super) const CONNECTIONS: usize = 16;
 /// An asker that for so long neither reads nor asks is given up: before, it may be waiting for a
 /// disk, or for a person who reads.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
-/// Added to the niceness of what answers: where processors are taken, the owner's own work goes on.
-const NICENESS: i32 = 10;
 /// Before the socket is asked again, when the system has refused a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -93,7 +90,6 @@ impl Shared {
             let Some(stream) = admitted else { continue };
             let answer = move || {
                 let stream = stream; // Whole: it has the place.
-                let _ = nice(NICENESS); // Of this thread.
                 // Whatever ends it: the asker is told by the end of the connection.
                 let _ = converse(backend, &stream.stream, &self.ending);
             };

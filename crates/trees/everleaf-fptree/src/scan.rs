@@ -52,7 +52,7 @@ pub(super) fn prefetch_keys<K: TreeKey, M: Media, S: Shape>(media: &M, leaf: Lea
 /// the keys of the `next` one, whose lines are there by then.
 ///
 /// # Errors
-/// As of `entry_at`.
+/// As of `key_at`.
 #[inline(always)]
 pub(super) fn show<'p, K: TreeKey, M: Media, S: Shape>(
     media: &M,
