@@ -1,7 +1,7 @@
 //! Scanning one leaf: its live keys are sorted on the stack and shown, while the lines of the next
 //! leaf are on their way.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use everleaf_index::{Direction, Result, Visitor};
 use everleaf_pmem::Media;
@@ -41,35 +41,35 @@ pub(super) fn collect<'p, 'e, K: TreeKey, M: Media, S: Shape>(
 
 /// Prefetches the records of a leaf's keys. What it reads may be changing: nothing depends on it.
 #[inline(always)]
-pub(super) fn prefetch_keys<K: TreeKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
+fn prefetch_keys<K: TreeKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
     if K::RECORDS && !M::COUNTS_READS {
         let slots = leaf.live(media).and(leaf.shape().all());
         slots.for_each(|slot| prefetch_record::<K, M, S>(media, leaf, slot));
     }
 }
 
-/// Shows entries of a leaf, by their places in its order, in `direction`. Half-way it prefetches
-/// the keys of the `next` one, whose lines are there by then.
+/// Shows entries of a leaf, which are sorted, in `direction`; where an entry has its slot and its
+/// key is told. Half-way it prefetches the keys of the `next` leaf, whose lines are there by then.
 ///
 /// # Errors
-/// As of `key_at`.
+/// As of `key_of`.
 #[inline(always)]
-pub(super) fn show<'p, K: TreeKey, M: Media, S: Shape>(
+pub(super) fn show<'p, K: TreeKey, M: Media, S: Shape, E: Copy>(
     media: &M,
     leaf: Leaf<'_, S>,
-    part: Range<usize>,
+    entries: impl DoubleEndedIterator<Item = E> + ExactSizeIterator + Clone,
     next: Option<Leaf<'_, S>>,
     direction: Direction,
-    (slot_at, key_at): (impl Fn(usize) -> usize, impl Fn(usize) -> Result<K::Ref<'p>>),
+    (slot_of, key_of): (impl Fn(E) -> usize, impl Fn(E) -> Result<K::Ref<'p>>),
     visit: Visitor<'_, K>,
 ) -> Result<ControlFlow<()>> {
     let (mut words, mut damaged) = ([0; MAX_VALUE_WORDS], None);
     let words = &mut words[..leaf.shape().value_words()];
-    let ahead = |at: usize| K::prefetch_value(media, &leaf.value(slot_at(at))[0]);
+    let ahead = |entry: E| K::prefetch_value(media, &leaf.value(slot_of(entry))[0]);
     let half_way = || next.into_iter().for_each(|next| prefetch_keys::<K, M, S>(media, next));
-    let shown = scan::show(part, direction, ahead, half_way, |at| match key_at(at) {
+    let shown = scan::show(entries, direction, ahead, half_way, |entry| match key_of(entry) {
         Ok(key) => {
-            leaf.read_value(media, slot_at(at), words);
+            leaf.read_value(media, slot_of(entry), words);
             visit(key, words)
         }
         Err(error) => {
@@ -78,4 +78,18 @@ pub(super) fn show<'p, K: TreeKey, M: Media, S: Shape>(
         }
     });
     damaged.map_or(Ok(shown), Err)
+}
+
+/// The same of entries that were read.
+#[inline(always)]
+pub(super) fn show_read<'p, K: TreeKey, M: Media, S: Shape>(
+    media: &M,
+    leaf: Leaf<'_, S>,
+    entries: &[Entry<'p, K>],
+    next: Option<Leaf<'_, S>>,
+    direction: Direction,
+    visit: Visitor<'_, K>,
+) -> Result<ControlFlow<()>> {
+    let read = (|entry: Entry<'p, K>| usize::from(entry.1), |entry: Entry<'p, K>| Ok(entry.0));
+    show::<K, M, S, _>(media, leaf, entries.iter().copied(), next, direction, read, visit)
 }

@@ -2,7 +2,7 @@
 //! one moment; from leaf to leaf time goes on. So a scan shows every key that was there all the
 //! time, none that was absent all the time, each at most once and in order.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 use everleaf_index::{Direction, Result, Visitor};
 use everleaf_pmem::{Media, planted};
@@ -13,8 +13,7 @@ use super::layout::{HALF, KeyWord, Leaf, MAX_ENTRIES, Slot, last_of};
 use super::records::{collect, prefetch_records, slot_at};
 use everleaf_tree::inner::Sought;
 use everleaf_tree::key::TreeKey;
-use everleaf_tree::scan::{self, Entry, Leaves, Shown, part_within};
-use everleaf_tree::scan_orders::Order;
+use everleaf_tree::scan::{self, Entry, Leaves, Shown, within};
 use everleaf_tree::shared_nodes::SharedNodes;
 use everleaf_tree::sort::sort;
 use everleaf_tree::wait::wait;
@@ -35,29 +34,6 @@ impl<K: TreeKey, M: Media, const LINES: usize> LineTree<K, M, LINES> {
             Some(records) => K::read_hashed(records, media.load(slot.value()), word.hash()),
             None => Ok(K::of(word.number(half), &[])),
         }
-    }
-
-    /// The entries of a leaf of this half, which is locked, as they come.
-    #[inline(always)]
-    fn entries_of<'r, 'e>(
-        &self,
-        records: Option<&'r RecordGuard<'_, M>>,
-        leaf: &Leaf<LINES>,
-        half: u64,
-        entries: &'e mut [Entry<'r, K>; MAX_ENTRIES],
-    ) -> Result<&'e mut [Entry<'r, K>]> {
-        let mut count = 0;
-        if let Some(records) = records {
-            count = collect::<K, M, LINES>(records, leaf, entries)?;
-        } else {
-            for (place, slot) in leaf.lines.iter().flat_map(Slot::all_of).enumerate() {
-                // Without a branch: which slots have entries is not to be guessed.
-                let word = self.pool.media().load(slot.key());
-                entries[count] = (K::of(word.number(half), &[]), place as u8);
-                count += usize::from(word.is_entry());
-            }
-        }
-        Ok(&mut entries[..count])
     }
 }
 
@@ -101,53 +77,46 @@ impl<K: TreeKey, M: Media, const LINES: usize> Leaves<K> for LineTree<K, M, LINE
         // before the bound that was looked for is in its range.
         let upper = sought.bound.as_ref().filter(|_| direction == Direction::Forward);
         let (last, half) = (last_of::<K>(upper), half_at::<K>(sought, direction));
+        let (mut entries, mut count) = ([(K::least(), 0); MAX_ENTRIES], 0);
         let records = K::RECORDS.then(|| self.pool.pin());
         let order = self.orders.of(sought.child, &guard);
+        if let Some(order) = &order {
+            for (entry, place) in entries.iter_mut().zip(order.places()) {
+                *entry = (self.key_at(records.as_ref(), leaf, place, half)?, place as u8);
+                count += 1;
+            }
+        } else if let Some(records) = &records {
+            count = collect::<K, M, LINES>(records, leaf, &mut entries)?;
+        } else {
+            for (place, slot) in leaf.lines.iter().flat_map(Slot::all_of).enumerate() {
+                // Without a branch: which slots have entries is not to be guessed.
+                let word = media.load(slot.key());
+                entries[count] = (K::of(word.number(half), &[]), place as u8);
+                count += usize::from(word.is_entry());
+            }
+        }
         // The next leaf is on its way while this one is sorted and shown. It may be no leaf by now.
         let next = sought.hint.filter(|next| self.prefetch_leaf(*next).is_ok());
         let next = next.and_then(|next| self.leaf(next).ok());
-        let mut entries = [(K::least(), 0); MAX_ENTRIES];
-        let entries: &[Entry<'_, K>] = if order.is_none() {
-            let entries = self.entries_of(records.as_ref(), leaf, half, &mut entries)?;
+        let entries = &mut entries[..count];
+        if order.is_none() {
             sort::<K>(media.simd(), entries);
             let places = entries.iter().map(|entry| entry.1);
             self.orders.keep(media.dram(), sought.child, &guard, places);
-            entries
-        } else {
-            &[]
-        };
-        // Where the order is known the keys that are not shown are not read.
-        let place_at = |at: usize| match &order {
-            Some(order) => order.place(at),
-            None => usize::from(entries[at].1),
-        };
-        let key_at = |at: usize| match &order {
-            Some(order) => self.key_at(records.as_ref(), leaf, order.place(at), half),
-            None => Ok(entries[at].0),
-        };
-        let mut count = order.as_ref().map_or(entries.len(), Order::len);
-        // What a split has moved may still be there: it is not in the tree.
-        while let Some(at) = count.checked_sub(1).filter(|_| !K::RECORDS && !planted(384))
-            && KeyWord::of(K::word(key_at(at)?, 0)) > last
-        {
-            count = at;
         }
-        let part = part_within::<K>(0..count, bound, direction, key_at)?;
-        let value = |at: usize| slot_at(leaf, place_at(at) as u8).value();
-        let ahead = |at: usize| K::prefetch_value(media, value(at));
+        // What a split has moved may still be there: it is not in the tree.
+        let is_moved =
+            |entry: &Entry<'_, K>| !K::RECORDS && KeyWord::of(K::word(entry.0, 0)) > last;
+        let moved = entries.iter().rev().take_while(|entry| is_moved(entry) && !planted(384));
+        let entries = &entries[..count - moved.count()];
+        let value = |entry: &Entry<'_, K>| slot_at(leaf, entry.1).value();
+        let ahead = |entry: &Entry<'_, K>| K::prefetch_value(media, value(entry));
         let half_way =
             || next.into_iter().for_each(|next| prefetch_records::<K, M, _>(media, next));
-        let mut damaged = None;
-        let shown = scan::show(part, direction, ahead, half_way, |at| match key_at(at) {
-            Ok(key) => visit(key, &[media.load(value(at))]),
-            Err(error) => {
-                damaged = Some(error);
-                ControlFlow::Break(())
-            }
+        let part = within::<K>(entries, bound, direction);
+        let shown = scan::show(part.iter(), direction, ahead, half_way, |entry| {
+            visit(entry.0, &[media.load(value(entry))])
         });
-        if let Some(error) = damaged {
-            return Err(error);
-        }
         guard.unlock_unchanged();
         Ok(Some(shown))
     }

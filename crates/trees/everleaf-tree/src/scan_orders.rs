@@ -128,6 +128,15 @@ fn stamp(locked: &LockGuard<'_>) -> u64 {
 pub struct Order([u64; WORDS]);
 
 impl Order {
+    /// The places of the entries, ascending by key.
+    #[inline(always)]
+    pub fn places(&self) -> impl Iterator<Item = usize> + Clone + '_ {
+        let places = self.0[2..].iter().flat_map(|word| {
+            (0..PLACES).map(move |place| (word >> (place * BITS)) as usize & ((1 << BITS) - 1))
+        });
+        places.take(self.len())
+    }
+
     /// How many entries there are.
     #[inline(always)]
     pub fn len(&self) -> usize {

@@ -6,18 +6,44 @@ use std::ops::Bound;
 
 use everleaf_index::{Direction, Result, Visitor};
 use everleaf_pmem::{Media, planted};
+use everleaf_pool::RecordGuard;
 
 use super::ConcurrentFpTree;
 use crate::entry::read_key;
-use crate::layout::Shape;
-use crate::scan::{collect, no_entries, show};
+use crate::layout::{MAX_SLOTS, Shape};
+use crate::scan::{collect, no_entries, show, show_read};
 use everleaf_tree::inner::Sought;
 use everleaf_tree::key::TreeKey;
-use everleaf_tree::scan::{Entry, Leaves, Shown, part_within};
+use everleaf_tree::scan::{Entry, Leaves, Shown, part_within, within};
 use everleaf_tree::scan_orders::Order;
 use everleaf_tree::shared_nodes::SharedNodes;
 use everleaf_tree::sort::sort;
+use everleaf_tree::version_locks::LockGuard;
 use everleaf_tree::wait::wait;
+
+impl<K: TreeKey, M: Media, S: Shape> ConcurrentFpTree<K, M, S> {
+    /// The entries of a locked leaf by their keys; an order that was not known is kept.
+    #[inline(always)]
+    fn sorted<'p, 'e>(
+        &self,
+        records: &'p RecordGuard<'_, M>,
+        offset: u64,
+        guard: &LockGuard<'_>,
+        order: Option<Order>,
+        entries: &'e mut [Entry<'p, K>; MAX_SLOTS],
+    ) -> Result<&'e [Entry<'p, K>]> {
+        let (media, leaf) = (self.pool.media(), self.leaf(offset)?);
+        if let Some(order) = order {
+            return Ok(collect::<K, M, S>(records, leaf, order.places(), entries)?);
+        }
+        let live = leaf.live(media).and(self.shape.all());
+        let entries = collect::<K, M, S>(records, leaf, live, entries)?;
+        sort::<K>(media.simd(), entries);
+        let places = entries.iter().map(|entry| entry.1);
+        self.orders.keep(media.dram(), offset, guard, places);
+        Ok(entries)
+    }
+}
 
 impl<K: TreeKey, M: Media, S: Shape> Leaves<K> for ConcurrentFpTree<K, M, S> {
     fn nodes(&self) -> &SharedNodes<K> {
@@ -61,35 +87,27 @@ impl<K: TreeKey, M: Media, S: Shape> Leaves<K> for ConcurrentFpTree<K, M, S> {
         // It may be no leaf by now.
         let next = sought.hint.filter(|next| self.prefetch_leaf(*next).is_ok());
         let next = next.and_then(|next| self.leaf(next).ok());
-        let mut entries = no_entries::<K>();
-        let entries: &[Entry<'_, K>] = if order.is_none() {
-            let live = leaf.live(media).and(self.shape.all());
-            let entries = collect::<K, M, S>(&records, leaf, live, &mut entries)?;
-            sort::<K>(media.simd(), entries);
-            let places = entries.iter().map(|entry| entry.1);
-            self.orders.keep(media.dram(), sought.child, &guard, places);
-            entries
-        } else {
-            &[]
+        // Since the leaf was looked for it may have taken over the range after it, where the scan
+        // will look next.
+        let end = sought.bound.as_ref().filter(|_| direction == Direction::Forward);
+        let end = end.map_or(Bound::Unbounded, |end| Bound::Excluded(K::borrow(end)));
+        let shown = match &order {
+            // The records of keys that are not shown are not read.
+            Some(order) if K::RECORDS => {
+                let key_at = |at: usize| read_key::<K, M, S>(&records, leaf, order.place(at));
+                let part = part_within::<K>(0..order.len(), bound, direction, key_at)?;
+                let part = part_within::<K>(part, end, Direction::Backward, key_at)?;
+                let read = (|at: usize| order.place(at), key_at);
+                show::<K, M, S, _>(media, leaf, part, next, direction, read, visit)?
+            }
+            _ => {
+                let mut entries = no_entries::<K>();
+                let entries = self.sorted(&records, sought.child, &guard, order, &mut entries)?;
+                let part = within::<K>(entries, bound, direction);
+                let part = within::<K>(part, end, Direction::Backward);
+                show_read::<K, M, S>(media, leaf, part, next, direction, visit)?
+            }
         };
-        // Where the order is known the keys that are not shown are not read.
-        let slot_at = |at: usize| match &order {
-            Some(order) => order.place(at),
-            None => usize::from(entries[at].1),
-        };
-        let key_at = |at: usize| match &order {
-            Some(order) => read_key::<K, M, S>(&records, leaf, order.place(at)),
-            None => Ok(entries[at].0),
-        };
-        let all = 0..order.as_ref().map_or(entries.len(), Order::len);
-        let mut part = part_within::<K>(all, bound, direction, key_at)?;
-        if let (Some(end), Direction::Forward) = (&sought.bound, direction) {
-            // Since the leaf was looked for it may have taken over the range after it, where the
-            // scan will look next.
-            let end = Bound::Excluded(K::borrow(end));
-            part = part_within::<K>(part, end, Direction::Backward, key_at)?;
-        }
-        let shown = show::<K, M, S>(media, leaf, part, next, direction, (slot_at, key_at), visit)?;
         guard.unlock_unchanged();
         Ok(Some(shown))
     }

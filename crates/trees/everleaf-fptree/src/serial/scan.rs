@@ -8,7 +8,7 @@ use everleaf_pmem::Media;
 
 use super::FpTree;
 use crate::layout::Shape;
-use crate::scan::{collect, no_entries, show};
+use crate::scan::{collect, no_entries, show_read};
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::scan::{ScanRequest, within};
 use everleaf_tree::sort::sort;
@@ -35,10 +35,8 @@ impl<K: TreeKey, M: Media, S: Shape> FpTree<K, M, S> {
                 next.prefetch_all(self.pool.media());
             }
             sort::<K>(self.pool.media().simd(), entries);
-            let part = within::<K>(entries, bound, direction);
-            let entry = (|at: usize| usize::from(part[at].1), |at: usize| Ok(part[at].0));
-            let media = self.pool.media();
-            let shown = show::<K, M, S>(media, leaf, 0..part.len(), next, direction, entry, visit)?;
+            let (media, part) = (self.pool.media(), within::<K>(entries, bound, direction));
+            let shown = show_read::<K, M, S>(media, leaf, part, next, direction, visit)?;
             match (shown, next) {
                 (ControlFlow::Continue(()), Some(next)) => leaf = next,
                 _ => return Ok(()),
