@@ -48,8 +48,8 @@ fn prefetch_keys<K: TreeKey, M: Media, S: Shape>(media: &M, leaf: Leaf<'_, S>) {
     }
 }
 
-/// Shows entries of a leaf, which are sorted, in `direction`; where an entry has its slot and its
-/// key is told. Half-way it prefetches the keys of the `next` leaf, whose lines are there by then.
+/// Shows sorted entries of a leaf in `direction`; the caller says which slot an entry has, and
+/// reads its key. Half-way it prefetches the keys of the `next` leaf: its lines are there by then.
 ///
 /// # Errors
 /// As of `key_of`.

@@ -84,8 +84,8 @@ impl Restarts {
         media.relax();
     }
 
-    /// The result of a first attempt; none, and counted, if others were in its way, and none if it
-    /// failed: the same as often as it takes tells.
+    /// The result of a first attempt. None if others were in its way, which is counted; and none if
+    /// it failed: [`until_done`](Self::until_done), which follows, finds the error again.
     #[inline(always)]
     pub fn at_once<T, M: Media>(&self, media: &M, attempt: Option<Result<T>>) -> Option<T> {
         if attempt.is_none() {
@@ -94,7 +94,7 @@ impl Restarts {
         attempt?.ok()
     }
 
-    /// The same as often as it takes, until others are not in the way.
+    /// The result of the first attempt in whose way no other thread was. The others are counted.
     #[inline(always)]
     pub fn until_done<T, M: Media>(
         &self,
