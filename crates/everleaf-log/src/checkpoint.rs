@@ -74,7 +74,7 @@ impl Core {
 
     fn write_checkpoint(&self, control: &mut Control, last: bool) -> Result<(), LogError> {
         let mut redo = self.close_for_checkpoint()?; // C1
-        let mut redo_bytes = self.appended_bytes.load(Relaxed);
+        let mut redo_bytes = self.appended_bytes.load(Relaxed) as i64;
         self.check_length()?;
         // Where memory is scarce, those too of which nothing was captured: now it is.
         let mut pages = self.lines.take_pages(self.takes_quarters(2));
@@ -93,7 +93,7 @@ impl Core {
         }
         if last {
             redo = self.close_for_checkpoint()?;
-            redo_bytes = self.appended_bytes.load(Relaxed);
+            redo_bytes = self.appended_bytes.load(Relaxed) as i64;
             self.wait_for(self.point())?;
             stamp = self.stamp();
         }
@@ -106,7 +106,8 @@ impl Core {
         self.write_page(0, &first)?;
         self.sync_base(Weak::StampNotSynced)?; // C6
         let (number, clean) = (control.number + 1, last);
-        let next = Control { number, redo, stamp, clean, ..*control };
+        let earlier = control.earlier.behind(redo);
+        let next = Control { number, redo, stamp, clean, earlier, ..*control };
         next.write(&*self.control_file, self.weak)?; // C7
         *control = next;
         self.redo_bytes.store(redo_bytes, Relaxed);
@@ -213,8 +214,7 @@ impl Core {
     }
 
     /// Whether the file can be longer by so many bytes without the log's missing them, on the same
-    /// disk: for the longest that writers do not wait for, of these lengths, or for the copy that
-    /// an opening makes.
+    /// disk: for the longest that writers do not wait for, of these lengths.
     fn has_room(&self, bytes: u64, log: &Spares) -> io::Result<bool> {
         let (Some(of_pool), Some(of_log)) = (self.base.space(), log.disk.space()) else {
             return Ok(true); // The log makes do with what it has.

@@ -19,10 +19,13 @@ use crate::{Damage, LogError};
 pub(crate) const NAME: &str = "control";
 /// The first eight bytes of a control block, "ELlogctl".
 const MAGIC: u64 = u64::from_le_bytes(*b"ELlogctl");
-/// Version of the log's format.
-const VERSION: u64 = 3;
+/// Versions of the log's format: without and with sessions before the one that writes.
+const ALONE: u64 = 3;
+const VERSION: u64 = 4;
 /// Words of a block, its checksum being the last, in each version.
 const WORDS: usize = 18;
+/// Sessions before the one that writes, at most: so many that a block stays within a sector.
+pub(crate) const MOST_EARLIER: usize = if cfg!(test) { 3 } else { 16 };
 /// Bytes of a slot.
 const SLOT: u64 = 2 * BLOCK;
 /// Greater numbers are none that a log can reach.
@@ -79,6 +82,69 @@ impl Stamp {
     }
 }
 
+/// A session whose groups the log still has, and which does not write any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub session: u64,
+    /// The number of the first group that is not of this session.
+    pub end: u64,
+}
+
+/// The sessions before the one that writes, in their order. Each group of theirs is durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Earlier {
+    count: usize,
+    sessions: [Ended; MOST_EARLIER],
+}
+
+impl Earlier {
+    pub(crate) fn sessions(&self) -> &[Ended] {
+        &self.sessions[..self.count]
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.count == MOST_EARLIER
+    }
+
+    /// One more, unless it has left nothing; not if there are as many as there may be.
+    fn and(mut self, ended: Ended, redo: u64) -> Self {
+        let begins = self.sessions().last().map_or(redo, |last| last.end);
+        if begins < ended.end && !self.is_full() {
+            self.sessions[self.count] = ended;
+            self.count += 1;
+        }
+        self
+    }
+
+    /// Those of which a log has something that begins here.
+    pub(crate) fn behind(self, redo: Place) -> Self {
+        let mut left = Self::default();
+        for ended in self.sessions().iter().filter(|ended| redo.number < ended.end) {
+            left.sessions[left.count] = *ended;
+            left.count += 1;
+        }
+        left
+    }
+
+    /// As it stands behind a block.
+    fn words(&self) -> impl Iterator<Item = u64> {
+        self.sessions().iter().flat_map(|ended| [ended.session, ended.end])
+    }
+
+    /// So many of these words; none if that is what no log has.
+    fn of_words(count: u64, words: &[[u8; 8]], redo: u64) -> Option<Self> {
+        let pairs = words.as_chunks::<2>().0.get(..usize::try_from(count).ok()?)?;
+        let mut earlier = Self::default();
+        for [session, end] in pairs {
+            let [session, end] = [session, end].map(|word| u64::from_le_bytes(*word));
+            let before = earlier.count;
+            earlier = earlier.and(Ended { session, end }, redo);
+            (earlier.count > before && end < MAX_NUMBER).then_some(())?;
+        }
+        Some(earlier)
+    }
+}
+
 /// A control block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Control {
@@ -94,14 +160,22 @@ pub(crate) struct Control {
     pub stamp: Stamp,
     /// Nothing follows the redo point: the session was closed.
     pub clean: bool,
+    /// The sessions from the redo point to the one that writes.
+    pub earlier: Earlier,
 }
 
 impl Control {
     fn encode(&self) -> [u8; BLOCK as usize] {
         let stamp = self.stamp.words();
+        let mut block = [0; BLOCK as usize];
+        let places = block.as_chunks_mut::<8>().0;
+        for (place, word) in places[WORDS..].iter_mut().zip(self.earlier.words()) {
+            *place = word.to_le_bytes();
+        }
+        let earlier = self.earlier.count;
         let words: [u64; WORDS - 1] = [
             MAGIC,
-            VERSION,
+            if earlier == 0 { ALONE } else { VERSION },
             self.number,
             self.uuid as u64,
             (self.uuid >> 64) as u64,
@@ -115,10 +189,9 @@ impl Control {
             stamp[1],
             stamp[2],
             u64::from(self.clean),
-            0,
-            0,
+            earlier as u64,
+            if earlier == 0 { 0 } else { u64::from(crc_behind(&block, earlier)) },
         ];
-        let mut block = [0; BLOCK as usize];
         for (place, word) in block.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *place = word.to_le_bytes();
         }
@@ -139,12 +212,17 @@ impl Control {
         let word = |i: usize| u64::from_le_bytes(words[i]);
         let supported = VERSION;
         match (word(0), word(1)) {
-            (MAGIC, VERSION) => {}
+            (MAGIC, ALONE | VERSION) => {}
             (MAGIC, found) if found < supported => {
                 return Some(Err(LogError::OlderVersion { found, supported }));
             }
             (MAGIC, found) => return Some(Err(LogError::NewerVersion { found, supported })),
             _ => return None,
+        }
+        let count = if word(1) == ALONE { 0 } else { word(15) };
+        let earlier = Earlier::of_words(count, &words[WORDS..], word(9))?;
+        if count > 0 && u64::from(crc_behind(bytes, earlier.count)) != word(16) {
+            return None;
         }
         let control = Self {
             number: word(2),
@@ -159,6 +237,7 @@ impl Control {
             },
             stamp: Stamp::of_words([word(11), word(12), word(13)]),
             clean: word(14) != 0,
+            earlier,
         };
         control.is_sane().then_some(Ok(control))
     }
@@ -171,6 +250,17 @@ impl Control {
             && segment < MAX_NUMBER
             && offset.is_multiple_of(BLOCK)
             && (FIRST..=LIMIT).contains(&offset)
+    }
+
+    /// The session of which the first group behind the redo point is.
+    pub(crate) fn first_session(&self) -> u64 {
+        self.earlier.sessions().first().map_or(self.session, |first| first.session)
+    }
+
+    /// The sessions before one that begins at the end of this one's.
+    pub(crate) fn and_ended(&self, end: Place) -> Earlier {
+        let ended = Ended { session: self.session, end: end.number };
+        self.earlier.and(ended, self.redo.number)
     }
 
     fn offset(&self) -> u64 {
@@ -237,9 +327,53 @@ impl Control {
     }
 }
 
+/// The checksum of what stands behind the words of a block, of so many sessions.
+fn crc_behind(block: &[u8], sessions: usize) -> u32 {
+    crc32c::crc32c(&block[WORDS * 8..(WORDS + 2 * sessions) * 8])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_round_trips_with_any_number_of_sessions_and_every_flipped_bit_is_seen() {
+        let redo = Place { segment: 3, offset: 8192, number: 5, before: 6 };
+        for count in 0..=MOST_EARLIER as u64 {
+            let mut control = Control {
+                number: 9,
+                uuid: 1 << 100 | 7,
+                session: 11,
+                previous_session: 12,
+                redo,
+                stamp: Stamp { session: 13, number: 4, checksum: 14, lacking: 1 },
+                clean: false,
+                earlier: Earlier::default(),
+            };
+            for i in 0..count {
+                let end = Place { number: 6 + i, ..redo };
+                control.earlier = Control { session: 20 + i, ..control }.and_ended(end);
+            }
+            let block = control.encode();
+            assert_eq!(Control::decode(&block).unwrap().unwrap(), control);
+            assert_eq!(control.earlier.sessions().len() as u64, count);
+            assert_eq!(control.first_session(), if count == 0 { 11 } else { 20 });
+            let used = (WORDS + 2 * count as usize) * 64;
+            assert!(used <= 512 * 8, "more than a sector");
+            for bit in (0..used).filter(|bit| !((WORDS * 64 - 32)..WORDS * 64).contains(bit)) {
+                let mut flipped = block;
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                let found = Control::decode(&flipped).and_then(Result::ok);
+                assert_eq!(found, None, "{count} sessions, bit {bit}");
+            }
+            let nothing = control.and_ended(Place { number: 5 + count, ..redo });
+            assert_eq!(nothing, control.earlier, "a session that has left nothing");
+            for from in 5..=6 + count {
+                let left = control.earlier.behind(Place { number: from, ..redo });
+                assert_eq!(left.sessions().len() as u64, count - (from - 5).min(count), "{from}");
+            }
+        }
+    }
 
     #[test]
     fn a_stamp_round_trips_and_lets_a_log_begin_with_what_the_file_lacks() {

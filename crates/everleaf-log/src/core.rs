@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::{Backoff, CachePadded};
@@ -81,8 +81,9 @@ pub(crate) struct Core {
     pub(crate) memory_pages: u64,
     /// The system gives no page back: the limit says nothing then.
     pub(crate) keeps_pages: AtomicBool,
-    /// What had been appended where the log begins.
-    pub(crate) redo_bytes: AtomicU64,
+    /// What this session had appended where the log begins; less than nothing where the log has
+    /// groups of sessions before.
+    pub(crate) redo_bytes: AtomicI64,
     pub(crate) appended_bytes: AtomicU64,
     /// There is no segment ahead of need, and it was not yet found that there can be none.
     pub(crate) lacks_spare: AtomicBool,
@@ -142,7 +143,7 @@ impl Core {
             log_bytes: AtomicU64::new(options.log_bytes),
             memory_pages: memory_bytes / BLOCK,
             keeps_pages: AtomicBool::new(false),
-            redo_bytes: AtomicU64::new(0),
+            redo_bytes: AtomicI64::new(0),
             appended_bytes,
             lacks_spare: AtomicBool::new(false),
             signals: Default::default(),
@@ -157,8 +158,9 @@ impl Core {
         }
     }
 
-    /// From here on a new session writes the log.
-    pub(crate) fn begin_session(&self, writer: Writer, control: Control) {
+    /// From here on a new session writes the log, of which so many bytes are there already.
+    pub(crate) fn begin_session(&self, writer: Writer, control: Control, bytes: u64) {
+        self.redo_bytes.store(-(bytes as i64), Relaxed);
         self.appended_bytes.store(writer.appended_bytes, Relaxed);
         self.lacks_spare.store(writer.spares.is_empty(), Relaxed);
         *self.control.lock() = control;
@@ -490,7 +492,8 @@ impl Core {
 
     /// Bytes of the log that a recovery would read.
     pub(crate) fn length_bytes(&self) -> u64 {
-        self.appended_bytes.load(Relaxed).saturating_sub(self.redo_bytes.load(Relaxed))
+        let appended = self.appended_bytes.load(Relaxed) as i64;
+        (appended - self.redo_bytes.load(Relaxed)).max(0) as u64
     }
 
     /// The point that holds everything that was captured so far.

@@ -2,22 +2,28 @@
 
 use std::collections::VecDeque;
 
-use crate::control::{Control, Place, Stamp};
+use crate::control::{Control, Ended, Place, Stamp};
 use crate::disk::{BLOCK, Disk, PIECE};
 use crate::group::{HEADER, Header};
 use crate::segment::{FIRST, Segment, segment_numbers};
 use crate::weak::{Weak, Weakness};
 use crate::{Damage, LogError};
 
-/// Goes through the groups of a session.
+/// Goes through the groups of the sessions of a log.
 pub(crate) struct Reader<'d> {
     disk: &'d dyn Disk,
     uuid: u128,
+    /// That of the group at the end.
     session: u64,
+    /// Sessions that end later, and the one behind the last of them, which writes.
+    ends: VecDeque<Ended>,
+    writing: u64,
     /// That of `end`.
     segment: Segment,
     /// Of the group that was found last.
     payload: Vec<u8>,
+    /// Of all groups that were found.
+    pub(crate) bytes: u64,
     /// Where the next group would be.
     pub(crate) end: Place,
     /// The same of the last group that is known to be durable.
@@ -48,13 +54,15 @@ impl<'d> Reader<'d> {
                 return Err(LogError::damaged(Damage::MissingSegment, gap));
             }
         }
-        let (uuid, session) = (control.uuid, control.session);
         Ok(Self {
             disk,
-            uuid,
-            session,
+            uuid: control.uuid,
+            session: control.first_session(),
+            ends: control.earlier.sessions().iter().copied().collect(),
+            writing: control.session,
             segment,
             payload: Vec::new(),
+            bytes: 0,
             end,
             durable: end,
             undecided: VecDeque::new(),
@@ -66,7 +74,9 @@ impl<'d> Reader<'d> {
     /// Of a damaged log: from the redo point on.
     pub(crate) fn of_damaged(disk: &'d dyn Disk, control: &Control) -> Result<Self, LogError> {
         let mut reader = Self::of_damaged_segment(disk, control.uuid, control.redo.segment)?;
-        (reader.end, reader.session) = (control.redo, control.session);
+        (reader.end, reader.session) = (control.redo, control.first_session());
+        reader.ends = control.earlier.sessions().iter().copied().collect();
+        reader.writing = control.session;
         Ok(reader)
     }
 
@@ -84,10 +94,21 @@ impl<'d> Reader<'d> {
             let (number, before) = (first.number, first.before);
             (first.session, Place { segment: segment.number, offset: FIRST, number, before })
         });
-        let (payload, weak) = (Vec::new(), Weakness::default());
-        let (durable, undecided) = (end, VecDeque::new());
-        let salvages = true;
-        Ok(Self { disk, uuid, session, segment, payload, end, durable, undecided, weak, salvages })
+        Ok(Self {
+            disk,
+            uuid,
+            session,
+            ends: VecDeque::new(),
+            writing: session,
+            segment,
+            payload: Vec::new(),
+            bytes: 0,
+            end,
+            durable: end,
+            undecided: VecDeque::new(),
+            weak: Weakness::default(),
+            salvages: true,
+        })
     }
 
     fn open(&self, number: u64) -> Result<Option<Segment>, LogError> {
@@ -109,7 +130,8 @@ impl<'d> Reader<'d> {
         let Some((header, checksum)) = self.valid()? else { return Ok(false) };
         let damaged = LogError::damaged(Damage::Group, self.end.segment);
         let Some(number) = header.number.checked_add(1) else { return Err(damaged) };
-        self.end.offset += header.total_bytes().unwrap_or(BLOCK);
+        let bytes = header.total_bytes().unwrap_or(BLOCK);
+        (self.bytes, self.end.offset) = (self.bytes + bytes, self.end.offset + bytes);
         (self.end.number, self.end.before) = (number, checksum);
         if header.closes {
             let Some(next) = self.end.segment.checked_add(1) else { return Err(damaged) };
@@ -124,6 +146,10 @@ impl<'d> Reader<'d> {
         }
         self.undecided.push_back(self.end);
         self.note_durable(header.synced_through);
+        if self.ends.pop_front_if(|ended| ended.end == number).is_some() {
+            self.session = self.ends.front().map_or(self.writing, |next| next.session);
+            self.note_durable(number - 1); // It was, before the next one began.
+        }
         Ok(true)
     }
 
@@ -196,7 +222,8 @@ impl<'d> Reader<'d> {
         if is_there { Ok(()) } else { Err(damaged) }
     }
 
-    /// Whether what looks like the end is one: no later group knows of a durable one there.
+    /// Whether what looks like the end is one: no later group knows of a durable one there, and
+    /// none is of the session that follows.
     pub(crate) fn check_end(&self) -> Result<(), LogError> {
         self.check_behind(&self.segment, self.end.offset)?;
         for number in segment_numbers(self.disk)?.into_iter().filter(|n| *n > self.end.segment) {
@@ -250,10 +277,11 @@ impl<'d> Reader<'d> {
             let Ok(Some(header)) = header_at(&segment, at) else { continue };
             let follows = header.uuid == self.uuid
                 && header.segment == number
-                && header.previous_session == self.session
+                && header.session != self.session
                 && (header.number, header.before) == (self.end.number, self.end.before);
             if follows {
-                self.session = header.session;
+                (self.session, self.writing) = (header.session, header.session);
+                self.ends.clear();
                 (self.end.segment, self.end.offset, self.segment) = (number, at, segment);
                 return Ok(true);
             }

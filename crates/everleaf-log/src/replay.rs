@@ -26,6 +26,8 @@ pub(crate) struct Found {
     pub(crate) end: Place,
     /// Where those end that are known to be durable: what is behind may be in the page cache only.
     pub(crate) durable: Place,
+    /// Of all groups.
+    pub(crate) bytes: u64,
     /// What the file bears.
     pub(crate) stamp: Stamp,
 }
@@ -80,14 +82,15 @@ fn through(
     log.check_end()?;
     let end = log.end;
     if stamp.session != control.session && control.previous_session != 0 {
-        log.note_durable(u64::MAX); // They were copied and synced before the control block.
+        log.note_durable(u64::MAX); // They were, before the control block.
     }
-    let durable = log.durable;
+    let (durable, bytes) = (log.durable, log.bytes);
     let fits = match stamp.session == control.session {
         true => reaches_stamp && stamp.lets_begin_at(control.redo),
         false => stamp == control.stamp,
     };
-    if fits { Ok(Found { memory, control, end, durable, stamp }) } else { Err(LogError::OtherTime) }
+    let found = Found { memory, control, end, durable, bytes, stamp };
+    if fits { Ok(found) } else { Err(LogError::OtherTime) }
 }
 
 /// The words of a line; none outside the pool.

@@ -121,14 +121,14 @@ impl Spares {
         Ok(spares)
     }
 
-    /// Bytes that are to be kept free for the log: for as many segments as it may have, and for as
-    /// many again, into which an opening copies them; less what is there.
+    /// Bytes that are to be kept free for the log: for as many segments as it may have, less what
+    /// is there.
     pub(crate) fn lacking_bytes(&self) -> io::Result<u64> {
         let mut there = 0;
         for name in self.disk.names()? {
             there += self.disk.open(&name).and_then(|file| file.length()).unwrap_or(0);
         }
-        Ok((2 * self.most).saturating_mul(self.bytes).saturating_sub(there))
+        Ok(self.most.saturating_mul(self.bytes).saturating_sub(there))
     }
 }
 

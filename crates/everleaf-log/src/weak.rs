@@ -65,8 +65,8 @@ rules! {
     CloseBeforeName,
     /// The last group of a segment is not synced with the first of the next.
     CloseNotSynced,
-    /// A new session does not sync what it has copied before it serves.
-    CopyNotSynced,
+    /// An opening does not sync what it has written again.
+    TailNotSynced,
     /// The control block is not synced.
     ControlNotSynced,
     /// The control block is written once.
@@ -87,8 +87,6 @@ rules! {
     ReadShowsEarly,
     /// A call returns before what it has done is durable.
     WriteReturnsEarly,
-    /// An opening without room writes to the file of the pool what may be in the page cache only.
-    TailOfTheCache,
 }
 
 /// What is left out; nothing as a rule.

@@ -41,8 +41,6 @@ pub(crate) struct Writer {
     pub(crate) spares: Vec<Spare>,
     /// In this segment it was found that the disk has no room for a spare.
     pub(crate) none_in: u64,
-    /// Whether a segment may be shorter than usual where there is no room.
-    pub(crate) makes_do: bool,
     /// Bytes that were appended, ever.
     pub(crate) appended_bytes: u64,
     /// Bytes of zeros that segments were made of.
@@ -86,7 +84,6 @@ impl Writer {
             unsynced: Vec::new(),
             spares: Vec::new(),
             none_in: u64::MAX,
-            makes_do: true,
             appended_bytes: 0,
             zero_bytes: 0,
             weak: how.weak,
@@ -201,7 +198,7 @@ impl Writer {
     /// need be.
     fn make_do(&mut self, group: u64, full: io::Error) -> io::Result<Spare> {
         let least = bytes_for(group.max(BLOCK));
-        if !is_full(&full) || !self.makes_do {
+        if !is_full(&full) {
             return Err(full);
         }
         let suits = |spare: &&Spare| spare.bytes >= least;

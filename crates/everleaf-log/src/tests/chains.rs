@@ -382,8 +382,8 @@ fn the_last_group_of_a_segment_is_durable_with_the_first_of_the_next() {
 }
 
 #[test]
-fn what_a_session_has_copied_is_durable_before_it_serves() {
-    broken_without(Weak::CopyNotSynced);
+fn what_an_opening_serves_is_durable_before() {
+    broken_without(Weak::TailNotSynced);
     broken_without(Weak::ServeTheCache);
 }
 
@@ -396,7 +396,6 @@ fn the_control_block_is_durable_before_segments_are_removed() {
 fn chains_break_the_other_rules_too() {
     for rule in [
         Weak::TailIsDamage,
-        Weak::SessionsAreOne,
         Weak::WriteBeforeGroup,
         Weak::RecycleEarly,
         Weak::PublishEarly,

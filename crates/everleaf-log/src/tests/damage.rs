@@ -4,6 +4,7 @@ use everleaf_pmem::Media;
 
 use super::*;
 use crate::Damage;
+use crate::control::MOST_EARLIER;
 use crate::disk::{Disk, DiskFile};
 use crate::group::{HEADER, Header};
 use crate::segment::segment_number;
@@ -79,6 +80,55 @@ fn without_the_rule_damage_is_taken_for_the_end() {
         }
     }
     assert!(lost > 0, "nothing is silently lost");
+}
+
+/// A pool that was killed again and again: the log has groups of as many sessions as it may have.
+fn killed_often() -> (SimulatedDisk, Program) {
+    let (mut disk, mut program) = killed_after(3);
+    for _ in 0..MOST_EARLIER {
+        let media = open(&disk, None).unwrap();
+        let next = program.begun + 1;
+        step(&media, next);
+        media.sync().unwrap();
+        program = Program { begun: next, acknowledged: next };
+        media.core().seal().unwrap();
+        assert!(!media.core().control.lock().earlier.sessions().is_empty());
+        media.kill();
+        disk = disk.after_kill();
+    }
+    (disk, program)
+}
+
+#[test]
+fn damage_to_what_an_earlier_session_has_written_is_reported() {
+    let (disk, program) = killed_often();
+    let (mut reported, mut salvaged) = (0, 0);
+    let all = outcome(&disk, &program).unwrap();
+    for (name, block) in segments(&disk).iter().flat_map(|name| (1..5).map(move |at| (name, at))) {
+        let copy = disk.after_kill();
+        copy.change(name, |bytes| bytes[block * 4096 + 100] ^= 1).unwrap();
+        match outcome(&copy, &program) {
+            Ok(found) => assert_eq!(found, all, "nothing was there"),
+            Err(error) => {
+                assert!(error.contains("damaged"), "{name} block {block}: {error}");
+                reported += 1;
+                let (region, _) = crate::read_damaged(&base(&copy), &copy).unwrap();
+                let any = Program { acknowledged: 0, ..program };
+                let found = any.judge(&super::salvage::media_of(region)).unwrap();
+                salvaged += u64::from(found > 0);
+            }
+        }
+    }
+    assert!(reported > 4 && salvaged > 0, "{reported} reported, {salvaged} salvaged in part");
+}
+
+#[test]
+fn without_its_control_file_a_log_of_many_sessions_is_salvaged_whole() {
+    let (disk, program) = killed_often();
+    disk.remove("control").unwrap();
+    let (region, why) = crate::read_damaged(&base(&disk), &disk).unwrap();
+    assert!(matches!(why, Some(LogError::Missing)), "{why:?}");
+    program.judge(&super::salvage::media_of(region)).unwrap();
 }
 
 #[test]
@@ -314,7 +364,7 @@ fn foreign_missing_and_newer_logs_are_recognised() {
     let empty = Arc::new(SimulatedDisk::new());
     let refused = Log::open(&base(&disk), empty, options(None)).err().unwrap();
     assert!(matches!(refused, LogError::Missing), "{refused}");
-    for version in [1, 2, 4] {
+    for version in [1, 2, 5] {
         let other = disk.after_kill();
         let change = |bytes: &mut Vec<u8>| {
             bytes.truncate(8192);

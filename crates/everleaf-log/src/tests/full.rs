@@ -5,6 +5,7 @@ use everleaf_pmem::{MapError, Media};
 use super::chains::{History, end, fail_power, open_base, session};
 use super::*;
 
+use crate::control::MOST_EARLIER;
 use crate::disk::Disk;
 
 /// Leaves so many blocks free.
@@ -76,7 +77,7 @@ fn a_log_on_a_full_disk_serves_threads_without_end() {
 #[test]
 fn a_pool_leaves_the_room_that_its_log_needs() {
     let (disk, media) = created(None);
-    let longest = 2 * 7 * 5 * 4096;
+    let longest = 7 * 5 * 4096;
     let there = disk.used_bytes() - BYTES;
     disk.limit_room(BYTES + longest + 3 * 4096, true);
     assert!(there < longest);
@@ -110,23 +111,34 @@ fn a_short_spare_is_not_made_twice_where_there_is_no_room_for_a_long_one() {
     media.kill();
 }
 
-/// A pool that was killed, with a log of some segments.
+/// A pool that was killed again and again, with a log of some segments and of as many sessions as
+/// it may have.
 fn killed() -> (SimulatedDisk, History) {
-    let (disk, media) = created(None);
+    let (mut disk, mut media) = created(None);
     let mut history = History::default();
-    for i in 0..12 {
-        history.store(&media, 4096 + i * 8, 100); // Its copy takes more than it does.
-        media.sync().unwrap();
+    for session in 0..=MOST_EARLIER as u64 {
+        for i in 0..4 {
+            history.store(&media, 4096 + (session * 4 + i) * 8, 100);
+            media.sync().unwrap();
+        }
+        history.acknowledge_all();
+        if session == MOST_EARLIER as u64 {
+            break;
+        }
+        media.kill();
+        disk = disk.after_kill();
+        media = open(&disk, None).unwrap();
+        assert_eq!(media.log_counts().unwrap().checkpoints, 0);
     }
-    history.acknowledge_all();
     history.store(&media, 8192, 5);
     media.core().close_for_checkpoint().unwrap(); // Perhaps it is there.
     media.kill();
     (disk.after_kill(), history)
 }
 
-/// Opens where there is no room, is cut before each operation, and goes on where power failed.
-/// Images that were looked at, and openings that came to their end.
+/// Opens on a full disk a log that has no place for one more session, is cut before each
+/// operation, and goes on where power failed. Images that were looked at, and openings that came to
+/// their end.
 fn cut_openings(weak: Option<Weak>) -> Result<(u64, u64), String> {
     let (pool, history) = killed();
     let (mut chance, mut states, mut opened_whole) = (Chance(5), 0, 0);
@@ -164,14 +176,15 @@ fn cut_openings(weak: Option<Weak>) -> Result<(u64, u64), String> {
 }
 
 #[test]
-fn an_opening_without_room_for_its_copy_is_cut_before_each_operation() {
+fn an_opening_that_makes_a_checkpoint_first_is_cut_before_each_operation() {
     let (states, opened) = cut_openings(None).unwrap_or_else(|violation| panic!("{violation}"));
     assert!(states > 500 && opened == 2, "{states} {opened}");
 }
 
 #[test]
 fn what_may_be_in_the_page_cache_only_is_written_again_before_the_pool_gets_it() {
-    cut_openings(Some(Weak::TailOfTheCache)).unwrap_err();
+    cut_openings(Some(Weak::ServeTheCache)).unwrap_err();
+    cut_openings(Some(Weak::TailNotSynced)).unwrap_err();
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn spares_of_the_length_before_go_but_for_the_least_and_the_last() {
 #[test]
 fn a_pool_leaves_the_room_that_its_log_needs_and_a_longer_one_has_if_there_is_some() {
     let (disk, media) = created();
-    let (now, then) = (2 * 7 * 5 * BLOCK, 2 * 7 * 12 * BLOCK);
+    let (now, then) = (7 * 5 * BLOCK, 7 * 12 * BLOCK);
     disk.limit_room(BYTES + 10 * BLOCK + now, true);
     let refused = media.grow(BYTES + 12 * BLOCK);
     assert!(matches!(refused, Err(everleaf_pmem::MapError::DiskFull { .. })), "{refused:?}");

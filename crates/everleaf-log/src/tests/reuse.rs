@@ -69,13 +69,20 @@ fn a_log_that_has_its_length_takes_no_zeros() {
 #[test]
 fn a_segment_of_another_length_is_not_used_again() {
     let (disk, media) = created(None);
-    let mut program = Program::default();
-    program.run(&media, 6); // What is copied has room in one segment.
     media.kill();
-    for (blocks, expected) in [(6, 1), (6, 2), (5, 1)] {
-        let options = LogOptions { segment_bytes: blocks * 4096, ..options(None) };
+    for blocks in [6, 6, 5, 7] {
+        let bytes = blocks * 4096;
+        let options = LogOptions { segment_bytes: bytes, ..options(None) };
         let media = Log::open(&base(&disk), Arc::new(disk.clone()), options).unwrap();
-        assert_eq!(spares(&disk), expected, "{blocks}");
+        let segment = || media.core().log.lock().place.segment;
+        let last = segment() + 3;
+        (0..).take_while(|_| segment() < last).for_each(|i| touch(&media, i));
+        media.checkpoint().unwrap();
+        let found = media.core().log.lock().spares.clone();
+        assert_eq!(spares(&disk), found.len());
+        assert!(found.iter().any(|spare| spare.bytes == bytes), "{blocks}: {found:?}");
+        let others = found.iter().filter(|spare| spare.bytes != bytes);
+        assert!(others.count() <= 1, "{blocks}: {found:?}");
         media.kill();
     }
     // One whose header cannot be read any more is none either.
@@ -223,9 +230,8 @@ fn over_stale(groups: u64, other_session: bool) -> (SimulatedDisk, Mapped, u64) 
     if other_session {
         media.kill();
         media = open_long(&disk);
-    } else {
-        media.checkpoint().unwrap();
     }
+    media.checkpoint().unwrap();
     assert!(spares(&disk) > 1);
     let segment = media.core().log.lock().place.segment;
     while media.core().log.lock().place.segment == segment {

@@ -48,7 +48,7 @@ fn noticed(rule: Weak) -> Noticed {
         | Weak::SegmentNotSynced
         | Weak::CloseBeforeName
         | Weak::CloseNotSynced
-        | Weak::CopyNotSynced
+        | Weak::TailNotSynced
         | Weak::ControlNotSynced
         | Weak::ReadShowsEarly
         | Weak::WriteReturnsEarly => By(Engine::FPTREE, false, false),
@@ -59,7 +59,6 @@ fn noticed(rule: Weak) -> Noticed {
         }
         Weak::PagesNotSynced | Weak::SessionNotMarked => InTests("copies.rs"),
         Weak::OtherNameNotSynced => InTests("reuse.rs"),
-        Weak::TailOfTheCache => InTests("full.rs"),
         Weak::RemovalNotSynced => InTests("openings.rs"),
         Weak::FirstPageUntouched | Weak::EqualIsDone => InTests("image.rs"),
         Weak::FirstPageGoes | Weak::DirtyGoes | Weak::UnflushedGoes => InTests("memory.rs"),
