@@ -1,5 +1,7 @@
 //! Going through a log: what it leads to (R1 of `recover`), and storing it into memory (R6).
 
+use std::time::{Duration, Instant};
+
 use everleaf_pmem::{LINE, Mapped, Media, PCell, Region};
 
 use crate::base::{Base, image, image_of_damaged};
@@ -13,9 +15,18 @@ use crate::reader::Reader;
 use crate::weak::{Weak, Weakness};
 use crate::{Damage, LogError};
 
-/// Captures whose pages are asked for before the first of them is stored. Memory is looked after
-/// as often; in the tests, whose pools are small, two.
-const AT_ONCE: usize = if cfg!(test) { 2 } else { 256 };
+/// Captures that are stored before memory is looked after; in the tests, whose pools are small,
+/// two.
+const AT_ONCE: u64 = if cfg!(test) { 2 } else { 1 << 16 };
+/// Captures for which a thread more pays.
+const SHARE: usize = if cfg!(test) { 64 } else { 1 << 12 };
+/// More threads would wait for the memory.
+const MOST_THREADS: usize = 8;
+/// Captures whose pages are asked for before the first of them is stored.
+const AHEAD: usize = 256;
+/// What a capture takes, on average, whose page is not in memory, at least: a page that is takes a
+/// few microseconds.
+const SLOW: Duration = Duration::from_micros(15);
 
 /// A pool and its log, which belong together.
 pub(crate) struct Found {
@@ -114,22 +125,58 @@ fn given(capture: &Capture) -> impl Iterator<Item = usize> {
 impl Core {
     /// R6. Nobody else stores to the image.
     pub(crate) fn replay(&self, log: &mut Reader<'_>) -> Result<(), LogError> {
-        let mut captures = Vec::new();
-        while log.next()? {
-            captures.clear();
-            decode_payload(log.payload(), |capture| captures.push(capture));
-            for captures in captures.chunks(AT_ONCE) {
-                self.read_ahead(captures);
-                captures.iter().for_each(|capture| self.set_captured(capture));
-                self.give_back_early()?;
+        let at_once = (self.memory_pages / 8).clamp(2, AT_ONCE) as usize;
+        let (mut captures, mut goes_on) = (Vec::new(), true);
+        while goes_on {
+            goes_on = log.next()?;
+            if goes_on {
+                decode_payload(log.payload(), |capture| captures.push(capture));
+            }
+            if captures.len() >= at_once || !goes_on {
+                for captures in captures.chunks(at_once) {
+                    self.set_all(captures);
+                    self.give_back_early()?;
+                }
+                captures.clear();
             }
         }
         Ok(())
     }
 
-    /// Lets the system read the pages of captures that are not in memory yet, many at a time. Lines
-    /// ascend; one outside the pool is no page.
-    fn read_ahead(&self, captures: &[Capture]) {
+    /// Threads share captures by their pages: those of a page are stored in their order.
+    pub(crate) fn set_all(&self, captures: &[Capture]) {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = (captures.len() / SHARE).clamp(1, processors.min(MOST_THREADS)) as u64;
+        std::thread::scope(|scope| {
+            for thread in 1..threads {
+                scope.spawn(move || self.set_share(captures, thread, threads));
+            }
+            self.set_share(captures, 0, threads);
+        });
+    }
+
+    /// Those of every page whose number leaves `share` when it is divided by `shares`. Pages are
+    /// asked for ahead where the first ones were slow: so they are not in memory yet.
+    fn set_share(&self, captures: &[Capture], share: u64, shares: u64) {
+        let own = captures.iter().filter(|of| of.line / PAGE_LINES % shares == share);
+        let own: Vec<&Capture> = own.collect();
+        let mut ahead = 1;
+        for some in own.chunks(AHEAD) {
+            if ahead > 0 {
+                self.read_ahead(some);
+                ahead -= 1;
+            }
+            let begun = Instant::now();
+            some.iter().for_each(|capture| self.set_captured(capture));
+            if begun.elapsed() > SLOW * some.len() as u32 {
+                ahead = 64;
+            }
+        }
+    }
+
+    /// Lets the system read the pages of captures that are not in memory yet, many at a time. One
+    /// outside the pool is no page.
+    fn read_ahead(&self, captures: &[&Capture]) {
         let pages = captures.chunk_by(|a, b| a.line / PAGE_LINES == b.line / PAGE_LINES);
         let pages = pages.map(|of_page| of_page[0].line / PAGE_LINES);
         let inside = pages.filter(|page| *page < self.line_count() / PAGE_LINES);

@@ -8,6 +8,7 @@ use everleaf_pmem::Media;
 
 use super::memory::{PAGES, on_disk, private, put};
 use super::*;
+use crate::group::Capture;
 
 #[test]
 fn what_replay_has_stored_goes_back_too() {
@@ -111,4 +112,28 @@ fn pages_go_back_in_replay_and_no_power_failure_shows_what_the_log_has_not() {
         }
     }
     assert!(states > 500, "{states}");
+}
+
+#[test]
+fn threads_that_share_captures_leave_what_one_does() {
+    let (_, media) = created(None);
+    let (_, alone) = created(None);
+    let mut chance = Chance(12);
+    let lines = (BYTES / LINE as u64 - 64) as usize;
+    let captures: Vec<Capture> = (1..=1000)
+        .map(|i| Capture {
+            line: 64 + chance.below(lines) as u64,
+            order: 0,
+            mask: 1 << chance.below(8) | 1 << chance.below(8),
+            words: [i; 8],
+        })
+        .collect();
+    media.core().set_all(&captures);
+    captures.iter().for_each(|capture| alone.core().set_all(std::slice::from_ref(capture)));
+    for at in (4096..BYTES).step_by(8) {
+        assert_eq!(word(&media, at), word(&alone, at), "at {at}");
+    }
+    assert_eq!(private(&media), private(&alone));
+    media.kill();
+    alone.kill();
 }
