@@ -41,11 +41,14 @@ pub enum Peer {
     Fjall,
     /// RocksDB, by the feature `rocksdb`.
     RocksDb,
+    /// SQLite, by the feature `sqlite`.
+    Sqlite,
 }
 
 impl Peer {
     /// All of them, also those that this build lacks.
-    pub const ALL: [Peer; 5] = [Peer::SkipMap, Peer::Lmdb, Peer::Redb, Peer::Fjall, Peer::RocksDb];
+    pub const ALL: [Peer; 6] =
+        [Peer::SkipMap, Peer::Lmdb, Peer::Redb, Peer::Fjall, Peer::RocksDb, Peer::Sqlite];
 
     /// The name on the command line and in JSON.
     pub const fn name(self) -> &'static str {
@@ -55,6 +58,7 @@ impl Peer {
             Peer::Redb => "redb",
             Peer::Fjall => "fjall",
             Peer::RocksDb => "rocksdb",
+            Peer::Sqlite => "sqlite",
         }
     }
 
@@ -64,6 +68,7 @@ impl Peer {
             Peer::SkipMap => None,
             Peer::Lmdb | Peer::Redb | Peer::Fjall => Some(("peers", cfg!(feature = "peers"))),
             Peer::RocksDb => Some(("rocksdb", cfg!(feature = "rocksdb"))),
+            Peer::Sqlite => Some(("sqlite", cfg!(feature = "sqlite"))),
         }
     }
 
@@ -94,6 +99,7 @@ impl Peer {
                 Peer::Redb => "Durability::Immediate: each commit is synced",
                 Peer::Fjall => "each write is followed by persist(SyncData); no compression",
                 Peer::RocksDb => "each write syncs the log; no compression",
+                Peer::Sqlite => "WAL, synchronous=FULL: each commit syncs the log",
             },
         }
     }
@@ -115,6 +121,9 @@ impl Peer {
             }
             Peer::RocksDb => {
                 "write-ahead log without sync (its default), no compression, a cache of 1 GiB"
+            }
+            Peer::Sqlite => {
+                "WAL, synchronous=OFF: a commit goes to the system's buffers; a cache of 1 GiB"
             }
         }
     }

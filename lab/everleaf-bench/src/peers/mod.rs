@@ -14,15 +14,17 @@ pub mod redb;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
 pub mod skipmap;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 pub mod store;
 
-#[cfg(any(feature = "peers", feature = "rocksdb"))]
+#[cfg(any(feature = "peers", feature = "rocksdb", feature = "sqlite"))]
 use std::path::Path;
 
 use crate::subject::Peer;
 
 /// Bytes of cache for a peer that has one.
-#[cfg(any(feature = "peers", feature = "rocksdb"))]
+#[cfg(any(feature = "peers", feature = "rocksdb", feature = "sqlite"))]
 const CACHE_BYTES: u64 = 1 << 30;
 
 /// What a peer refused to do.
@@ -41,7 +43,7 @@ impl PeerError {
 }
 
 /// Bytes that the files of a folder take on their medium.
-#[cfg(any(feature = "peers", feature = "rocksdb"))]
+#[cfg(any(feature = "peers", feature = "rocksdb", feature = "sqlite"))]
 fn bytes_of_folder(folder: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let mut bytes = 0;

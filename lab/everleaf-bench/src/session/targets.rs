@@ -177,7 +177,7 @@ impl Session {
         peer: Peer,
         driver: D,
     ) -> Result<(), BenchError> {
-        #[cfg(any(feature = "peers", feature = "rocksdb"))]
+        #[cfg(any(feature = "peers", feature = "rocksdb", feature = "sqlite"))]
         let (acknowledged, folder) =
             (self.plan.options.acknowledged, || self.place.create_folder());
         let targets = match peer {
@@ -198,7 +198,11 @@ impl Session {
             Peer::RocksDb => {
                 self.of_bytes::<K, _>(|| peers::rocksdb::RocksDb::create(folder()?, acknowledged))?
             }
-            #[cfg(not(all(feature = "peers", feature = "rocksdb")))]
+            #[cfg(feature = "sqlite")]
+            Peer::Sqlite => {
+                self.of_bytes::<K, _>(|| peers::sqlite::Sqlite::create(folder()?, acknowledged))?
+            }
+            #[cfg(not(all(feature = "peers", feature = "rocksdb", feature = "sqlite")))]
             _ => {
                 let feature = peer.missing_feature().unwrap_or_default();
                 return Err(BenchError::NotBuilt { what: peer.name(), feature });

@@ -73,7 +73,7 @@ Example:
   everleaf-lab bench micro --engine fptree --keys 1000000 --phases insert,find --flush clwb")]
 struct MicroArgs {
     /// The engine: an index, btreemap, stx, store (or store:E), skipmap; by the feature peers lmdb,
-    /// redb and fjall, by the feature rocksdb that.
+    /// redb and fjall, by the features rocksdb and sqlite these.
     #[arg(long, value_name = "E")]
     engine: String,
     #[command(flatten)]
