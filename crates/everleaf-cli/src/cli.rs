@@ -3,6 +3,8 @@
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
+#[cfg(feature = "cluster")]
+use crate::commands::cluster;
 use crate::commands::{
     cas, check, completions, copy, count, create, del, drop, dump, expire, get, incr, info, load,
     man, put, restore, scan, serve, shell, tour, trees, ttl,
@@ -56,6 +58,8 @@ enum Command {
     Info(info::Args),
     Check(check::Args),
     Serve(serve::Args),
+    #[cfg(feature = "cluster")]
+    Cluster(cluster::Args),
     /// Measure engines (a command of the program everleaf-lab).
     #[command(after_help = "Example:\n  everleaf bench micro --engine fptree --keys 100000")]
     Bench(lab::Words),
@@ -139,6 +143,8 @@ impl Cli {
             Command::Info(args) => info::run(args),
             Command::Check(args) => check::run(args),
             Command::Serve(args) => serve::run(args),
+            #[cfg(feature = "cluster")]
+            Command::Cluster(args) => cluster::run(args),
             Command::Bench(words) => lab::run("bench", words),
             Command::Explore(words) => lab::run("explore", words),
             Command::Torture(words) => lab::run("torture", words),

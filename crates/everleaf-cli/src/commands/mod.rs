@@ -2,6 +2,8 @@
 
 pub mod cas;
 pub mod check;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 pub mod completions;
 pub mod copy;
 pub mod count;

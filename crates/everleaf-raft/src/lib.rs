@@ -1,0 +1,50 @@
+//! Replicated Everleaf stores: openraft decides, Everleaf keeps its log and its state.
+//!
+//! Each node has a folder with two pools. `raft.pool` has the log and the vote, and is synced
+//! before anybody is told of an entry. `state.N.pool` has the rows that committed entries have
+//! written; it may lag behind, as the log has what it lacks.
+//!
+//! Map of the files: `types` (openraft's types; groups) · `rows`, `entry` (bytes of an entry) ·
+//! `log` (the log on a pool) · `state` (the rows on a pool) · `snapshot` · `pools` (a node's folder) ·
+//! `propose` (writes of a leader) · `peer` (a node while it runs, and what nodes say to each other).
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod entry;
+mod log;
+mod peer;
+mod pools;
+mod propose;
+mod rows;
+mod snapshot;
+mod state;
+mod types;
+
+pub use entry::{EntryBytes, EntryError, Reader, read_log_id, write_log_id};
+pub use log::Log;
+pub use openraft;
+pub use peer::{
+    Client, ClusterStatus, Keys, MemberStatus, Node, NodeError, NodeOptions, NodeStatus, PeerError,
+    Recovered, Reply, Request, Row, Secret, Tls, Verified, block_on, init, prepare_to_join, recover,
+    verify,
+};
+#[doc(hidden)] // For tests on disks that are simulated.
+pub use pools::Place;
+pub use pools::{FolderError, PoolOptions, Pools};
+pub use propose::{ProposeError, Proposer, Ticket};
+pub use rows::Rows;
+pub use snapshot::{Received, SnapshotData};
+pub use state::{Applied, State};
+pub use types::{
+    C, Config, Entry, Group, LeaderId, LogId, Member, Members, Raft, Snapshot, SnapshotMeta, Vote,
+};
+
+/// Runs what may wait for a disk: the threads of a runtime that has several go on with other tasks.
+fn blocking<R>(work: impl FnOnce() -> R) -> R {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}

@@ -1,0 +1,300 @@
+//! A node of a cluster while it runs: its folder, openraft, its peer port, and what it does by
+//! itself (`janitor`, `joining`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::type_config::async_runtime::watch::WatchReceiver;
+use openraft::{Config, RaftMetrics, ServerState, SnapshotPolicy};
+use parking_lot::Mutex;
+use tokio::net::{TcpListener, lookup_host};
+use tokio::task::JoinSet;
+
+use crate::log::Log;
+use crate::peer::counters::Counters;
+use crate::peer::founding::{SECRET_FILE, word};
+use crate::peer::hello::Secret;
+use crate::peer::network::{Network, Peers};
+use crate::peer::node_error::NodeError;
+use crate::peer::peer_error::PeerError;
+use crate::peer::status::{MemberStatus, NodeStatus};
+use crate::peer::stream::Keys;
+use crate::peer::tls::Tls;
+use crate::peer::{janitor, joining, listen};
+use crate::pools::Pools;
+use crate::propose::{ProposeError, Proposer};
+use crate::state::State;
+use crate::types::{C, Raft};
+
+/// How a node is run.
+#[derive(Clone, Debug, Default)]
+pub struct NodeOptions {
+    /// Where the peer port listens, if not at the address that the other nodes use.
+    pub listen: Option<String>,
+    /// How connections are encrypted. Without it, only addresses of the loopback are served.
+    pub tls: Option<Tls>,
+    /// Other addresses are served without TLS too: whoever can listen to this network may read and
+    /// change what the nodes say.
+    pub trusted_network: bool,
+    /// Bytes a second that a snapshot is sent with; none: as fast as it goes.
+    pub snapshot_rate: Option<u64>,
+}
+
+/// A node that runs. It ends by [`stop`](Node::stop).
+#[derive(Debug)]
+pub struct Node {
+    pub(crate) raft: Raft,
+    pub(crate) state: State,
+    pub(crate) log: Log<C>,
+    pub(crate) pools: Pools,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) counters: Arc<Counters>,
+    folder: PathBuf,
+    address: String,
+    /// What writes go through while this node leads.
+    reign: tokio::sync::Mutex<Option<Arc<Proposer>>>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// openraft's settings: three of its defaults are not ours.
+fn config() -> Result<Config, NodeError> {
+    let config = Config {
+        cluster_name: "everleaf".to_owned(),
+        heartbeat_interval: 100,
+        election_timeout_min: 1000,
+        election_timeout_max: 2000,
+        enable_pre_vote: Some(true),
+        // The state is synced late: a leader that goes on without an election might serve an old one.
+        enable_leader_restore: Some(false),
+        allow_log_reversion: Some(false),
+        // The janitor asks for snapshots and purges.
+        snapshot_policy: SnapshotPolicy::Never,
+        max_in_snapshot_log_to_keep: u64::MAX,
+        ..Config::default()
+    };
+    config.validate().map_err(|error| NodeError::Raft(error.to_string()))
+}
+
+impl Node {
+    /// Runs the node of a folder. It blocks shortly, and needs a runtime of several threads.
+    ///
+    /// # Errors
+    /// [`NodeError`].
+    pub async fn start(folder: &Path, options: NodeOptions) -> Result<Arc<Self>, NodeError> {
+        let pools = Pools::open(folder)?;
+        let secret = Secret::read(&folder.join(SECRET_FILE)).map_err(NodeError::Secret)?;
+        let address = word(&pools, "address")?.ok_or(NodeError::NoAddress)?;
+        let counters = Arc::<Counters>::default();
+        let keys = Keys { secret, tls: options.tls };
+        let me = (pools.cluster(), pools.node());
+        let peers = Peers::of(me, keys, options.snapshot_rate, Arc::clone(&counters));
+        refuse_two_of_one(&peers, &address, me.1).await?;
+        let listen_at = options.listen.as_ref().unwrap_or(&address);
+        let is_safe = peers.keys().tls.is_some() || options.trusted_network;
+        let listener = bind(listen_at, is_safe).await?;
+        let (log, state) = (pools.log()?, pools.state());
+        let network = Network(Arc::clone(&peers));
+        let raft = Raft::new(me.1, Arc::new(config()?), network, log.clone(), state.clone())
+            .await
+            .map_err(|error| NodeError::Raft(error.to_string()))?;
+        let node = Arc::new(Self {
+            raft,
+            state,
+            log,
+            pools,
+            peers,
+            counters,
+            folder: folder.to_owned(),
+            address,
+            reign: tokio::sync::Mutex::default(),
+            tasks: Mutex::default(),
+        });
+        let mut tasks = node.tasks.lock();
+        tasks.spawn(listen::listen(Arc::downgrade(&node), listener));
+        tasks.spawn(janitor::run(Arc::downgrade(&node)));
+        tasks.spawn(joining::run(Arc::downgrade(&node)));
+        drop(tasks);
+        Ok(node)
+    }
+
+    /// The number of the node.
+    pub fn number(&self) -> u64 {
+        self.pools.node()
+    }
+
+    /// The address that other nodes use.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// openraft.
+    pub fn raft(&self) -> &Raft {
+        &self.raft
+    }
+
+    /// The rows.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Returns when it votes in its cluster.
+    pub async fn joined(&self) {
+        let votes = |now: &RaftMetrics<C>| now.membership_config.voter_ids().any(|it| it == now.id);
+        // It fails when the node ends.
+        let _ = self.raft.wait(None).metrics(votes, "joined").await;
+    }
+
+    /// Returns when openraft has ended by itself, and why: a disk that failed a sync, or is full.
+    pub async fn stopped(&self) -> String {
+        let mut metrics = self.raft.metrics();
+        loop {
+            if let Err(error) = &metrics.borrow_watched().running_state {
+                return error.to_string();
+            }
+            if metrics.changed().await.is_err() {
+                return "the cluster's engine has ended".to_owned();
+            }
+        }
+    }
+
+    pub(crate) fn metrics(&self) -> RaftMetrics<C> {
+        self.raft.metrics().borrow_watched().clone()
+    }
+
+    /// What writes go through, if this node leads. It waits until everything that was committed
+    /// before is applied.
+    pub(crate) async fn proposer(&self) -> Result<Arc<Proposer>, ProposeError> {
+        let mut reign = self.reign.lock().await;
+        if let Some(proposer) = &*reign {
+            return Ok(Arc::clone(proposer));
+        }
+        let begun = Proposer::begin(&self.raft, &self.state).await?;
+        Ok(Arc::clone(reign.insert(Arc::new(begun))))
+    }
+
+    /// A reign has ended.
+    pub(crate) async fn lost(&self, proposer: &Arc<Proposer>) {
+        let mut reign = self.reign.lock().await;
+        if reign.as_ref().is_some_and(|reign| Arc::ptr_eq(reign, proposer)) {
+            *reign = None;
+        }
+    }
+
+    /// How it is.
+    ///
+    /// # Errors
+    /// Of its pools.
+    pub fn status(&self) -> Result<NodeStatus, NodeError> {
+        let metrics = self.metrics();
+        let (state, log) = (self.state.store().statistics()?, self.log.store().statistics()?);
+        let disk = rustix::fs::statvfs(&self.folder).map_err(std::io::Error::from)?;
+        let index = |id: &Option<crate::types::LogId>| id.as_ref().map(|id| id.index);
+        Ok(NodeStatus {
+            node: self.number(),
+            cluster: self.pools.cluster(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            role: format!("{:?}", metrics.state).to_lowercase(),
+            leader: metrics.current_leader,
+            term: metrics.current_term,
+            last_log: metrics.last_log_index,
+            committed: index(&metrics.local_committed),
+            applied: index(&metrics.last_applied),
+            purged: index(&metrics.purged),
+            state_bytes: state.used_bytes,
+            max_state_bytes: state.max_bytes,
+            log_bytes: log.used_bytes,
+            disk_free_bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
+            stopped: metrics.running_state.as_ref().err().map(ToString::to_string),
+            members: self.members(&metrics),
+            counters: self.counters.all(),
+        })
+    }
+
+    fn members(&self, metrics: &RaftMetrics<C>) -> Vec<MemberStatus> {
+        let membership = metrics.membership_config.membership();
+        let voters: Vec<u64> = membership.voter_ids().collect();
+        let own = metrics.last_log_index;
+        let of = |(node, member): (&u64, &crate::types::Member)| {
+            let is_me = *node == self.number();
+            let replicated = metrics.replication.as_ref().and_then(|all| all.get(node));
+            let matched = if is_me { own } else { replicated.and_then(|id| id.map(|id| id.index)) };
+            let heard = metrics.heartbeat.as_ref().and_then(|all| all.get(node).copied().flatten());
+            MemberStatus {
+                node: *node,
+                raft: member.raft.clone(),
+                voter: voters.contains(node),
+                matched,
+                lag_entries: metrics.replication.as_ref().map(|_| {
+                    own.map_or(0, |own| (own + 1).saturating_sub(matched.map_or(0, |at| at + 1)))
+                }),
+                silent_ms: match is_me {
+                    true => Some(0),
+                    false => heard.map(|at| since(&at).as_millis() as u64),
+                },
+                trouble: self.peers.trouble_of(*node),
+            }
+        };
+        membership.nodes().map(of).collect()
+    }
+
+    /// Ends: another node leads, if this one did and one can, then the pools are closed.
+    pub async fn stop(self: Arc<Self>) {
+        self.hand_over().await;
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.shutdown().await;
+        if let Err(error) = self.raft.shutdown().await {
+            tracing::warn!("openraft ended badly: {error}");
+        }
+    }
+
+    /// Asks the follower that lacks least to lead, and waits shortly.
+    async fn hand_over(&self) {
+        let metrics = self.metrics();
+        let Some(replication) =
+            metrics.replication.filter(|_| metrics.state == ServerState::Leader)
+        else {
+            return;
+        };
+        let voters: Vec<u64> = metrics.membership_config.voter_ids().collect();
+        let others = replication
+            .into_iter()
+            .filter(|(node, _)| *node != self.number() && voters.contains(node))
+            .filter(|(node, _)| self.peers.trouble_of(*node).is_none());
+        let Some((next, _)) = others.max_by_key(|(_, matched)| *matched) else { return };
+        if self.raft.trigger().transfer_leader(next).await.is_ok() {
+            let wait = self.raft.wait(Some(Duration::from_secs(2)));
+            // If nobody takes over, they elect one.
+            let _ = wait.metrics(|now| now.current_leader != Some(now.id), "hand over").await;
+        }
+    }
+}
+
+/// How long ago it was.
+pub(crate) fn since<I: openraft::Instant>(at: &openraft::metrics::SerdeInstant<I>) -> Duration {
+    at.elapsed()
+}
+
+/// Refuses to run beside a process that is the same node, on a copy of the folder.
+async fn refuse_two_of_one(peers: &Peers, address: &str, node: u64) -> Result<(), NodeError> {
+    match peers.keys().connect(address, peers.hello(), None).await {
+        Ok(link) if link.peer.node == node => Err(PeerError::TwoOfOne { node }.into()),
+        Ok(link) => Err(NodeError::Peer(PeerError::OtherNode {
+            address: address.to_owned(),
+            expected: node,
+            found: link.peer.node,
+        })),
+        Err(error @ PeerError::Refused(_)) => Err(error.into()),
+        Err(_) => Ok(()), // As it should be: nobody is there.
+    }
+}
+
+async fn bind(address: &str, is_safe: bool) -> Result<TcpListener, NodeError> {
+    let refuse = |source| NodeError::Bind { address: address.to_owned(), source };
+    for resolved in lookup_host(address).await.map_err(refuse)? {
+        if !is_safe && !resolved.ip().is_loopback() {
+            return Err(NodeError::NeedsTls { address: address.to_owned() });
+        }
+    }
+    TcpListener::bind(address).await.map_err(refuse)
+}

@@ -1,0 +1,415 @@
+//! Three nodes in one process, over the loopback: what an operator does, and what goes wrong.
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use everleaf_raft::{
+    Client, Keys, Node, NodeOptions, PeerError, PoolOptions, Request, Row, Secret, init,
+    prepare_to_join, recover, verify,
+};
+use tokio::time::{Instant, sleep, timeout};
+
+type Tested = Result<(), Box<dyn Error>>;
+
+/// Folders and addresses of nodes, and those that run.
+struct Cluster {
+    folder: tempfile::TempDir,
+    addresses: Vec<String>,
+    nodes: Vec<Option<Arc<Node>>>,
+    keys: Keys,
+}
+
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+impl Cluster {
+    /// So many nodes, which all vote.
+    async fn of(nodes: usize) -> Result<Self, Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let address = free_address();
+        let first = folder.path().join("0");
+        let secret = Secret::read(&init(&first, &address, &PoolOptions::default()).await?)?;
+        let keys = Keys { secret, tls: None };
+        let mut cluster = Self { folder, addresses: vec![address], nodes: vec![None], keys };
+        cluster.start(0).await?;
+        for _ in 1..nodes {
+            cluster.join(None).await?;
+        }
+        Ok(cluster)
+    }
+
+    fn path(&self, at: usize) -> PathBuf {
+        self.folder.path().join(at.to_string())
+    }
+
+    fn node(&self, at: usize) -> &Arc<Node> {
+        self.nodes[at].as_ref().unwrap()
+    }
+
+    async fn start(&mut self, at: usize) -> Tested {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            match Node::start(&self.path(at), NodeOptions::default()).await {
+                Ok(node) => {
+                    self.nodes[at] = Some(node);
+                    return Ok(());
+                }
+                // What ran before may still close its pools.
+                Err(error) if Instant::now() > deadline => return Err(error.into()),
+                Err(_) => sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    async fn stop(&mut self, at: usize) {
+        self.nodes[at].take().unwrap().stop().await;
+    }
+
+    /// One more node, which votes on return.
+    async fn join(&mut self, replaces: Option<u64>) -> Tested {
+        let (at, address) = (self.nodes.len(), free_address());
+        let via = self.addresses[self.nodes.iter().position(Option::is_some).unwrap()].clone();
+        let (path, pools) = (self.path(at), PoolOptions::default());
+        prepare_to_join(&path, &address, &via, &self.keys, replaces, &pools).await?;
+        self.addresses.push(address);
+        self.nodes.push(None);
+        self.start(at).await?;
+        timeout(Duration::from_secs(60), self.node(at).joined()).await?;
+        Ok(())
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.addresses.clone(), self.keys.clone())
+    }
+
+    /// Where the leader is.
+    async fn leader(&self) -> Result<usize, Box<dyn Error>> {
+        let leader = within(20, || async {
+            self.running_client().status_of_leader().await.ok().map(|status| status.node)
+        });
+        let leader = leader.await.ok_or("no leader")?;
+        let leads =
+            |node: &Option<Arc<Node>>| node.as_ref().is_some_and(|it| it.number() == leader);
+        self.nodes.iter().position(leads).ok_or_else(|| "an unknown leader".into())
+    }
+
+    /// A client that is given the nodes that run.
+    fn running_client(&self) -> Client {
+        let runs = self.addresses.iter().zip(&self.nodes).filter(|(_, node)| node.is_some());
+        Client::new(runs.map(|(address, _)| address.clone()).collect(), self.keys.clone())
+    }
+}
+
+/// Asks until there is an answer.
+async fn within<T, F: Future<Output = Option<T>>>(seconds: u64, ask: impl Fn() -> F) -> Option<T> {
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    loop {
+        match ask().await {
+            Some(answer) => return Some(answer),
+            None if Instant::now() > deadline => return None,
+            None => sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+fn row(key: &str, value: &str) -> Vec<Row> {
+    vec![(key.into(), Some(value.into()))]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cluster_outlives_its_leader_and_changes_its_members() -> Tested {
+    let mut cluster = Cluster::of(3).await?;
+    let mut client = cluster.client();
+    client.put(row("oak", "Quercus robur")).await?;
+    client.put(vec![(b"ash".into(), Some(b"Fraxinus".into())), (b"elm".into(), None)]).await?;
+    assert_eq!(client.get("oak").await?.as_deref(), Some(&b"Quercus robur"[..]));
+    assert_eq!(client.get("elm").await?, None);
+    let keys: Vec<Vec<u8>> = client.scan("", 10).await?.into_iter().map(|row| row.0).collect();
+    assert_eq!(keys, [b"ash", b"oak"]);
+    let verified = verify(&mut client).await?;
+    assert!(verified.is_equal() && verified.sums.len() == 3, "{verified:?}");
+    assert_eq!(verified.sums[0].2, 2);
+
+    // Another one leads when it is told to.
+    let leader = cluster.leader().await?;
+    let next = (leader + 1) % 3;
+    client.done(&Request::Lead { node: cluster.node(next).number() }).await?;
+    assert_eq!(cluster.leader().await?, next);
+    let none = client.done(&Request::Lead { node: 7 }).await;
+    assert!(matches!(none, Err(PeerError::Refused(_))), "{none:?}");
+
+    // It ends; what it had answered is there, and it comes back.
+    cluster.stop(next).await;
+    assert_eq!(client.get("ash").await?.as_deref(), Some(&b"Fraxinus"[..]));
+    client.put(row("fir", "Abies")).await?;
+    cluster.start(next).await?;
+    let caught_up = within(20, || async {
+        let mut client = cluster.running_client();
+        let verified = verify(&mut client).await.ok()?;
+        (verified.is_equal() && verified.sums.len() == 3).then_some(verified.sums[0].2)
+    });
+    assert_eq!(caught_up.await, Some(3));
+
+    // One is removed; the last two go on, and it is told when it comes back.
+    let removed = cluster.node(next).number();
+    cluster.stop(next).await;
+    client.done(&Request::Remove { node: removed }).await?;
+    client.put(row("yew", "Taxus")).await?;
+    let status = client.status_of_leader().await?;
+    assert_eq!(status.members.len(), 2, "{status:?}");
+    cluster.start(next).await?;
+    let told = within(20, || async {
+        let status = cluster.node(next).status().ok()?;
+        let sentences = status.members.into_iter().filter_map(|member| member.trouble);
+        sentences.filter(|sentence| sentence.contains("was removed from this cluster")).last()
+    });
+    assert!(told.await.is_some(), "{:?}", cluster.node(next).status());
+    client.put(row("yew", "Taxus baccata")).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_node_that_is_lost_is_replaced_and_a_majority_that_is_lost_given_up() -> Tested {
+    let mut cluster = Cluster::of(3).await?;
+    let mut client = cluster.client();
+    client.put(row("oak", "Quercus")).await?;
+    let lost = (cluster.leader().await? + 1) % 3;
+    let number = cluster.node(lost).number();
+    cluster.stop(lost).await;
+    std::fs::remove_dir_all(cluster.path(lost))?;
+    cluster.join(Some(number)).await?;
+    let members = client.status_of_leader().await?.members;
+    assert_eq!(members.iter().filter(|member| member.voter).count(), 3);
+    assert!(members.iter().all(|member| member.node != number), "{members:?}");
+
+    // Two of three are gone.
+    let keep = cluster.nodes.iter().position(Option::is_some).unwrap();
+    let (mut others, mut old) = (Vec::new(), 0);
+    for at in 0..cluster.nodes.len() {
+        if cluster.nodes[at].is_some() {
+            (old, _) = (at, others.push(at));
+            cluster.stop(at).await;
+        }
+    }
+    sleep(Duration::from_millis(300)).await;
+    let recovered = recover(&cluster.path(keep)).await?;
+    assert!(recovered.last_log.is_some());
+    cluster.start(keep).await?;
+    let mut client = cluster.running_client();
+    assert_eq!(client.get("oak").await?.as_deref(), Some(&b"Quercus"[..]));
+    client.put(row("ash", "Fraxinus")).await?;
+    assert_eq!(client.status_of_leader().await?.cluster, recovered.cluster);
+
+    // Another one of those comes back: it is of another cluster.
+    cluster.start(old).await?;
+    let told = within(20, || async {
+        let status = cluster.node(old).status().ok()?;
+        let mut sentences = status.members.into_iter().filter_map(|member| member.trouble);
+        sentences.find(|sentence| sentence.contains("another cluster"))
+    });
+    assert!(told.await.is_some(), "{:?}", cluster.node(old).status());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_snapshot_arrives_whole_while_others_write() -> Tested {
+    let mut cluster = Cluster::of(1).await?;
+    let mut client = cluster.client();
+    let value = vec![b'v'; 4000];
+    for batch in 0..40 {
+        let of = |number| (format!("key {batch} {number}").into_bytes(), Some(value.clone()));
+        client.put((0..50).map(of).collect()).await?;
+    }
+    // The log goes, so that the next node needs a snapshot.
+    let raft = cluster.node(0).raft().clone();
+    raft.trigger().snapshot().await?;
+    let purged = within(20, || async {
+        let status = cluster.node(0).status().ok()?;
+        raft.trigger().purge_log(status.applied?).await.ok()?;
+        status.purged.filter(|purged| *purged > 30)
+    });
+    assert!(purged.await.is_some());
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = tokio::spawn({
+        let (stop, mut client) = (Arc::clone(&stop), cluster.client());
+        async move {
+            let mut written = 0_u32;
+            while !stop.load(Ordering::Relaxed) {
+                client
+                    .put(row(&format!("new {}", written % 100), &written.to_string()))
+                    .await
+                    .unwrap();
+                written += 1;
+            }
+            written
+        }
+    });
+    cluster.join(None).await?;
+    let received = cluster.node(1).status()?.counters;
+    let received = received.iter().find(|counter| counter.0 == "snapshots_received");
+    assert!(received.is_some_and(|counter| counter.2 > 0), "{received:?}");
+    // Also while they write.
+    let verified = verify(&mut client).await?;
+    assert!(verified.is_equal() && verified.sums.len() == 2, "{verified:?}");
+    stop.store(true, Ordering::Relaxed);
+    assert!(writer.await? > 0);
+    let verified = verify(&mut client).await?;
+    assert!(verified.is_equal() && verified.sums[0].2 >= 2000, "{verified:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_does_not_belong_is_told_why() -> Tested {
+    let mut cluster = Cluster::of(1).await?;
+    let address = cluster.addresses[0].clone();
+    let other = Keys { secret: Secret::random(), tls: None };
+    let refused = Client::new(vec![address.clone()], other.clone()).get("oak").await;
+    assert!(matches!(refused, Err(PeerError::Secret)), "{refused:?}");
+
+    // A client of HTTP, and one of Redis.
+    let answer = |request: &'static str| {
+        let address = address.clone();
+        move || {
+            let mut stream = std::net::TcpStream::connect(address)?;
+            stream.write_all(request.as_bytes())?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok::<_, std::io::Error>(answer)
+        }
+    };
+    let answered = tokio::task::spawn_blocking(answer("GET / HTTP/1.1\r\n\r\n")).await??;
+    assert!(answered.starts_with("HTTP/1.1 400 ") && answered.contains("peer port"), "{answered}");
+    // It is closed at once, by a reset if it had said more.
+    let answered = tokio::task::spawn_blocking(answer("PING\r\n")).await?;
+    assert!(answered.is_ok_and(|text| text.is_empty()) || true);
+
+    // What is no peer port.
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let elsewhere = listener.local_addr()?.to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let _ = stream.and_then(|mut stream| stream.write_all(&[b'-'; 100]));
+        }
+    });
+    let refused = Client::new(vec![elsewhere.clone()], cluster.keys.clone()).get("oak").await;
+    assert!(matches!(refused, Err(PeerError::NotAPeer)), "{refused:?}");
+
+    // An address that is taken, a number that is not there, an address that is none.
+    let (path, pools) = (cluster.path(9), PoolOptions::default());
+    for (raft, replaces, says) in [
+        (&address, None, "has the address"),
+        (&elsewhere, Some(9), "no node 9"),
+        (&"nonsense".to_owned(), None, "HOST:PORT"),
+    ] {
+        let made = prepare_to_join(&path, raft, &address, &cluster.keys, replaces, &pools).await;
+        let sentence = made.unwrap_err().to_string();
+        assert!(sentence.contains(says) && !path.exists(), "{sentence}");
+    }
+
+    // Two processes with one folder, and two with a folder and its copy.
+    let again = Node::start(&cluster.path(0), NodeOptions::default()).await;
+    assert!(again.is_err());
+    let only = cluster.node(0).number();
+    let removed = cluster.client().done(&Request::Remove { node: only }).await;
+    assert!(
+        matches!(&removed, Err(PeerError::Refused(why)) if why.contains("last")),
+        "{removed:?}"
+    );
+
+    // A node of another cluster at an address of this one.
+    cluster.stop(0).await;
+    let path = cluster.path(1);
+    init(&path, &address, &PoolOptions::default()).await?;
+    cluster.nodes.push(None);
+    cluster.start(1).await?;
+    let refused = Client::new(vec![address], cluster.keys.clone()).get("oak").await;
+    assert!(matches!(refused, Err(PeerError::Secret)), "{refused:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_folder_restored_from_a_copy_is_named_and_no_leader_panics() -> Tested {
+    let mut cluster = Cluster::of(3).await?;
+    let mut client = cluster.client();
+    client.put(row("oak", "1")).await?;
+    let leader = cluster.leader().await?;
+    let old = (leader + 1) % 3;
+    let number = cluster.node(old).number();
+    cluster.stop(old).await;
+    let (path, copy) = (cluster.path(old), cluster.folder.path().join("copy"));
+    copy_folder(&path, &copy)?;
+    cluster.start(old).await?;
+    for number in 0..50 {
+        client.put(row("oak", &number.to_string())).await?;
+    }
+    let behind = within(20, || async {
+        let members = cluster.node(leader).status().ok()?.members;
+        let lag = members.iter().find(|member| member.node == number)?.lag_entries;
+        (lag == Some(0)).then_some(())
+    });
+    assert!(behind.await.is_some());
+    cluster.stop(old).await;
+    std::fs::remove_dir_all(&path)?;
+    std::fs::rename(&copy, &path)?;
+    cluster.start(old).await?;
+    let sentence = format!("node {number} has lost its log: replace it");
+    let told = within(20, || async {
+        let members = cluster.node(leader).status().ok()?.members;
+        members.into_iter().find(|member| member.trouble.as_ref() == Some(&sentence))
+    });
+    assert!(told.await.is_some(), "{:?}", cluster.node(leader).status());
+    // The leader is the same, and goes on with the other one.
+    client.put(row("oak", "last")).await?;
+    assert_eq!(cluster.leader().await?, leader);
+    cluster.stop(old).await;
+    cluster.join(Some(number)).await?;
+    let verified = verify(&mut client).await?;
+    assert!(verified.is_equal() && verified.sums.len() == 3, "{verified:?}");
+    Ok(())
+}
+
+/// Files and folders, with their bytes.
+fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_folder(&entry.path(), &to)?,
+            false => drop(std::fs::copy(entry.path(), to)?),
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_watch_tells_of_rows_as_they_change() -> Tested {
+    let cluster = Cluster::of(1).await?;
+    let mut client = cluster.client();
+    let (begun, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let mut watcher = cluster.client();
+    let watching = tokio::spawn(async move {
+        watcher.watch("tree ", |rows| begun.send(rows).is_ok()).await.map_err(|e| e.to_string())
+    });
+    assert_eq!(told.recv().await, Some(Vec::new()));
+    client.put(row("herb mint", "Mentha")).await?;
+    client.put(row("tree oak", "Quercus")).await?;
+    client.put(vec![(b"tree oak".into(), None)]).await?;
+    let mut last = None;
+    while last != Some(None) {
+        let rows = timeout(Duration::from_secs(10), told.recv()).await?.ok_or("no more")?;
+        assert!(rows.iter().all(|(key, _)| key == b"tree oak"), "{rows:?}");
+        last = rows.into_iter().last().map(|row| row.1);
+    }
+    drop(told);
+    client.put(row("tree ash", "Fraxinus")).await?;
+    assert_eq!(timeout(Duration::from_secs(10), watching).await??, Ok(()));
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! The folder of a node.
+
+use everleaf::{Error, PoolError, Store};
+use everleaf_raft::{FolderError, PoolOptions, Pools};
+use uuid::Uuid;
+
+#[test]
+fn a_folder_keeps_its_numbers_and_has_one_user() {
+    let parent = tempfile::tempdir().unwrap();
+    let (folder, cluster) = (parent.path().join("node"), Uuid::new_v4());
+    let pools = Pools::create(&folder, cluster, &PoolOptions::default()).unwrap();
+    let node = pools.node();
+    assert!(node > 0 && node < 1 << 53);
+    assert!(Pools::create(&folder, cluster, &PoolOptions::default()).is_err());
+    assert!(matches!(
+        Pools::open(&folder),
+        Err(FolderError::Pool(Error::Pool(PoolError::Locked { .. })))
+    ));
+    drop(pools);
+    let pools = Pools::open(&folder).unwrap();
+    assert_eq!((pools.node(), pools.cluster()), (node, cluster));
+}
+
+#[test]
+fn a_state_begins_as_a_copy() {
+    let parent = tempfile::tempdir().unwrap();
+    let from = parent.path().join("cache.pool");
+    Store::create(&from).unwrap().tree("everleaf.server").unwrap().put("key", "value").unwrap();
+    let options = PoolOptions { from: Some(from), ..PoolOptions::default() };
+    let folder = parent.path().join("node");
+    drop(Pools::create(&folder, Uuid::new_v4(), &options).unwrap());
+    let pools = Pools::open(&folder).unwrap();
+    assert_eq!(pools.state().tree().get("key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn what_is_left_of_other_states_goes_and_an_unfinished_folder_is_refused() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("node");
+    drop(Pools::create(&folder, Uuid::new_v4(), &PoolOptions::default()).unwrap());
+    drop(Store::create(folder.join("state.7.pool")).unwrap());
+    drop(Pools::open(&folder).unwrap());
+    let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("state.7")), "{left:?}");
+
+    let raft = Store::open(folder.join("raft.pool")).unwrap();
+    raft.tree("raft.meta").unwrap().delete("state").unwrap();
+    drop(raft);
+    assert!(matches!(Pools::open(&folder), Err(FolderError::Unfinished)));
+}
