@@ -25,8 +25,8 @@ pub use log::Log;
 pub use openraft;
 pub use peer::{
     Client, ClusterStatus, Keys, MemberStatus, Node, NodeError, NodeOptions, NodeStatus, PeerError,
-    Recovered, Reply, Request, Row, Secret, Tls, Verified, block_on, init, prepare_to_join, recover,
-    verify,
+    Recovered, Reply, Request, Row, Secret, Tls, Verified, block_on, init, prepare_to_join,
+    recover, verify,
 };
 #[doc(hidden)] // For tests on disks that are simulated.
 pub use pools::Place;

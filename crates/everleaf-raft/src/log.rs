@@ -117,7 +117,8 @@ impl<T: RaftTypeConfig<Entry: EntryBytes>> Log<T> {
     pub fn open_with(store: Store, sync: Syncer<T>) -> io::Result<Self> {
         let entries = store.tree("raft.log").map_err(failed)?;
         let meta = store.tree("raft.meta").map_err(failed)?;
-        let log = Self { shared: Arc::new(Shared { store, entries, meta, sync, config: PhantomData }) };
+        let log =
+            Self { shared: Arc::new(Shared { store, entries, meta, sync, config: PhantomData }) };
         if let Some(purged) = log.word::<LogIdOf<T>>(PURGED)? {
             // I3: what T2 had not reached.
             unless_planted!(425, log.delete_up_to(purged.index())?);

@@ -183,7 +183,11 @@ impl Pools {
     /// assert_eq!(Pools::open(&folder)?.node(), node);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn create(folder: &Path, cluster: Uuid, options: &PoolOptions) -> Result<Self, FolderError> {
+    pub fn create(
+        folder: &Path,
+        cluster: Uuid,
+        options: &PoolOptions,
+    ) -> Result<Self, FolderError> {
         fs::create_dir(folder).map_err(doing("making the folder"))?;
         let place = Folder { path: folder.into(), options: options.clone() };
         if let Some(from) = &options.from {

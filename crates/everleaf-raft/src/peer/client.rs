@@ -178,10 +178,17 @@ impl Client {
     /// # Errors
     /// As [`ask`](Self::ask).
     pub async fn status_of_leader(&mut self) -> Result<NodeStatus, PeerError> {
-        let status = self.status().await?.by;
-        match status.role == "leader" {
-            true => Ok(status),
-            false => Err(PeerError::NoLeader),
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let error = match self.status().await {
+                Ok(status) if status.by.role == "leader" => return Ok(status.by),
+                Ok(_) => PeerError::NoLeader,
+                Err(error) => error,
+            };
+            if !is_temporary(&error, &Request::Status) || Instant::now() > deadline {
+                return Err(error);
+            }
+            sleep(Duration::from_millis(100)).await;
         }
     }
 

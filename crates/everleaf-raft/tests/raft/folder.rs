@@ -40,7 +40,8 @@ fn what_is_left_of_other_states_goes_and_an_unfinished_folder_is_refused() {
     drop(Pools::create(&folder, Uuid::new_v4(), &PoolOptions::default()).unwrap());
     drop(Store::create(folder.join("state.7.pool")).unwrap());
     drop(Pools::open(&folder).unwrap());
-    let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("state.7")), "{left:?}");
 
     let raft = Store::open(folder.join("raft.pool")).unwrap();
