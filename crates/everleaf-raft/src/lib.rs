@@ -25,14 +25,13 @@ pub use log::Log;
 pub use openraft;
 pub use peer::{
     Client, ClusterStatus, Keys, MemberStatus, Node, NodeError, NodeOptions, NodeStatus, PeerError,
-    Recovered, Reply, Request, Row, Secret, Tls, Verified, block_on, init, prepare_to_join,
-    recover, verify,
+    Recovered, Row, Secret, Tls, Verified, block_on, init, prepare_to_join, recover, verify,
 };
 #[doc(hidden)] // For tests on disks that are simulated.
 pub use pools::Place;
 pub use pools::{FolderError, PoolOptions, Pools};
 pub use propose::{ProposeError, Proposer, Ticket};
-pub use rows::Rows;
+pub use rows::{RowBytes, Rows};
 pub use snapshot::{Received, SnapshotData};
 pub use state::{Applied, State};
 pub use types::{

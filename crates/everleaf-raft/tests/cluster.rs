@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use everleaf_raft::{
-    Client, Keys, Node, NodeOptions, PeerError, PoolOptions, Request, Row, Secret, init,
-    prepare_to_join, recover, verify,
+    Client, Keys, Node, NodeOptions, PeerError, PoolOptions, Row, Secret, init, prepare_to_join,
+    recover, verify,
 };
 use tokio::time::{Instant, sleep, timeout};
 
@@ -140,9 +140,9 @@ async fn a_cluster_outlives_its_leader_and_changes_its_members() -> Tested {
     // Another one leads when it is told to.
     let leader = cluster.leader().await?;
     let next = (leader + 1) % 3;
-    client.done(&Request::Lead { node: cluster.node(next).number() }).await?;
+    client.transfer(cluster.node(next).number()).await?;
     assert_eq!(cluster.leader().await?, next);
-    let none = client.done(&Request::Lead { node: 7 }).await;
+    let none = client.transfer(7).await;
     assert!(matches!(none, Err(PeerError::Refused(_))), "{none:?}");
 
     // It ends; what it had answered is there, and it comes back.
@@ -162,7 +162,7 @@ async fn a_cluster_outlives_its_leader_and_changes_its_members() -> Tested {
     // One is removed; the last two go on, and it is told when it comes back.
     let removed = cluster.node(next).number();
     cluster.stop(next).await;
-    client.done(&Request::Remove { node: removed }).await?;
+    client.remove(removed).await?;
     client.put(row("yew", "Taxus")).await?;
     let status = client.status_of_leader().await?;
     assert_eq!(status.members.len(), 2, "{status:?}");
@@ -323,7 +323,7 @@ async fn who_does_not_belong_is_told_why() -> Tested {
     let again = Node::start(&cluster.path(0), NodeOptions::default()).await;
     assert!(again.is_err());
     let only = cluster.node(0).number();
-    let removed = cluster.client().done(&Request::Remove { node: only }).await;
+    let removed = cluster.client().remove(only).await;
     assert!(
         matches!(&removed, Err(PeerError::Refused(why)) if why.contains("last")),
         "{removed:?}"

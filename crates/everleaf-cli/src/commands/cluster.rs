@@ -6,8 +6,8 @@ mod show;
 use std::path::{Path, PathBuf};
 
 use everleaf_raft::{
-    Client, FolderError, Keys, NodeError, PeerError, PoolOptions, Request, Secret, Tls, block_on,
-    init, prepare_to_join, recover, verify,
+    Client, FolderError, Keys, NodeError, PeerError, PoolOptions, Secret, Tls, block_on, init,
+    prepare_to_join, recover, verify,
 };
 
 use crate::failure::{Failure, Outcome};
@@ -185,11 +185,6 @@ impl ViaArgs {
     fn client(&self) -> Result<Client, Failure> {
         Ok(Client::new(vec![self.via.clone()], self.keys()?))
     }
-
-    fn ask(&self, request: &Request) -> Outcome {
-        let mut client = self.client()?;
-        wait_for(client.done(request))
-    }
 }
 
 impl FolderArgs {
@@ -206,11 +201,11 @@ pub fn run(args: Args) -> Outcome {
         Command::Replace(args) => join(&args.join, Some(args.node)),
         Command::Status(args) => show::status(wait_for(args.via.client()?.status())?, args.json),
         Command::Remove(args) => {
-            args.via.ask(&Request::Remove { node: args.node })?;
+            wait_for(args.via.client()?.remove(args.node))?;
             say(&format!("node {} is removed; stop it and delete its folder", args.node))
         }
         Command::Transfer(args) => {
-            args.via.ask(&Request::Lead { node: args.node })?;
+            wait_for(args.via.client()?.transfer(args.node))?;
             say(&format!("node {} leads", args.node))
         }
         Command::Verify(args) => compare(&args),
