@@ -138,9 +138,13 @@ impl Node {
         &self.state
     }
 
-    /// Returns when it votes in its cluster.
+    /// Returns when it votes in its cluster, and no change of the members is under way.
     pub async fn joined(&self) {
-        let votes = |now: &RaftMetrics<C>| now.membership_config.voter_ids().any(|it| it == now.id);
+        let votes = |now: &RaftMetrics<C>| {
+            let members = now.membership_config.membership();
+            let is_settled = members.get_joint_config().len() == 1;
+            is_settled && members.voter_ids().any(|it| it == now.id)
+        };
         // It fails when the node ends.
         let _ = self.raft.wait(None).metrics(votes, "joined").await;
     }
