@@ -33,7 +33,7 @@ tests_of() {
     everleaf) grep deps/store- <<<"$programs" ;;
     everleaf-engines) grep deps/engines- <<<"$programs" ;;
     everleaf-pool) grep deps/pool- <<<"$programs" ;;
-    everleaf-raft) grep deps/raft- <<<"$programs" ;;
+    everleaf-raft) grep 'deps/\(raft\|cluster\)-' <<<"$programs" ;;
     everleaf-testkit) grep deps/testkit- <<<"$programs" ;;
     esac
 }

@@ -381,6 +381,27 @@ async fn a_folder_restored_from_a_copy_is_named_and_no_leader_panics() -> Tested
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_answered_without_a_majority() -> Tested {
+    let mut cluster = Cluster::of(3).await?;
+    let mut client = cluster.client();
+    client.put(row("oak", "1")).await?;
+    let leader = cluster.leader().await?;
+    for other in (0..3).filter(|at| *at != leader) {
+        cluster.stop(other).await;
+    }
+    let put = timeout(Duration::from_secs(3), client.put(row("oak", "2"))).await;
+    assert!(!matches!(put, Ok(Ok(()))), "answered by one of three");
+    let mut client = cluster.running_client();
+    let get = timeout(Duration::from_secs(3), client.get("oak")).await;
+    assert!(!matches!(get, Ok(Ok(_))), "read from one of three");
+    // With a majority it goes on, from what was answered, or from what was not.
+    cluster.start((leader + 1) % 3).await?;
+    let found = cluster.running_client().get("oak").await?;
+    assert!(found.as_deref() == Some(b"1") || found.as_deref() == Some(b"2"), "{found:?}");
+    Ok(())
+}
+
 /// Files and folders, with their bytes.
 fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir(to)?;

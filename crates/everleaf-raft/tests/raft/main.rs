@@ -4,4 +4,5 @@
 mod disk;
 mod folder;
 mod machine;
+mod state;
 mod suite;
