@@ -55,7 +55,8 @@ Example:
 Example:
   everleaf cluster transfer 2 --via 10.0.0.1:7400 --secret secret")]
     Transfer(NodeArgs),
-    /// Make the folder of a node that takes the place of another one, which is lost, when it is run.
+    /// Make the folder of a node that takes the place of another one, which is lost, when it is
+    /// run.
     #[command(after_help = "\
 Example:
   everleaf cluster replace 3 /srv/d --raft 10.0.0.4:7400 --via 10.0.0.1:7400 --secret secret")]

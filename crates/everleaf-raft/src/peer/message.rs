@@ -1,6 +1,6 @@
 //! Small messages of the peer port: what is asked, and what is answered. Their order is part of the
-//! protocol: a new one is added at the end, and [`PROTOCOL`](crate::peer::hello::PROTOCOL) rises when one
-//! changes.
+//! protocol: a new one is added at the end, and [`PROTOCOL`](crate::peer::hello::PROTOCOL) rises
+//! when one changes.
 
 use openraft::raft::{
     AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse,

@@ -65,7 +65,8 @@ fn config() -> Result<Config, NodeError> {
         election_timeout_min: 1000,
         election_timeout_max: 2000,
         enable_pre_vote: Some(true),
-        // The state is synced late: a leader that goes on without an election might serve an old one.
+        // The state is synced late: a leader that goes on without an election might serve an old
+        // one.
         enable_leader_restore: Some(false),
         allow_log_reversion: Some(false),
         // The janitor asks for snapshots and purges.

@@ -65,19 +65,22 @@ impl Promise {
 
 type Shared = Arc<Mutex<Promise>>;
 
+/// Waits for the disk, and runs a callback; whether it was told of success.
+type Call = Box<dyn FnOnce() -> bool + Send>;
+
 /// A log whose callbacks are run by the program.
 struct Program {
     log: Log<C>,
     promise: Shared,
     /// Appends whose callbacks have not run: the moment of each.
-    waiting: Arc<Mutex<Vec<Box<dyn FnOnce() -> bool + Send>>>>,
+    waiting: Arc<Mutex<Vec<Call>>>,
     appended: Vec<usize>,
     term: u64,
 }
 
 impl Program {
     fn on(store: everleaf::Store, promise: Shared) -> Result<Self, String> {
-        let waiting = Arc::new(Mutex::new(Vec::new()));
+        let waiting = Arc::new(Mutex::new(Vec::<Call>::new()));
         let to_wait = Arc::clone(&waiting);
         let sync = move |unsynced: everleaf::Unsynced, callback: IOFlushed<C>| {
             to_wait.lock().push(Box::new(move || {
@@ -85,7 +88,7 @@ impl Program {
                 let is_synced = synced.is_ok();
                 callback.io_completed(synced);
                 is_synced
-            }) as Box<dyn FnOnce() -> bool + Send>);
+            }));
         };
         let log = Log::open_with(store, Box::new(sync)).map_err(|error| error.to_string())?;
         Ok(Self { log, promise, waiting, appended: Vec::new(), term: 1 })
@@ -194,8 +197,8 @@ async fn explore(seed: u64, seen: &mut Seen) -> Result<(), String> {
     disk.watch(move |disk| taken.lock().push((disk.after_kill(), promised.lock().clone())));
     for step in 0..30 {
         program.step(&mut chance).await;
-        for (cut, (disk, promise)) in std::mem::take(&mut *snapshots.lock()).into_iter().enumerate()
-        {
+        let taken = std::mem::take(&mut *snapshots.lock());
+        for (cut, (disk, promise)) in taken.into_iter().enumerate() {
             let at = |error: String| format!("seed {seed}, step {step}, cut {cut}: {error}");
             judge(&disk, promise, &mut chance, seen).await.map_err(at)?;
         }
