@@ -28,6 +28,8 @@ pub use peer::{
     Client, ClusterStatus, Keys, MemberStatus, Node, NodeError, NodeOptions, NodeStatus, PeerError,
     Recovered, Row, Secret, Tls, Verified, block_on, init, prepare_to_join, recover, verify,
 };
+#[doc(hidden)] // For tests of what a peer sends.
+pub use peer::{Reply, Request};
 #[doc(hidden)] // For tests on disks that are simulated.
 pub use pools::Place;
 pub use pools::{FolderError, PoolOptions, Pools};

@@ -224,7 +224,7 @@ fn found(args: InitArgs) -> Outcome {
     let options = args.folder.options(args.from);
     let secret = wait_for(init(&args.folder.folder, &args.folder.raft, &options))?;
     say(&format!(
-        "{} is the first node of a new cluster; its secret is in {}: nodes that join need a copy",
+        "{} is the first node of a new cluster; nodes that join need a copy of {}",
         args.folder.folder.display(),
         secret.display()
     ))

@@ -2,6 +2,8 @@
 
 mod backup;
 mod bad_input;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod commands;
 mod common;
 mod elsewhere;

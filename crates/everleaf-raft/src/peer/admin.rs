@@ -6,7 +6,7 @@ use std::time::Duration;
 use openraft::errors::ForwardToLeader;
 use openraft::type_config::async_runtime::watch::WatchReceiver;
 use openraft::{ChangeMembers, ReadPolicy};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::peer::message::Reply;
 use crate::peer::node::Node;
@@ -70,9 +70,9 @@ async fn try_join(node: &Node, new: u64, member: Member, replaces: Option<u64>) 
 
 /// Waits until a new node has nearly everything; as long as it answers.
 async fn catch_up(node: &Node, new: u64) -> Done {
-    let mut metrics = node.raft.metrics();
-    let mut silent = 0;
-    while silent < PATIENCE.as_secs() {
+    let metrics = node.raft.metrics();
+    let mut answered = Instant::now();
+    loop {
         let now = metrics.borrow_watched().clone();
         let Some(replication) = &now.replication else {
             return Err(Reply::NotLeader { leader: None });
@@ -81,14 +81,15 @@ async fn catch_up(node: &Node, new: u64) -> Done {
         if matched.is_some_and(|id| id.index + LAG >= now.last_log_index.unwrap_or(0)) {
             return Ok(());
         }
-        let wait = timeout(Duration::from_secs(1), metrics.changed()).await;
-        if wait.is_err() || node.peers.trouble_of(new).is_some() {
-            silent += u64::from(node.peers.trouble_of(new).is_some());
-            tokio::time::sleep(Duration::from_millis(50)).await;
+        match node.peers.trouble_of(new) {
+            None => answered = Instant::now(),
+            Some(trouble) if answered.elapsed() > PATIENCE => {
+                return fail(format!("node {new} cannot be brought up to date: {trouble}"));
+            }
+            Some(_) => {}
         }
+        sleep(Duration::from_millis(50)).await;
     }
-    let trouble = node.peers.trouble_of(new).unwrap_or_default();
-    fail(format!("node {new} cannot be brought up to date: {trouble}"))
 }
 
 /// A node goes for ever.

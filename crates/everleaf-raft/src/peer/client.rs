@@ -33,15 +33,12 @@ impl Client {
         Self { keys, nodes, link: None }
     }
 
-    /// Connects to one node.
+    /// Connects to one node, for tests of what a peer sends.
     ///
     /// # Errors
     /// [`PeerError`].
-    pub(crate) async fn connect(
-        &self,
-        address: &str,
-        node: Option<u64>,
-    ) -> Result<Link, PeerError> {
+    #[doc(hidden)]
+    pub async fn connect(&self, address: &str, node: Option<u64>) -> Result<Link, PeerError> {
         self.keys.connect(address, Hello::of(Uuid::nil(), 0), node).await
     }
 
@@ -204,7 +201,7 @@ impl Client {
         }
     }
 
-    /// How the leader is, and what it knows of the others.
+    /// How the leader is, and what it knows of the others; it waits for one shortly.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -219,6 +216,7 @@ impl Client {
             if !is_temporary(&error, &Request::Status) || Instant::now() > deadline {
                 return Err(error);
             }
+            self.nodes.rotate_left(1);
             sleep(Duration::from_millis(100)).await;
         }
     }

@@ -16,11 +16,36 @@ use crate::peer::hello::Secret;
 use crate::peer::node_error::NodeError;
 use crate::peer::peer_error::PeerError;
 use crate::peer::stream::Keys;
-use crate::pools::{PoolOptions, Pools};
+use crate::pools::{FolderError, PoolOptions, Pools};
 use crate::types::{Entry, LeaderId, LogId, Member, Vote};
 
 /// The file of the secret, in the folder of each node.
 pub const SECRET_FILE: &str = "secret";
+
+/// Opens the pools of a folder.
+pub(crate) fn open(folder: &Path) -> Result<Pools, NodeError> {
+    if !folder.join("raft.pool").exists() {
+        return Err(NodeError::NoFolder { folder: folder.to_owned() });
+    }
+    Pools::open(folder).map_err(|error| match error {
+        FolderError::Pool(error) if is_damage(&error) => NodeError::Damaged(Box::new(error)),
+        error => error.into(),
+    })
+}
+
+fn is_damage(error: &everleaf::Error) -> bool {
+    use everleaf::{Error, IndexError, LogError, PoolError};
+    match error {
+        Error::Pool(PoolError::Corrupt { .. })
+        | Error::Index(IndexError::Corrupt { .. } | IndexError::Pool(PoolError::Corrupt { .. })) => {
+            true
+        }
+        Error::Log { source, .. } => {
+            matches!(**source, LogError::Missing | LogError::Damaged { .. } | LogError::OtherTime)
+        }
+        _ => false,
+    }
+}
 
 /// A word that this crate keeps in a folder.
 pub(crate) fn word(pools: &Pools, name: &str) -> Result<Option<String>, NodeError> {
@@ -105,7 +130,7 @@ pub struct Recovered {
 /// # Errors
 /// [`NodeError`].
 pub async fn recover(folder: &Path) -> Result<Recovered, NodeError> {
-    let pools = Pools::open(folder)?;
+    let pools = open(folder)?;
     let address = word(&pools, "address")?.ok_or(NodeError::NoAddress)?;
     let cluster = Uuid::new_v4();
     // First (a word of `pools.rs`): if this is cut short, the node is alone without a majority, and

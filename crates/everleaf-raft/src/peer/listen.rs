@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::blocking;
 use crate::peer::counters::Counters;
 use crate::peer::hello::Hello;
 use crate::peer::message::{Reply, Request};
@@ -128,7 +129,7 @@ async fn answer(
         Request::Snapshot { vote } => {
             transmit::receive(link, &node.raft, &node.state, vote, &node.counters).await?
         }
-        Request::Status => match node.status() {
+        Request::Status => match blocking(|| node.status()) {
             Ok(status) => Reply::Status(Box::new(status)),
             Err(error) => Reply::Failed(error.to_string()),
         },

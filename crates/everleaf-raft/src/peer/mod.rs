@@ -36,7 +36,7 @@ mod wire;
 pub use client::Client;
 pub use founding::{Recovered, init, prepare_to_join, recover};
 pub use hello::Secret;
-pub use message::Row;
+pub use message::{Reply, Request, Row};
 pub use node::{Node, NodeOptions};
 pub use node_error::NodeError;
 pub use peer_error::PeerError;

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::log::Log;
 use crate::peer::counters::Counters;
-use crate::peer::founding::{SECRET_FILE, word};
+use crate::peer::founding::{self, SECRET_FILE, word};
 use crate::peer::hello::Secret;
 use crate::peer::network::{Network, Peers};
 use crate::peer::node_error::NodeError;
@@ -83,7 +83,7 @@ impl Node {
     /// # Errors
     /// [`NodeError`].
     pub async fn start(folder: &Path, options: NodeOptions) -> Result<Arc<Self>, NodeError> {
-        let pools = Pools::open(folder)?;
+        let pools = founding::open(folder)?;
         let secret = Secret::read(&folder.join(SECRET_FILE)).map_err(NodeError::Secret)?;
         let address = word(&pools, "address")?.ok_or(NodeError::NoAddress)?;
         let counters = Arc::<Counters>::default();

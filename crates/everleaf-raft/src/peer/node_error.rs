@@ -1,6 +1,7 @@
 //! Why a node does not run.
 
 use std::io;
+use std::path::PathBuf;
 
 use crate::peer::peer_error::PeerError;
 use crate::pools::FolderError;
@@ -15,6 +16,19 @@ pub enum NodeError {
     /// Of a pool in it.
     #[error(transparent)]
     Pool(#[from] everleaf::Error),
+    /// It is no folder of a node.
+    #[error("{folder} is no folder of a node; make one by `everleaf cluster init` or `join`",
+        folder = .folder.display())]
+    NoFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A pool in it is damaged.
+    #[error(
+        "the folder of the node is damaged ({0}); leave it, and replace the node \
+        (`everleaf cluster replace`)"
+    )]
+    Damaged(Box<everleaf::Error>),
     /// Of the file of the secret.
     #[error("{0}")]
     Secret(String),

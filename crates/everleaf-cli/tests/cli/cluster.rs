@@ -1,0 +1,130 @@
+//! `cluster`: what the commands say, to nodes that run in this process.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use everleaf_raft::{Node, NodeOptions, block_on};
+use tokio::sync::oneshot;
+
+use crate::common::{Bench, json};
+
+/// A node that runs until it is stopped.
+struct Running {
+    number: u64,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    fn start(folder: &Path) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let (started, is_started) = mpsc::channel();
+        let folder = folder.to_owned();
+        let run = async move {
+            let node = Node::start(&folder, NodeOptions::default()).await.unwrap();
+            node.joined().await;
+            started.send(node.number()).unwrap();
+            let _ = stopped.await;
+            node.stop().await;
+        };
+        let thread = std::thread::spawn(move || block_on(run).unwrap());
+        let number = is_started.recv_timeout(Duration::from_secs(60)).unwrap();
+        Self { number, stop, thread }
+    }
+
+    fn stop(self) {
+        let _ = self.stop.send(());
+        self.thread.join().unwrap();
+    }
+}
+
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// `everleaf cluster` and words.
+fn words<'w>(of: &[&'w str], via: &'w str) -> Vec<&'w str> {
+    [&["cluster"], of, &["--via", via, "--secret", "a/secret"]].concat()
+}
+
+#[test]
+fn a_cluster_is_made_shown_changed_and_recovered() {
+    let bench = Bench::new();
+    let (first, second) = (free_address(), free_address());
+    let said = bench.ok(["cluster", "init", "a", "--raft", &first]);
+    assert!(said.contains("need a copy of a/secret"), "{said}");
+    let a = Running::start(&bench.path("a"));
+
+    let join = ["join", "b", "--raft", &second];
+    let said = bench.ok(words(&join, &first));
+    assert!(said.contains("it joins by itself"), "{said}");
+    let b = Running::start(&bench.path("b"));
+
+    let status = json(&bench.ok(words(&["status", "--json"], &second)));
+    assert!(status["nodes"].as_array().is_some_and(|nodes| nodes.len() == 2), "{status:?}");
+    assert_eq!(status["leader"], a.number);
+    assert_eq!(status["nodes"][0]["version"], env!("CARGO_PKG_VERSION"));
+    let shown = bench.ok(words(&["status"], &first));
+    assert!(shown.contains(&format!("node {} leads", a.number)), "{shown}");
+    assert!(shown.contains(&second) && shown.lines().count() == 4, "{shown}");
+
+    let to = b.number.to_string();
+    assert_eq!(bench.ok(words(&["transfer", &to], &first)), format!("node {to} leads\n"));
+    let said = bench.ok(words(&["verify"], &first));
+    assert!(said.starts_with("2 nodes: the same 0 rows"), "{said}");
+
+    // A majority is lost: the last node says so, and goes on alone.
+    a.stop();
+    let ran = bench.run(words(&["status"], &second));
+    let sentence = ran.failed();
+    assert!(sentence.contains("no node leads") && sentence.contains("recover"), "{sentence}");
+    let (last, gone) = (b.number, status["leader"].to_string());
+    b.stop();
+    let said = bench.ok(["cluster", "recover", "b", "--alone"]);
+    assert!(said.contains(&format!("node {last} is a cluster of one now")), "{said}");
+    let b = Running::start(&bench.path("b"));
+    let status = json(&bench.ok(words(&["status", "--json"], &second)));
+    assert_eq!(status["leader"], last);
+    let sentence = bench.fails(words(&["remove", &gone], &second));
+    assert!(sentence.contains(&format!("no node {gone}")), "{sentence}");
+    b.stop();
+}
+
+#[test]
+fn each_mistake_is_one_sentence() {
+    let bench = Bench::new();
+    let address = free_address();
+    for (usage, says) in [
+        (&["cluster", "init", "a", "--raft", "nonsense"][..], "HOST:PORT"),
+        (&["cluster", "recover", "a"], "--alone"),
+        (&["cluster", "status", "--via", &address], "--secret"),
+    ] {
+        let sentence = bench.refused(usage);
+        assert!(sentence.contains(says), "{sentence}");
+    }
+    bench.ok(["cluster", "init", "a", "--raft", &address]);
+    bench.write("other", "a secret of another cluster\n");
+    bench.write("short", "short\n");
+    let status = |secret: &'static str| {
+        ["cluster", "status", "--via", &address, "--secret", secret].map(str::to_owned)
+    };
+    for (words, says) in [
+        (status("short"), "holds no secret"),
+        (status("missing"), "cannot be read"),
+        (status("a/secret"), "cannot be reached"),
+    ] {
+        let sentence = bench.fails(words);
+        assert!(sentence.contains(says), "{sentence}");
+    }
+    let a = Running::start(&bench.path("a"));
+    let sentence = bench.fails(status("other"));
+    assert!(sentence.contains("the secret is not that of the cluster"), "{sentence}");
+    let sentence = bench.fails(words(&["join", "b", "--raft", &address], &address));
+    assert!(sentence.contains("has the address") && !bench.path("b").exists(), "{sentence}");
+    let sentence = bench.fails(["cluster", "recover", "a", "--alone"]);
+    assert!(sentence.contains("open"), "{sentence}");
+    a.stop();
+}
