@@ -6,6 +6,9 @@
 //! * a group whose number does not follow is passed over by every node ([`Group`]); the leader that
 //!   sees one ends its reign;
 //! * groups settle in their order: what is behind one that has failed never does.
+//!
+//! A reign begins with an empty group that is applied before anything is read for the next: groups
+//! that another reign of the same leadership has under way are before it, or are passed over.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,6 +19,8 @@ use openraft::ReadPolicy;
 use openraft::alias::OneshotReceiverOf;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::impls::ProgressResponder;
+use openraft::storage::RaftStateMachine;
+use openraft::type_config::TypeConfigExt;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -49,7 +54,7 @@ pub enum ProposeError {
 }
 
 /// Proposes what one reign of a leader writes. The reign ends when this is dropped. There is one at
-/// a time: of two, the groups of one are passed over.
+/// a time on a node: of two, the groups of the first are passed over.
 #[derive(Debug)]
 pub struct Proposer {
     shared: Arc<Shared>,
@@ -78,26 +83,28 @@ struct Settled {
 }
 
 impl Proposer {
-    /// Begins a reign, if this node leads: all that was committed before is applied. It runs two
+    /// Begins a reign, if this node leads: all that was committed before is applied. It runs three
     /// tasks of the runtime.
     ///
     /// # Errors
     /// [`ProposeError::Lost`].
-    pub async fn begin<T: Config>(
-        raft: &openraft::Raft<T, State>,
+    pub async fn begin<T: Config, S: RaftStateMachine<T>>(
+        raft: &openraft::Raft<T, S>,
         state: &State,
     ) -> Result<Self, ProposeError> {
         let leader = *raft.as_leader().map_err(|_| ProposeError::Lost)?.leader_id();
         let confirmed = raft.ensure_linearizable(ReadPolicy::ReadIndex).await;
         confirmed.map_err(|_| ProposeError::Lost)?;
-        let applied = state.applied();
-        let reign = Reign { leader, number: applied.reign + 1, clock_ms: applied.clock_ms };
+        let mut reign = Reign::next(leader, state);
+        reign.open(raft, state).await.ok_or(ProposeError::Lost)?;
         let (open, woken, settled) = Default::default();
         let shared = Arc::new(Shared { open, woken, settled });
         let (sender, receiver) = mpsc::channel(PERMITS - 1); // One more is waited for.
-        tokio::spawn(propose(raft.clone(), reign, Arc::clone(&shared), sender));
-        tokio::spawn(settle::<T>(receiver, Arc::clone(&shared)));
-        tokio::spawn(watch(raft.clone(), leader, state.clone(), Arc::clone(&shared)));
+        let _they_go_on = (
+            T::spawn(propose(raft.clone(), reign, Arc::clone(&shared), sender)),
+            T::spawn(settle::<T>(receiver, Arc::clone(&shared))),
+            T::spawn(watch(raft.clone(), leader, state.clone(), Arc::clone(&shared))),
+        );
         Ok(Self { shared })
     }
 
@@ -178,28 +185,53 @@ impl Shared {
 struct Reign {
     leader: LeaderId,
     number: u64,
+    /// How many groups there were.
+    groups: u64,
     clock_ms: u64,
+}
+
+impl Reign {
+    fn next(leader: LeaderId, state: &State) -> Self {
+        let applied = state.applied();
+        let number = state.next_reign(applied.reign);
+        Self { leader, number, groups: 0, clock_ms: applied.clock_ms }
+    }
+
+    fn group(&mut self, rows: Rows) -> Group {
+        self.groups += 1;
+        self.clock_ms = self.clock_ms.max(now_ms());
+        Group { reign: self.number, number: self.groups, clock_ms: self.clock_ms, rows }
+    }
+
+    /// Its first group, which is applied when this returns; none if the reign is lost.
+    async fn open<T: Config, S: RaftStateMachine<T>>(
+        &mut self,
+        raft: &openraft::Raft<T, S>,
+        state: &State,
+    ) -> Option<()> {
+        let (responder, applied) = ProgressResponder::complete_only();
+        let write = raft.write(self.group(Rows::new())).with_leader(self.leader);
+        write.responder(responder).await.ok()?;
+        applied.await.ok()?.ok()?;
+        (state.applied().reign == self.number).then_some(())
+    }
 }
 
 /// A group under way.
 type UnderWay<T> = (Ticket, OneshotReceiverOf<T, LogId>);
 
 /// Proposes groups while there is room for one more under way.
-async fn propose<T: Config>(
-    raft: openraft::Raft<T, State>,
+async fn propose<T: Config, S: RaftStateMachine<T>>(
+    raft: openraft::Raft<T, S>,
     mut reign: Reign,
     shared: Arc<Shared>,
     under_way: mpsc::Sender<UnderWay<T>>,
 ) {
-    let mut number = 0;
     while let Ok(permit) = under_way.reserve().await
         && let Some((ticket, rows)) = shared.next().await
     {
-        number += 1;
-        reign.clock_ms = reign.clock_ms.max(now_ms());
-        let group = Group { reign: reign.number, number, clock_ms: reign.clock_ms, rows };
         let (responder, committed, _complete) = ProgressResponder::new();
-        let write = raft.write(group).responder(responder).with_leader(reign.leader);
+        let write = raft.write(reign.group(rows)).with_leader(reign.leader).responder(responder);
         if write.await.is_err() {
             break;
         }
@@ -223,8 +255,8 @@ async fn settle<T: Config>(mut under_way: mpsc::Receiver<UnderWay<T>>, shared: A
 }
 
 /// Ends the reign when another leads, when openraft has stopped, or when a group was passed over.
-async fn watch<T: Config>(
-    raft: openraft::Raft<T, State>,
+async fn watch<T: Config, S: RaftStateMachine<T>>(
+    raft: openraft::Raft<T, S>,
     leader: LeaderId,
     state: State,
     shared: Arc<Shared>,

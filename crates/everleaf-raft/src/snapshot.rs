@@ -131,8 +131,9 @@ impl State {
             return Err(failed("a snapshot holds another state than it says"));
         }
         let number = pool.number.to_string();
+        // It is not removed from now on: a put whose sync fails may be durable nevertheless.
+        received.store = None;
         unless_planted!(434, self.shared.meta.put(STATE_WORD, number).map_err(failed)?); // S1
-        received.store = None; // It is the state's.
         let old = std::mem::replace(&mut *self.shared.pool.write(), pool); // S2
         self.shared.applied.send_replace(applied);
         *self.shared.snapshot.lock() = Some(meta.clone());

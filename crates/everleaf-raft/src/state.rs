@@ -17,7 +17,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use everleaf::{Batch, Store, Tree};
 use everleaf_pmem::planted;
@@ -120,6 +120,8 @@ pub(crate) struct Shared {
     /// The number of the next pool.
     pub next: AtomicU64,
     pub applied: watch::Sender<Applied>,
+    /// The last reign that was begun here: its groups may not be applied yet.
+    pub reign: AtomicU64,
     /// Up to where the last snapshot that was built, or installed, goes.
     pub snapshot: Mutex<Option<SnapshotMeta>>,
 }
@@ -156,7 +158,8 @@ impl State {
     pub(crate) fn of(place: Arc<dyn Place>, meta: Tree, pool: StatePool) -> everleaf::Result<Self> {
         let applied = watch::Sender::new(Applied::of(&pool.tree)?);
         let (pool, next) = (RwLock::new(pool.clone()), AtomicU64::new(pool.number + 1));
-        let shared = Shared { place, meta, pool, next, applied, snapshot: Mutex::default() };
+        let (reign, snapshot) = Default::default();
+        let shared = Shared { place, meta, pool, next, applied, reign, snapshot };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -179,6 +182,12 @@ impl State {
     /// The tree of the rows, of [`store`](Self::store).
     pub fn tree(&self) -> Tree {
         self.shared.pool.read().tree.clone()
+    }
+
+    /// The number of a new reign, which nobody has given before.
+    pub(crate) fn next_reign(&self, applied: u64) -> u64 {
+        self.shared.reign.fetch_max(applied, Ordering::Relaxed);
+        self.shared.reign.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Writes one batch, and answers whoever waits for its entries.

@@ -1,14 +1,11 @@
-//! Pools on simulated disks.
+//! One pool on a simulated disk, and what is stored there.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::sync::Arc;
 
 use everleaf::{CreateOptions, OpenOptions, Store, internal};
 use everleaf_log::{Base, Log, LogOptions, SimulatedDisk};
-use everleaf_raft::{Entry, Group, LogId, Place, Rows};
+use everleaf_raft::{Entry, Group, LogId, Rows};
 use openraft::EntryPayload;
-use parking_lot::Mutex;
 
 /// Bytes of a pool at first, and at most.
 const POOL: (u64, u64) = (1 << 20, 16 << 20);
@@ -70,44 +67,4 @@ pub fn entry(term: u64, index: u64) -> Entry {
     rows.push(b"row", Some(format!("{term} {index}").as_bytes()));
     let group = Group { rows, ..Group::default() };
     Entry { log_id: log_id(term, index), payload: EntryPayload::Normal(group) }
-}
-
-/// The disks of a machine: one for each pool. Names are durable at once.
-#[derive(Clone, Default)]
-pub struct Machine(Arc<Mutex<BTreeMap<String, SimulatedDisk>>>);
-
-impl Machine {
-    /// Each disk as something leaves it.
-    pub fn after(&self, mut of: impl FnMut(&SimulatedDisk) -> SimulatedDisk) -> Self {
-        let disks = self.0.lock().iter().map(|(name, disk)| (name.clone(), of(disk))).collect();
-        Self(Arc::new(Mutex::new(disks)))
-    }
-
-    /// Calls before each operation of a pool's disk.
-    pub fn watch(&self, name: &str, watch: impl Fn() + Send + Sync + 'static) {
-        let disk = self.0.lock().get(name).cloned();
-        disk.unwrap().watch(move |_| watch());
-    }
-}
-
-impl Place for Machine {
-    fn create(&self, name: &str) -> everleaf::Result<Store> {
-        let disk = SimulatedDisk::new();
-        self.0.lock().insert(name.to_owned(), disk.clone());
-        Ok(create(&disk))
-    }
-
-    fn open(&self, name: &str) -> everleaf::Result<Store> {
-        let disk = self.0.lock().get(name).cloned();
-        open(&disk.ok_or(everleaf::Error::Closed)?).map_err(|what| everleaf::Error::Dump { what })
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.lock().remove(name);
-        Ok(())
-    }
-
-    fn names(&self) -> io::Result<BTreeSet<String>> {
-        Ok(self.0.lock().keys().cloned().collect())
-    }
 }

@@ -2,7 +2,10 @@
 //! nodes whose network loses, delays and doubles messages.
 
 mod disk;
+mod disks;
 mod folder;
+mod groups;
 mod machine;
+mod model;
 mod state;
 mod suite;

@@ -10,7 +10,8 @@ use openraft::{RaftLogReader, StorageError};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use crate::machine::{Chance, Machine, entry, log_id};
+use crate::disks::Disks;
+use crate::machine::{Chance, entry, log_id};
 
 /// Rows of a group: more than a group of the pool's log holds in these tests.
 const ROWS: u64 = 120;
@@ -31,9 +32,9 @@ async fn apply(state: &mut State, entry: Entry) {
     RaftStateMachine::<C>::apply(state, entries).await.unwrap();
 }
 
-/// Up to where the state of a machine is applied, if its rows are those of that entry.
-fn found(machine: &Machine) -> Result<u64, String> {
-    let pools = Pools::open_at(Arc::new(machine.clone())).map_err(|error| error.to_string())?;
+/// Up to where the state on disks is applied, if its rows are those of that entry.
+fn found(disks: &Disks) -> Result<u64, String> {
+    let pools = Pools::open_at(Arc::new(disks.clone())).map_err(|error| error.to_string())?;
     let (tree, applied) = (pools.state().tree(), pools.state().applied());
     let index = applied.log_id.map_or(0, |id| id.index);
     for row in 0..ROWS {
@@ -49,28 +50,20 @@ fn found(machine: &Machine) -> Result<u64, String> {
 /// What a power failure leaves, looked at before each operation of a disk: rows of the entry that
 /// it says, and none before what was promised.
 struct Explored {
-    machine: Machine,
+    disks: Disks,
     /// The least entry that must be there.
     promised: Arc<Mutex<u64>>,
-    left: Arc<Mutex<Vec<(Machine, u64)>>>,
+    left: Arc<Mutex<Vec<(Disks, u64)>>>,
 }
 
 impl Explored {
     fn new() -> (Self, Pools) {
-        let machine = Machine::default();
-        let pools = Pools::create_at(Arc::new(machine.clone()), Uuid::new_v4(), 1).unwrap();
-        let explored = Self { machine, promised: Arc::default(), left: Arc::default() };
-        explored.watch("raft");
-        explored.watch("state.1");
+        let disks = Disks::new();
+        let pools = Pools::create_at(Arc::new(disks.clone()), Uuid::new_v4(), 1).unwrap();
+        let explored = Self { disks, promised: Arc::default(), left: Arc::default() };
+        let (left, promised) = (Arc::clone(&explored.left), Arc::clone(&explored.promised));
+        explored.disks.watch(move |all| left.lock().push((all.after_kill(), *promised.lock())));
         (explored, pools)
-    }
-
-    fn watch(&self, name: &str) {
-        let (machine, promised) = (self.machine.clone(), Arc::clone(&self.promised));
-        let left = Arc::clone(&self.left);
-        self.machine.watch(name, move || {
-            left.lock().push((machine.after(|disk| disk.after_kill()), *promised.lock()));
-        });
     }
 
     fn promise(&self, index: u64) {
@@ -79,15 +72,15 @@ impl Explored {
 
     /// How many states were judged.
     fn judge(&self, chance: &mut Chance) -> u64 {
-        let now = (self.machine.after(|disk| disk.after_kill()), *self.promised.lock());
+        let now = (self.disks.after_kill(), *self.promised.lock());
         let all = std::mem::take(&mut *self.left.lock()).into_iter().chain([now]);
         let mut judged = 0;
-        for (machine, promised) in all {
+        for (disks, promised) in all {
             for way in 0..3 {
-                let left = machine.after(|disk| match way {
-                    0 => disk.after_power_failure(|_| 0),
-                    1 => disk.after_power_failure(|ways| ways - 1),
-                    _ => disk.after_power_failure(|ways| chance.below(ways)),
+                let left = disks.after_power_failure(|ways| match way {
+                    0 => 0,
+                    1 => ways - 1,
+                    _ => chance.below(ways),
                 });
                 let index = found(&left).unwrap_or_else(|violation| panic!("{violation}"));
                 assert!(index >= promised, "applied up to {index}, {promised} was promised");
