@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 unset CARGO_TARGET_DIR # the list of files has the paths
-cargo build --profile dist --locked -p everleaf-cli --features tls
+cargo build --profile dist --locked -p everleaf-cli --features cluster,tls
 program=target/dist/everleaf
 made=target/deb
 rm -rf $made

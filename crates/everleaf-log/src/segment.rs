@@ -27,9 +27,9 @@
 //! One that is used again is not filled with zeros: behind its own groups, and in what a crash has
 //! left of one, it has *stale* groups. Each names a segment of a lower number than this one; but
 //! those behind the end of a session before (R2 of `recover`) have its name, are of that session or
-//! of an earlier one, and so of no later one. For only segments before a durable redo point are used
-//! again, and new ones are behind it; those that an opening removes behind the end, whose numbers
-//! come again, are never used again. So:
+//! of an earlier one, and so of no later one. For only segments before a durable redo point are
+//! used again, and new ones are behind it; those that an opening removes behind the end, whose
+//! numbers come again, are never used again. So:
 //!
 //! * The reader takes no stale group for one of the log: a group must name its segment. It must
 //!   also have the session, the number and the checksum that follow the group before.

@@ -5,8 +5,9 @@
 //! written; it may lag behind, as the log has what it lacks.
 //!
 //! Map of the files: `types` (openraft's types; groups) · `rows`, `entry` (bytes of an entry) ·
-//! `log` (the log on a pool) · `state` (the rows on a pool) · `snapshot` · `pools` (a node's folder) ·
-//! `propose` (writes of a leader) · `peer` (a node while it runs, and what nodes say to each other).
+//! `log` (the log on a pool) · `state` (the rows on a pool) · `snapshot` · `pools` (a node's
+//! folder) · `propose` (writes of a leader) · `peer` (a node while it runs, and what nodes say to
+//! each other).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -25,14 +26,13 @@ pub use log::Log;
 pub use openraft;
 pub use peer::{
     Client, ClusterStatus, Keys, MemberStatus, Node, NodeError, NodeOptions, NodeStatus, PeerError,
-    Recovered, Reply, Request, Row, Secret, Tls, Verified, block_on, init, prepare_to_join,
-    recover, verify,
+    Recovered, Row, Secret, Tls, Verified, block_on, init, prepare_to_join, recover, verify,
 };
 #[doc(hidden)] // For tests on disks that are simulated.
 pub use pools::Place;
 pub use pools::{FolderError, PoolOptions, Pools};
 pub use propose::{ProposeError, Proposer, Ticket};
-pub use rows::Rows;
+pub use rows::{RowBytes, Rows};
 pub use snapshot::{Received, SnapshotData};
 pub use state::{Applied, State};
 pub use types::{

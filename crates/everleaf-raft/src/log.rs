@@ -15,12 +15,12 @@
 //! What a crash leaves:
 //! * I1: no vote older than the last one whose `save_vote` has returned.
 //! * I2: every entry whose callback ran, unless it was truncated or purged.
-//! * I3: no hole: a truncation that is cut leaves a beginning. Entries up to `purged`, which a purge
-//!   that is cut leaves behind T1, are removed when the log is opened: else a hole lay between them
-//!   and what is appended behind `purged`.
-//! * I4: no entry that contradicts the state. The state is synced by itself, so it may have an entry
-//!   that was committed by others while the log has lost it, and has the entry of an earlier leader
-//!   in its place again. [`Log::agree_with`] then removes that and all behind it.
+//! * I3: no hole: a truncation that is cut leaves a beginning. Entries up to `purged`, which a
+//!   purge that is cut leaves behind T1, are removed when the log is opened: else a hole lay
+//!   between them and what is appended behind `purged`.
+//! * I4: no entry that contradicts the state. The state is synced by itself, so it may have an
+//!   entry that was committed by others while the log has lost it, and has the entry of an earlier
+//!   leader in its place again. [`Log::agree_with`] then removes that and all behind it.
 
 use std::fmt::Debug;
 use std::io;

@@ -199,8 +199,7 @@ async fn propose<T: Config>(
         reign.clock_ms = reign.clock_ms.max(now_ms());
         let group = Group { reign: reign.number, number, clock_ms: reign.clock_ms, rows };
         let (responder, committed, _complete) = ProgressResponder::new();
-        let write = raft.write(group).responder(responder);
-        let write = if planted(441) { write } else { write.with_leader(reign.leader) };
+        let write = raft.write(group).responder(responder).with_leader(reign.leader);
         if write.await.is_err() {
             break;
         }
@@ -212,7 +211,7 @@ async fn propose<T: Config>(
 /// Waits for groups in their order.
 async fn settle<T: Config>(mut under_way: mpsc::Receiver<UnderWay<T>>, shared: Arc<Shared>) {
     while let Some((ticket, committed)) = under_way.recv().await {
-        if !planted(442) && committed.await.is_err() {
+        if !planted(441) && committed.await.is_err() {
             return shared.lose();
         }
         shared.settled.send_modify(|settled| {

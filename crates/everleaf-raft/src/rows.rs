@@ -13,6 +13,9 @@ use crate::entry::{EntryError, Reader};
 /// The length that stands for a deletion.
 const DELETED: u32 = u32::MAX;
 
+/// A key and its value, or none if it is deleted.
+pub type RowBytes<'b> = (&'b [u8], Option<&'b [u8]>);
+
 /// Keys that are put or deleted, in order; a later one counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
@@ -53,7 +56,7 @@ impl Rows {
     }
 
     /// The rows, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+    pub fn iter(&self) -> impl Iterator<Item = RowBytes<'_>> {
         let mut rest = Reader::of(&self.bytes);
         std::iter::from_fn(move || row(&mut rest).ok().flatten())
     }
@@ -65,7 +68,7 @@ impl Rows {
 }
 
 /// The next row, or none at the end.
-fn row<'b>(rest: &mut Reader<'b>) -> Result<Option<(&'b [u8], Option<&'b [u8]>)>, EntryError> {
+fn row<'b>(rest: &mut Reader<'b>) -> Result<Option<RowBytes<'b>>, EntryError> {
     if rest.is_at_end() {
         return Ok(None);
     }

@@ -6,8 +6,8 @@ mod show;
 use std::path::{Path, PathBuf};
 
 use everleaf_raft::{
-    Client, FolderError, Keys, NodeError, PeerError, PoolOptions, Request, Secret, Tls, block_on,
-    init, prepare_to_join, recover, verify,
+    Client, FolderError, Keys, NodeError, PeerError, PoolOptions, Secret, Tls, block_on, init,
+    prepare_to_join, recover, verify,
 };
 
 use crate::failure::{Failure, Outcome};
@@ -55,7 +55,8 @@ Example:
 Example:
   everleaf cluster transfer 2 --via 10.0.0.1:7400 --secret secret")]
     Transfer(NodeArgs),
-    /// Make the folder of a node that takes the place of another one, which is lost, when it is run.
+    /// Make the folder of a node that takes the place of another one, which is lost, when it is
+    /// run.
     #[command(after_help = "\
 Example:
   everleaf cluster replace 3 /srv/d --raft 10.0.0.4:7400 --via 10.0.0.1:7400 --secret secret")]
@@ -185,11 +186,6 @@ impl ViaArgs {
     fn client(&self) -> Result<Client, Failure> {
         Ok(Client::new(vec![self.via.clone()], self.keys()?))
     }
-
-    fn ask(&self, request: &Request) -> Outcome {
-        let mut client = self.client()?;
-        wait_for(client.done(request))
-    }
 }
 
 impl FolderArgs {
@@ -206,11 +202,11 @@ pub fn run(args: Args) -> Outcome {
         Command::Replace(args) => join(&args.join, Some(args.node)),
         Command::Status(args) => show::status(wait_for(args.via.client()?.status())?, args.json),
         Command::Remove(args) => {
-            args.via.ask(&Request::Remove { node: args.node })?;
+            wait_for(args.via.client()?.remove(args.node))?;
             say(&format!("node {} is removed; stop it and delete its folder", args.node))
         }
         Command::Transfer(args) => {
-            args.via.ask(&Request::Lead { node: args.node })?;
+            wait_for(args.via.client()?.transfer(args.node))?;
             say(&format!("node {} leads", args.node))
         }
         Command::Verify(args) => compare(&args),

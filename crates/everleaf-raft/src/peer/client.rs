@@ -14,6 +14,7 @@ use crate::peer::row_requests::may_be_repeated;
 use crate::peer::status::{ClusterStatus, NodeStatus};
 use crate::peer::stream::{Keys, Link};
 use crate::peer::wire::{Kind, encode};
+use crate::types::Member;
 
 /// How long the leader is looked for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -36,7 +37,11 @@ impl Client {
     ///
     /// # Errors
     /// [`PeerError`].
-    pub async fn connect(&self, address: &str, node: Option<u64>) -> Result<Link, PeerError> {
+    pub(crate) async fn connect(
+        &self,
+        address: &str,
+        node: Option<u64>,
+    ) -> Result<Link, PeerError> {
         self.keys.connect(address, Hello::of(Uuid::nil(), 0), node).await
     }
 
@@ -44,7 +49,7 @@ impl Client {
     ///
     /// # Errors
     /// [`PeerError`]. If the connection failed after a put was sent, the put may be done or not.
-    pub async fn ask(&mut self, request: &Request) -> Result<Reply, PeerError> {
+    pub(crate) async fn ask(&mut self, request: &Request) -> Result<Reply, PeerError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let error = match self.try_ask(request).await {
@@ -91,7 +96,7 @@ impl Client {
     }
 
     /// An answer that does not fit; or the sentence that it is.
-    pub fn unexpected(reply: Reply) -> PeerError {
+    pub(crate) fn unexpected(reply: Reply) -> PeerError {
         match reply {
             Reply::Failed(sentence) => PeerError::Refused(sentence),
             _ => crate::peer::wire::damaged("an answer to another question came").into(),
@@ -101,18 +106,44 @@ impl Client {
     /// Asks for something to be done.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask), and the leader's sentence.
-    pub async fn done(&mut self, request: &Request) -> Result<(), PeerError> {
+    /// As [`put`](Self::put), and the leader's sentence.
+    async fn done(&mut self, request: &Request) -> Result<(), PeerError> {
         match self.ask(request).await? {
             Reply::Done => Ok(()),
             other => Err(Self::unexpected(other)),
         }
     }
 
+    /// A new node asks to belong to the cluster, and maybe to replace another one.
+    pub(crate) async fn join(
+        &mut self,
+        node: u64,
+        member: Member,
+        replaces: Option<u64>,
+    ) -> Result<(), PeerError> {
+        self.done(&Request::Join { node, member, replaces }).await
+    }
+
+    /// Removes a node from the cluster, for ever. It need not run.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); it is the last one, or there is none of this number.
+    pub async fn remove(&mut self, node: u64) -> Result<(), PeerError> {
+        self.done(&Request::Remove { node }).await
+    }
+
+    /// Lets another node lead.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); it does not vote, or could not take over in time.
+    pub async fn transfer(&mut self, node: u64) -> Result<(), PeerError> {
+        self.done(&Request::Lead { node }).await
+    }
+
     /// Stores rows, or removes those without a value, all or none; durably on a majority.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask).
+    /// [`PeerError`]. Where the answer was lost the rows may be stored or not, and it says so.
     pub async fn put(&mut self, rows: Vec<Row>) -> Result<(), PeerError> {
         match self.done(&Request::Put { rows }).await {
             Err(PeerError::Stream(_)) => Err(PeerError::Refused(
@@ -125,7 +156,7 @@ impl Client {
     /// A row, as every answered put before has left it.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask).
+    /// As [`put`](Self::put).
     pub async fn get(&mut self, key: impl Into<Vec<u8>>) -> Result<Option<Vec<u8>>, PeerError> {
         match self.ask(&Request::Get { key: key.into() }).await? {
             Reply::Value(value) => Ok(value),
@@ -136,7 +167,7 @@ impl Client {
     /// Some rows from a key on, in order, no more than `limit`; fewer if they are long.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask).
+    /// As [`put`](Self::put).
     pub async fn scan(
         &mut self,
         from: impl Into<Vec<u8>>,
@@ -152,7 +183,7 @@ impl Client {
     /// returns false; first of none, when the watch has begun.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask); changes were missed, and the rows must be scanned.
+    /// As [`put`](Self::put); changes were missed, and the rows must be scanned.
     pub async fn watch(
         &mut self,
         prefix: impl Into<Vec<u8>>,
@@ -176,7 +207,7 @@ impl Client {
     /// How the leader is, and what it knows of the others.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask).
+    /// As [`put`](Self::put).
     pub async fn status_of_leader(&mut self) -> Result<NodeStatus, PeerError> {
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -32,7 +32,7 @@ counters! {
     snapshots_received: "Snapshots that came whole.",
     snapshot_bytes_received: "Bytes of snapshots that came.",
     connections: "Connections that were accepted.",
-    connections_refused: "Connections that were not: another cluster, a wrong secret, another protocol.",
+    connections_refused: "Connections that were not: of another cluster, secret or protocol.",
     requests: "Requests of clients of the peer port.",
 }
 

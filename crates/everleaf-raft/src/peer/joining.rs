@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::peer::client::Client;
 use crate::peer::founding::{forget_word, word};
-use crate::peer::message::Request;
 use crate::peer::node::Node;
 use crate::peer::node_error::NodeError;
 use crate::types::Member;
@@ -29,7 +28,7 @@ async fn ask(node: &Arc<Node>) -> Result<(), NodeError> {
     let replaces = word(&node.pools, "replaces")?.and_then(|text| text.parse().ok());
     let member = Member { raft: node.address().to_owned(), ..Member::default() };
     let mut client = Client::new(vec![via], node.peers.keys().clone());
-    client.done(&Request::Join { node: node.number(), member, replaces }).await?;
+    client.join(node.number(), member, replaces).await?;
     tracing::info!("node {} belongs to the cluster", node.number());
     forget_word(&node.pools, "via")?;
     forget_word(&node.pools, "replaces")

@@ -1,6 +1,6 @@
 //! Small messages of the peer port: what is asked, and what is answered. Their order is part of the
-//! protocol: a new one is added at the end, and [`PROTOCOL`](crate::peer::hello::PROTOCOL) rises when one
-//! changes.
+//! protocol: a new one is added at the end, and [`PROTOCOL`](crate::peer::hello::PROTOCOL) rises
+//! when one changes.
 
 use openraft::raft::{
     AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse,
@@ -16,7 +16,7 @@ pub type Row = (Vec<u8>, Option<Vec<u8>>);
 
 /// What a node or a client asks. An append request is a frame of its own kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Request {
+pub(crate) enum Request {
     /// A candidate wants a vote; `pre`: it asks whether it would get it.
     Vote { vote: Vote, last: Option<LogId>, transfer: bool, pre: bool },
     /// A leader wants another one to lead.
@@ -49,7 +49,7 @@ pub enum Request {
 
 /// What is answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// It is done.
     Done,
     /// To entries.

@@ -1,12 +1,12 @@
 //! A node while it runs, and what nodes and clients say to each other at its peer port.
 //!
-//! Map of the files, each above those that it uses: `node` (a node: openraft, its tasks) · `founding`
-//! (folders of new nodes) · `client` (finds the leader and asks it) · `listen` (the port) ·
-//! `admin` (join, remove, transfer) · `verify` (whether all have the same rows) · `row_requests`
-//! (put, get, scan, watch) · `janitor` (the log's length) · `joining` (a new node asks) · `network`
-//! (openraft's network; the guard) · `transmit` (snapshots) · `stream` (connections) · `hello` (how
-//! they begin) · `tls` · `message` (requests and replies) · `wire` (frames) · `status` · `counters`
-//! · `node_error`, `peer_error` (sentences).
+//! Map of the files, each above those that it uses: `node` (a node: openraft, its tasks) ·
+//! `founding` (folders of new nodes) · `client` (finds the leader and asks it) · `listen` (the
+//! port) · `admin` (join, remove, transfer) · `verify` (whether all have the same rows) ·
+//! `row_requests` (put, get, scan, watch) · `janitor` (the log's length) · `joining` (a new node
+//! asks) · `network` (openraft's network; the guard) · `transmit` (snapshots) · `stream`
+//! (connections) · `hello` (how they begin) · `tls` · `message` (requests and replies) · `wire`
+//! (frames) · `status` · `counters` · `node_error`, `peer_error` (sentences).
 
 mod admin;
 mod client;
@@ -36,7 +36,7 @@ mod wire;
 pub use client::Client;
 pub use founding::{Recovered, init, prepare_to_join, recover};
 pub use hello::Secret;
-pub use message::{Reply, Request, Row};
+pub use message::Row;
 pub use node::{Node, NodeOptions};
 pub use node_error::NodeError;
 pub use peer_error::PeerError;

@@ -1,15 +1,15 @@
 //! openraft's network, over TCP: what this node asks the others.
 //!
 //! Each openraft task has a [`Channel`] to one node, with a connection of its own, so a long
-//! snapshot does not delay a heartbeat. openraft may drop a question before its answer has come: the
-//! connection goes with it, since the answer would be taken for that to the next question. A
+//! snapshot does not delay a heartbeat. openraft may drop a question before its answer has come:
+//! the connection goes with it, since the answer would be taken for that to the next question. A
 //! connection is begun by a task of its own, so that a question with a short time limit does not
 //! begin it again and again.
 //!
 //! **Guard.** A follower that has lost what it had acknowledged, because its folder is an old copy,
 //! would make openraft's leader panic, and entries that were counted on a majority may no longer be
-//! on one. So what each node has acknowledged to this leader is remembered, and a node that denies it
-//! is unreachable from then on, with a sentence for the operator.
+//! on one. So what each node has acknowledged to this leader is remembered, and a node that denies
+//! it is unreachable from then on, with a sentence for the operator.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -65,7 +65,8 @@ fn config() -> Result<Config, NodeError> {
         election_timeout_min: 1000,
         election_timeout_max: 2000,
         enable_pre_vote: Some(true),
-        // The state is synced late: a leader that goes on without an election might serve an old one.
+        // The state is synced late: a leader that goes on without an election might serve an old
+        // one.
         enable_leader_restore: Some(false),
         allow_log_reversion: Some(false),
         // The janitor asks for snapshots and purges.
@@ -138,9 +139,13 @@ impl Node {
         &self.state
     }
 
-    /// Returns when it votes in its cluster.
+    /// Returns when it votes in its cluster, and no change of the members is under way.
     pub async fn joined(&self) {
-        let votes = |now: &RaftMetrics<C>| now.membership_config.voter_ids().any(|it| it == now.id);
+        let votes = |now: &RaftMetrics<C>| {
+            let members = now.membership_config.membership();
+            let is_settled = members.get_joint_config().len() == 1;
+            is_settled && members.voter_ids().any(|it| it == now.id)
+        };
         // It fails when the node ends.
         let _ = self.raft.wait(None).metrics(votes, "joined").await;
     }

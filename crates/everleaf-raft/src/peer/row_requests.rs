@@ -1,8 +1,8 @@
 //! Rows for clients of the peer port: what a program needs that uses a cluster as a replicated map.
 //!
-//! A put is answered when a majority has synced it, a get and a scan see every put that was answered
-//! before they were asked (by openraft's read index). A watch may be asked of any node, and tells of
-//! the rows that entries name, in the order of the log, each as it is when it is told.
+//! A put is answered when a majority has synced it, a get and a scan see every put that was
+//! answered before they were asked (by openraft's read index). A watch may be asked of any node,
+//! and tells of the rows that entries name, in the order of the log, each as it is when it is told.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

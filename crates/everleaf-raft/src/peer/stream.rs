@@ -105,7 +105,7 @@ impl Link {
     ///
     /// # Errors
     /// As the system reports; what is no answer.
-    pub async fn ask(&mut self, request: &Request) -> io::Result<Reply> {
+    pub(crate) async fn ask(&mut self, request: &Request) -> io::Result<Reply> {
         self.send(Kind::Message, &encode(request)?).await?;
         self.reply().await
     }
@@ -122,7 +122,7 @@ impl Link {
     ///
     /// # Errors
     /// As the system reports; what is no answer.
-    pub async fn reply(&mut self) -> io::Result<Reply> {
+    pub(crate) async fn reply(&mut self) -> io::Result<Reply> {
         let frame = read_frame(&mut self.stream, MAX_BODY).await?;
         match frame.kind {
             Kind::Message => decode(&frame.body),

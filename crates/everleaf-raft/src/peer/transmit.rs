@@ -1,8 +1,8 @@
 //! A snapshot on its way: the dump of the state at one moment, in parts, while writers go on.
 //!
-//! The moment may be later than the index that openraft had in mind, since the state is dumped as it
-//! is now. The receiver reads from what it has restored how far it goes. A dump that is cut off is
-//! known by its missing end, and leaves nothing behind.
+//! The moment may be later than the index that openraft had in mind, since the state is dumped as
+//! it is now. The receiver reads from what it has restored how far it goes. A dump that is cut off
+//! is known by its missing end, and leaves nothing behind.
 
 use std::io::{self, BufReader, BufWriter, Cursor, ErrorKind, Read, Write};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Frames of the peer port: what two nodes, or a node and a client, send each other.
 //!
-//! A frame is `length (u32) · kind (u8) · crc32c of these five bytes and the body (u32) · body`, all
-//! little-endian. The length is looked at before the rest is read, and memory grows with what has
-//! come, so a sender of nonsense takes no more than it sends.
+//! A frame is `length (u32) · kind (u8) · crc32c of these five bytes and the body (u32) · body`,
+//! all little-endian. The length is looked at before the rest is read, and memory grows with what
+//! has come, so a sender of nonsense takes no more than it sends.
 //!
 //! Small messages are encoded by postcard: it is the compact serde format that is maintained (its
 //! wire format is specified and fixed since 1.0). Entries of the log have bytes of their own
@@ -28,7 +28,8 @@ const HEAD: usize = 9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// A [`Request`](crate::peer::message::Request) or a [`Reply`](crate::peer::message::Reply), by postcard.
+    /// A [`Request`](crate::peer::message::Request) or a [`Reply`](crate::peer::message::Reply), by
+    /// postcard.
     Message = 1,
     /// Entries to append: see [`encode_append`].
     Append = 2,

@@ -113,13 +113,26 @@ impl Handle {
     }
 
     pub(crate) fn count_in(&self, scan: Scan) -> Result<u64> {
-        let direction = scan.direction;
-        let mut cursor = self.cursor(scan)?.without_values();
         let mut count = 0;
-        while !cursor.exhausted {
-            count += cursor.fetch(direction, BATCH_ENTRIES)?.len() as u64;
+        if self.copies_what_it_shows() {
+            let direction = scan.direction;
+            let mut cursor = self.cursor(scan)?.without_values();
+            while !cursor.exhausted {
+                count += cursor.fetch(direction, BATCH_ENTRIES)?.len() as u64;
+            }
+        } else {
+            self.show_each(scan, |_, _| {
+                count += 1;
+                ControlFlow::Continue(())
+            })?;
         }
         Ok(count)
+    }
+
+    /// The index shows an entry under a lock that writers wait for, and an epoch with them: what is
+    /// of epochs is copied first, so that no callback delays an end; what is of a snapshot, too.
+    fn copies_what_it_shows(&self) -> bool {
+        self.images.is_some() || self.backend.capabilities().contract == Contract::Buffered
     }
 
     pub(crate) fn scan(&self, scan: Scan) -> Range<'_> {
@@ -132,10 +145,7 @@ impl Handle {
         scan: Scan,
         mut visit: impl FnMut(Key<'_>, &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        // The index shows an entry under a lock that writers wait for, and an epoch with them: what
-        // is of epochs is copied first, so that no callback delays an end.
-        let buffered = self.backend.capabilities().contract == Contract::Buffered;
-        if buffered || self.images.is_some() {
+        if self.copies_what_it_shows() {
             for entry in self.scan(scan) {
                 let (key, value) = entry?;
                 if visit(key.as_ref(), &value).is_break() {
@@ -144,6 +154,15 @@ impl Handle {
             }
             return Ok(());
         }
+        self.show_each(scan, visit)
+    }
+
+    /// Shows entries where they are.
+    fn show_each(
+        &self,
+        scan: Scan,
+        mut visit: impl FnMut(Key<'_>, &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
         let forward = scan.direction == Direction::Forward;
         let (direction, (lower, upper)) = (scan.direction, self.bounds_of(scan)?);
         let (start, stop) = if forward { (&lower, &upper) } else { (&upper, &lower) };
