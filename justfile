@@ -50,6 +50,13 @@ open *WORDS:
     cargo build --release
     tests/open/run {{WORDS}}
 
+# A cluster of three processes under faults, or what it achieves: just cluster --seconds 3600
+cluster *WORDS:
+    cargo build --release -p everleaf-raft -p everleaf-cli -p everleaf-testkit \
+        --features everleaf-cli/cluster --bin everleaf \
+        --example cluster_rows --example cluster_load --example linearizable
+    tests/cluster/run {{WORDS}}
+
 # The wheel for Python, and its tests
 python:
     bindings/python/run-tests.sh

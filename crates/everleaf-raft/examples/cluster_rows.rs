@@ -1,7 +1,7 @@
 //! A cluster of rows: serves the folder of a node, and is a client of a cluster.
 //!
 //! ```text
-//! cluster_rows serve FOLDER [--trusted-network]
+//! cluster_rows serve FOLDER [--listen ADDR] [--trusted-network]
 //! cluster_rows put|get|scan|watch|metrics --via ADDR[,ADDR..] --secret FILE [WORD..]
 //! ```
 //! `put KEY VALUE`, `get KEY`, `scan [FROM]`, `watch [PREFIX]`. `everleaf cluster init` and `join`
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use everleaf_raft::{Client, Keys, Node, NodeOptions, Secret};
 use tokio::signal::unix::{SignalKind, signal};
 
-const USAGE: &str = "usage: cluster_rows serve FOLDER [--trusted-network] | \
+const USAGE: &str = "usage: cluster_rows serve FOLDER [--listen ADDR] [--trusted-network] | \
     put KEY VALUE | get KEY | scan [FROM] | watch [PREFIX] | metrics, \
     each of these with --via ADDR[,ADDR..] --secret FILE";
 
@@ -46,12 +46,20 @@ fn failed(error: impl ToString) -> (u8, String) {
 }
 
 async fn serve(words: &[String]) -> Done {
-    let (folder, trusted_network) = match words {
-        [folder] => (folder, false),
-        [folder, option] if option == "--trusted-network" => (folder, true),
-        _ => return Err((2, USAGE.to_owned())),
-    };
-    let options = NodeOptions { trusted_network, ..NodeOptions::default() };
+    let usage = || (2, USAGE.to_owned());
+    let (folder, mut words) = words.split_first().ok_or_else(usage)?;
+    let mut options = NodeOptions::default();
+    while let Some((word, rest)) = words.split_first() {
+        words = rest;
+        match word.as_str() {
+            "--trusted-network" => options.trusted_network = true,
+            "--listen" => {
+                let (address, rest) = words.split_first().ok_or_else(usage)?;
+                (options.listen, words) = (Some(address.clone()), rest);
+            }
+            _ => return Err(usage()),
+        }
+    }
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate()).map_err(failed)?,
         signal(SignalKind::interrupt()).map_err(failed)?,

@@ -34,6 +34,8 @@ pub enum Act {
     Upsert(u64, Option<u64>),
     /// Removed it; the old value.
     Remove(Option<u64>),
+    /// Gave it this value; nothing was told.
+    Put(u64),
 }
 
 impl Act {
@@ -47,6 +49,7 @@ impl Act {
             Act::Update(new, old) => (old == value, old.map(|_| new)),
             Act::Upsert(new, old) => (old == value, Some(new)),
             Act::Remove(old) => (old == value, None),
+            Act::Put(new) => (true, Some(new)),
         };
         told.then_some(after)
     }
@@ -57,7 +60,7 @@ impl Act {
 pub struct Call {
     /// When it began.
     pub invoked: u64,
-    /// When it had returned.
+    /// When it had returned; `u64::MAX`: nobody knows whether it did anything.
     pub returned: u64,
     /// What it did.
     pub act: Act,

@@ -134,3 +134,23 @@ fn what_no_order_explains_is_found() {
         "the key was there before"
     );
 }
+
+#[test]
+fn a_put_that_nobody_knows_of_may_be_done_at_any_time_or_never() {
+    let call = |invoked, returned, act| Call { invoked, returned, act };
+    let unknown = call(2, u64::MAX, Act::Put(2));
+    for (told, legal) in [
+        ([Some(1), Some(1)], true),
+        ([Some(1), Some(2)], true),
+        ([Some(2), Some(2)], true),
+        ([Some(2), Some(1)], false),
+        ([Some(1), None], false),
+    ] {
+        let gets = vec![
+            call(0, 1, Act::Put(1)),
+            call(3, 4, Act::Get(told[0])),
+            call(5, 6, Act::Get(told[1])),
+        ];
+        assert_eq!(check(&[((), vec![vec![unknown], gets])].into()).is_ok(), legal, "{told:?}");
+    }
+}
