@@ -20,7 +20,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use everleaf::{CreateOptions, DurabilityMode, OpenOptions, Store, Tree};
 use everleaf_pmem::unless_planted;
@@ -96,15 +96,23 @@ pub trait Place: Send + Sync {
     /// # Errors
     /// As the system reports.
     fn names(&self) -> io::Result<BTreeSet<String>>;
+
+    /// Pools that are made from now on may grow to so many bytes.
+    fn limit(&self, _bytes: u64) {}
 }
 
 /// A folder of pool files.
 struct Folder {
     path: PathBuf,
-    options: PoolOptions,
+    /// How far a pool that is made may grow, if not as a store's default is.
+    max_size_bytes: OnceLock<u64>,
 }
 
 impl Folder {
+    fn of(path: &Path) -> Self {
+        Self { path: path.into(), max_size_bytes: OnceLock::new() }
+    }
+
     fn pool(&self, name: &str) -> PathBuf {
         self.path.join(format!("{name}.pool"))
     }
@@ -113,8 +121,8 @@ impl Folder {
 impl Place for Folder {
     fn create(&self, name: &str) -> everleaf::Result<Store> {
         let mut options = CreateOptions::new();
-        if let Some(bytes) = self.options.max_size_bytes {
-            options = options.max_size_bytes(bytes);
+        if let Some(bytes) = self.max_size_bytes.get() {
+            options = options.max_size_bytes(*bytes);
         }
         options.create_closed(self.pool(name))?;
         self.open(name)
@@ -147,6 +155,10 @@ impl Place for Folder {
             names.extend(name.map(|(name, _)| name.to_owned()));
         }
         Ok(names)
+    }
+
+    fn limit(&self, bytes: u64) {
+        let _ = self.max_size_bytes.set(bytes); // The first one stays.
     }
 }
 
@@ -189,7 +201,8 @@ impl Pools {
         options: &PoolOptions,
     ) -> Result<Self, FolderError> {
         fs::create_dir(folder).map_err(doing("making the folder"))?;
-        let place = Folder { path: folder.into(), options: options.clone() };
+        let place = Folder::of(folder);
+        options.max_size_bytes.into_iter().for_each(|bytes| place.limit(bytes));
         if let Some(from) = &options.from {
             let from = OpenOptions::new().read_only(true).open(from)?;
             from.copy(place.pool(&StatePool::name(1)))?;
@@ -203,8 +216,7 @@ impl Pools {
     /// # Errors
     /// [`FolderError`]; a folder that another process has open is a pool that is locked.
     pub fn open(folder: &Path) -> Result<Self, FolderError> {
-        let place = Folder { path: folder.into(), options: PoolOptions::default() };
-        Self::open_at(Arc::new(place))
+        Self::open_at(Arc::new(Folder::of(folder)))
     }
 
     #[doc(hidden)]
@@ -225,6 +237,7 @@ impl Pools {
     #[doc(hidden)]
     pub fn open_at(place: Arc<dyn Place>) -> Result<Self, FolderError> {
         let raft = place.open(RAFT)?;
+        place.limit(raft.statistics()?.max_bytes); // As the node was made.
         let meta = raft.tree("raft.meta")?;
         let (node, cluster) = (word(&meta, NODE_WORD)?, word(&meta, CLUSTER_WORD)?);
         let number: u64 = word(&meta, STATE_WORD)?;

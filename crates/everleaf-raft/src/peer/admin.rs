@@ -109,6 +109,12 @@ async fn try_remove(node: &Node, old: u64) -> Done {
     if voters == [old] {
         return fail(format!("node {old} is the last one: stop it instead"));
     }
+    if old == node.number() {
+        node.hand_over().await; // Otherwise nobody led until an election.
+        if node.raft.as_leader().is_err() {
+            return Err(Reply::NotLeader { leader: None });
+        }
+    }
     let change = match voters.contains(&old) {
         true => ChangeMembers::RemoveVoters([old].into()),
         false => ChangeMembers::RemoveNodes([old].into()),

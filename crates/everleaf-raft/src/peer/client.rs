@@ -71,7 +71,11 @@ impl Client {
                 if linked.is_err() {
                     self.nodes.rotate_left(1);
                 }
-                linked?
+                // Nothing was asked yet: another node may answer, or this one a little later.
+                linked.map_err(|error| match error {
+                    PeerError::Stream(source) => PeerError::Unreachable { address: first, source },
+                    error => error,
+                })?
             }
         };
         let silent = |_| io::Error::from(io::ErrorKind::TimedOut);

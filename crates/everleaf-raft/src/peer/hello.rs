@@ -12,7 +12,6 @@
 //! gives 0 for it: whoever knows the secret may ask.
 
 use std::fmt;
-use std::io;
 use std::path::Path;
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -148,11 +147,7 @@ where
     stream.write_all(&mine).await?;
     stream.flush().await?;
     let mut theirs = [0; HELLO];
-    let ended = |error: io::Error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => PeerError::NotAPeer,
-        _ => PeerError::Stream(error),
-    };
-    stream.read_exact(&mut theirs).await.map_err(ended)?;
+    stream.read_exact(&mut theirs).await?;
     let other = Hello::parse(&theirs).ok_or(PeerError::NotAPeer)?;
     me.suits(&other)?;
     let mut proof = [0; PROOF];

@@ -62,8 +62,9 @@ fn config() -> Result<Config, NodeError> {
     let config = Config {
         cluster_name: "everleaf".to_owned(),
         heartbeat_interval: 100,
-        election_timeout_min: 1000,
-        election_timeout_max: 2000,
+        // A leader is waited for as long as the longest of these, and then as one of them.
+        election_timeout_min: 500,
+        election_timeout_max: 1000,
         enable_pre_vote: Some(true),
         // The state is synced late: a leader that goes on without an election might serve an old
         // one.
@@ -254,7 +255,7 @@ impl Node {
     }
 
     /// Asks the follower that lacks least to lead, and waits shortly.
-    async fn hand_over(&self) {
+    pub(crate) async fn hand_over(&self) {
         let metrics = self.metrics();
         let Some(replication) =
             metrics.replication.filter(|_| metrics.state == ServerState::Leader)

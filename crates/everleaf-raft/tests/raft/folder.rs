@@ -1,7 +1,8 @@
 //! The folder of a node.
 
 use everleaf::{Error, PoolError, Store};
-use everleaf_raft::{FolderError, PoolOptions, Pools};
+use everleaf_raft::{C, FolderError, PoolOptions, Pools, Snapshot, SnapshotData};
+use openraft::storage::RaftStateMachine;
 use uuid::Uuid;
 
 #[test]
@@ -48,4 +49,22 @@ fn what_is_left_of_other_states_goes_and_an_unfinished_folder_is_refused() {
     raft.tree("raft.meta").unwrap().delete("state").unwrap();
     drop(raft);
     assert!(matches!(Pools::open(&folder), Err(FolderError::Unfinished)));
+}
+
+#[tokio::test]
+async fn a_state_that_is_received_may_grow_as_far_as_the_node_was_made_to() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("node");
+    let options = PoolOptions { max_size_bytes: Some(64 << 20), ..PoolOptions::default() };
+    drop(Pools::create(&folder, Uuid::new_v4(), &options).unwrap());
+    let pools = Pools::open(&folder).unwrap();
+    let mut state = pools.state();
+    let most = |store: &Store| store.statistics().unwrap().max_bytes;
+    assert_eq!((most(pools.raft_store()), most(&state.store())), (64 << 20, 64 << 20));
+    let mut sent = Vec::new();
+    SnapshotData::Here(state.clone()).send(&mut sent).unwrap();
+    let Snapshot { meta, snapshot } = state.receive(&sent[..]).unwrap();
+    RaftStateMachine::<C>::install_snapshot(&mut state, &meta, snapshot).await.unwrap();
+    assert!(folder.join("state.2.pool").exists() && !folder.join("state.1.pool").exists());
+    assert_eq!(most(&state.store()), 64 << 20);
 }
