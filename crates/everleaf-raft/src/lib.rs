@@ -11,9 +11,12 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod bytes;
 mod entry;
 mod log;
+mod machine;
 mod peer;
+mod place;
 mod pools;
 mod propose;
 mod rows;
@@ -21,7 +24,8 @@ mod snapshot;
 mod state;
 mod types;
 
-pub use entry::{EntryBytes, EntryError, Reader, read_log_id, write_log_id};
+pub use bytes::{EntryError, Reader};
+pub use entry::{EntryBytes, read_log_id, write_log_id};
 pub use log::Log;
 pub use openraft;
 pub use peer::{
@@ -31,15 +35,16 @@ pub use peer::{
 #[doc(hidden)] // For tests of what a peer sends.
 pub use peer::{Reply, Request};
 #[doc(hidden)] // For tests on disks that are simulated.
-pub use pools::Place;
+pub use place::Place;
 pub use pools::{FolderError, PoolOptions, Pools};
 pub use propose::{ProposeError, Proposer, Ticket};
 pub use rows::{RowBytes, Rows};
-pub use snapshot::{Received, SnapshotData};
+pub use snapshot::{Received, Snapshot, SnapshotData};
 pub use state::{Applied, State};
-pub use types::{
-    C, Config, Entry, Group, LeaderId, LogId, Member, Members, Raft, Snapshot, SnapshotMeta, Vote,
-};
+pub use types::{C, Config, Entry, Group, LeaderId, LogId, Member, Members, SnapshotMeta, Vote};
+
+/// openraft itself: one node.
+pub type Raft = openraft::Raft<C, State>;
 
 /// Runs what may wait for a disk: the threads of a runtime that has several go on with other tasks.
 fn blocking<R>(work: impl FnOnce() -> R) -> R {

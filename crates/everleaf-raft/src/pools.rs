@@ -27,14 +27,13 @@ use everleaf_pmem::unless_planted;
 use uuid::Uuid;
 
 use crate::log::Log;
+use crate::place::{Place, STATE_WORD};
 use crate::state::{State, StatePool};
 use crate::types::{C, Config};
 
 const RAFT: &str = "raft";
 const NODE_WORD: &str = "node";
 const CLUSTER_WORD: &str = "cluster";
-/// Which state counts.
-pub(crate) const STATE_WORD: &str = "state";
 /// Bits of the number of a node: few enough for programs whose numbers are floating-point.
 const NODE_BITS: u32 = 48;
 
@@ -69,36 +68,6 @@ pub enum FolderError {
 
 fn doing(what: &'static str) -> impl FnOnce(io::Error) -> FolderError {
     move |source| FolderError::Io { what, source }
-}
-
-/// Where the pools of a node lie: a folder, or what a test has in its place.
-pub trait Place: Send + Sync {
-    /// Makes a pool, and opens it.
-    ///
-    /// # Errors
-    /// As the store's.
-    fn create(&self, name: &str) -> everleaf::Result<Store>;
-
-    /// Opens a pool.
-    ///
-    /// # Errors
-    /// As the store's.
-    fn open(&self, name: &str) -> everleaf::Result<Store>;
-
-    /// Removes a pool, or what is there of it.
-    ///
-    /// # Errors
-    /// As the system reports.
-    fn remove(&self, name: &str) -> io::Result<()>;
-
-    /// The names of the pools that there are, or parts of.
-    ///
-    /// # Errors
-    /// As the system reports.
-    fn names(&self) -> io::Result<BTreeSet<String>>;
-
-    /// Pools that are made from now on may grow to so many bytes.
-    fn limit(&self, _bytes: u64) {}
 }
 
 /// A folder of pool files.

@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::entry::{EntryError, Reader};
+use crate::bytes::{EntryError, Reader};
 
 /// The length that stands for a deletion.
 const DELETED: u32 = u32::MAX;

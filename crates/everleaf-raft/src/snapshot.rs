@@ -24,9 +24,12 @@ use everleaf::Store;
 use everleaf_pmem::unless_planted;
 
 use crate::log::failed;
-use crate::pools::{Place, STATE_WORD};
+use crate::place::{Place, STATE_WORD};
 use crate::state::{Applied, State, StatePool, TREE};
-use crate::types::{Snapshot, SnapshotMeta};
+use crate::types::{C, SnapshotMeta};
+
+/// A snapshot of a state.
+pub type Snapshot = openraft::alias::SnapshotOf<C, SnapshotData>;
 
 /// The content of a snapshot.
 #[derive(Debug)]

@@ -21,25 +21,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use everleaf::{Batch, Store, Tree};
 use everleaf_pmem::planted;
-use futures_util::{Stream, StreamExt};
-use openraft::storage::{ApplyResponder, EntryResponder, RaftStateMachine};
-use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
+use openraft::EntryPayload;
+use openraft::storage::ApplyResponder;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use crate::blocking;
-use crate::entry::{EntryError, Reader, read_log_id, write_log_id};
+use crate::bytes::{EntryError, Reader};
+use crate::entry::{read_log_id, write_log_id};
 use crate::log::failed;
-use crate::pools::Place;
-use crate::snapshot::SnapshotData;
-use crate::types::{Config, Entry, Group, LogId, Members, Snapshot, SnapshotMeta};
+use crate::place::Place;
+use crate::types::{Config, Entry, Group, LogId, Members, SnapshotMeta};
 
 /// The tree of the rows.
 pub(crate) const TREE: &str = "everleaf.server";
 const APPLIED: &[u8] = b"\0raft applied";
 const MEMBERS: &[u8] = b"\0raft members";
 /// Writes that are committed at a time, if there are so many at once.
-const STEP_WRITES: usize = 4096;
+pub(crate) const STEP_WRITES: usize = 4096;
 
 /// Up to where entries are applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -191,7 +190,7 @@ impl State {
     }
 
     /// Writes one batch, and answers whoever waits for its entries.
-    fn commit<T: Config>(&self, step: Step<T>) -> io::Result<()> {
+    pub(crate) fn commit<T: Config>(&self, step: Step<T>) -> io::Result<()> {
         let Step { mut batch, applied, has_members, responders } = step;
         let work = || {
             planted!(433, std::mem::replace(&mut batch, self.tree().batch()).commit()?);
@@ -213,20 +212,20 @@ impl State {
 }
 
 /// Entries that are applied together.
-struct Step<T: Config> {
-    batch: Batch,
+pub(crate) struct Step<T: Config> {
+    pub batch: Batch,
     applied: Applied,
     has_members: bool,
-    responders: Vec<ApplyResponder<T>>,
+    pub responders: Vec<ApplyResponder<T>>,
 }
 
 impl<T: Config> Step<T> {
-    fn begin(state: &State) -> Self {
+    pub fn begin(state: &State) -> Self {
         let (batch, applied) = (state.tree().batch(), state.applied());
         Self { batch, applied, has_members: false, responders: Vec::new() }
     }
 
-    fn add(&mut self, entry: Entry) -> everleaf::Result<()> {
+    pub fn add(&mut self, entry: Entry) -> everleaf::Result<()> {
         self.applied.log_id = Some(entry.log_id);
         match entry.payload {
             EntryPayload::Blank => {}
@@ -245,58 +244,5 @@ impl<T: Config> Step<T> {
             EntryPayload::Normal(_) => {}
         }
         Ok(())
-    }
-}
-
-impl<T: Config> RaftStateMachine<T> for State {
-    type SnapshotData = SnapshotData;
-    type SnapshotBuilder = Self;
-
-    async fn applied_state(&mut self) -> io::Result<(Option<LogId>, Members)> {
-        let applied = self.applied();
-        Ok((applied.log_id, applied.members))
-    }
-
-    async fn apply<S>(&mut self, mut entries: S) -> io::Result<()>
-    where
-        S: Stream<Item = io::Result<EntryResponder<T>>> + Unpin + OptionalSend,
-    {
-        let mut step = Step::begin(self);
-        while let Some(entry) = entries.next().await {
-            let (entry, responder) = entry?;
-            step.add(entry).map_err(failed)?;
-            step.responders.extend(responder);
-            if step.batch.len() >= STEP_WRITES {
-                self.commit(step)?;
-                step = Step::begin(self);
-            }
-        }
-        self.commit(step)
-    }
-
-    async fn get_snapshot_builder(&mut self) -> Self {
-        self.clone()
-    }
-
-    async fn install_snapshot(
-        &mut self,
-        meta: &SnapshotMeta,
-        snapshot: SnapshotData,
-    ) -> io::Result<()> {
-        blocking(|| self.install(meta, snapshot))
-    }
-
-    async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
-        let meta = self.shared.snapshot.lock().clone();
-        Ok(meta.map(|meta| Snapshot { meta, snapshot: SnapshotData::Here(self.clone()) }))
-    }
-}
-
-impl<T: Config> RaftSnapshotBuilder<T> for State {
-    type SnapshotData = SnapshotData;
-
-    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
-        let meta = blocking(|| self.build())?;
-        Ok(Snapshot { meta, snapshot: SnapshotData::Here(self.clone()) })
     }
 }

@@ -8,8 +8,6 @@ use openraft::{EntryPayload, RaftTypeConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::rows::Rows;
-use crate::snapshot::SnapshotData;
-use crate::state::State;
 
 openraft::declare_raft_types!(
     /// openraft's types: groups of rows, applied without an answer, by nodes with a number.
@@ -66,10 +64,6 @@ pub type Entry = openraft::alias::EntryOf<C>;
 pub type Members = openraft::alias::StoredMembershipOf<C>;
 /// Up to where a snapshot goes, and who belonged to the cluster then.
 pub type SnapshotMeta = openraft::alias::SnapshotMetaOf<C>;
-/// A snapshot of a state.
-pub type Snapshot = openraft::alias::SnapshotOf<C, SnapshotData>;
-/// openraft itself: one node.
-pub type Raft = openraft::Raft<C, State>;
 
 /// Where a node is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

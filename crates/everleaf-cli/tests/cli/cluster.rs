@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use everleaf_raft::{Node, NodeOptions, block_on};
 use tokio::sync::oneshot;
 
-use crate::common::{Bench, json};
+use crate::common::{Bench, Ran, json};
 
 /// A node that runs until it is stopped.
 struct Running {
@@ -50,6 +50,17 @@ fn words<'w>(of: &[&'w str], via: &'w str) -> Vec<&'w str> {
     [&["cluster"], of, &["--via", via, "--secret", "a/secret"]].concat()
 }
 
+/// A command that is run until it ends with this code, but not for ever.
+fn ends_with(bench: &Bench, words: Vec<&str>, code: i32) -> Ran {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let ran = bench.run(words.clone());
+        if ran.code == Some(code) || Instant::now() > deadline {
+            return ran;
+        }
+    }
+}
+
 #[test]
 fn a_cluster_is_made_shown_changed_and_recovered() {
     let bench = Bench::new();
@@ -79,21 +90,15 @@ fn a_cluster_is_made_shown_changed_and_recovered() {
     // A majority is lost: the last node says so, and goes on alone.
     a.stop();
     // It believes a moment longer that it leads.
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let ran = loop {
-        let ran = bench.run(words(&["status"], &second));
-        if ran.code != Some(0) || Instant::now() > deadline {
-            break ran;
-        }
-    };
-    let sentence = ran.failed();
+    let sentence = ends_with(&bench, words(&["status"], &second), 1).failed();
     assert!(sentence.contains("no node leads") && sentence.contains("recover"), "{sentence}");
     let (last, gone) = (b.number, status["leader"].to_string());
     b.stop();
     let said = bench.ok(["cluster", "recover", "b", "--alone"]);
     assert!(said.contains(&format!("node {last} is a cluster of one now")), "{said}");
     let b = Running::start(&bench.path("b"));
-    let status = json(&bench.ok(words(&["status", "--json"], &second)));
+    let ran = ends_with(&bench, words(&["status", "--json"], &second), 0);
+    let status = json(str::from_utf8(&ran.stdout).unwrap());
     assert_eq!(status["leader"], last);
     let sentence = bench.fails(words(&["remove", &gone], &second));
     assert!(sentence.contains(&format!("no node {gone}")), "{sentence}");

@@ -10,7 +10,6 @@ use uuid::Uuid;
 use crate::peer::hello::Hello;
 use crate::peer::message::{Reply, Request, Row};
 use crate::peer::peer_error::PeerError;
-use crate::peer::row_requests::may_be_repeated;
 use crate::peer::status::{ClusterStatus, NodeStatus};
 use crate::peer::stream::{Keys, Link};
 use crate::peer::wire::{Kind, encode};
@@ -274,7 +273,7 @@ fn patience(request: &Request) -> Duration {
 fn is_temporary(error: &PeerError, request: &Request) -> bool {
     match error {
         PeerError::NoLeader | PeerError::Unreachable { .. } | PeerError::Silent { .. } => true,
-        PeerError::Stream(_) => may_be_repeated(request),
+        PeerError::Stream(_) => request.may_be_repeated(),
         _ => false,
     }
 }

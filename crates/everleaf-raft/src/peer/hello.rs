@@ -20,10 +20,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use uuid::Uuid;
 
 use crate::peer::peer_error::PeerError;
-use crate::peer::wire::{Frame, Kind, read_frame, write_frame};
+use crate::peer::wire::{Frame, Kind, PROTOCOL, read_frame, write_frame};
 
-/// The version of what is said after the hellos; another one is refused.
-pub const PROTOCOL: u16 = 1;
 const MAGIC: [u8; 8] = *b"evlfpeer";
 const HELLO: usize = 50;
 const PROOF: usize = 32;

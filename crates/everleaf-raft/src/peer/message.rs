@@ -1,5 +1,5 @@
 //! Small messages of the peer port: what is asked, and what is answered. Their order is part of the
-//! protocol: a new one is added at the end, and [`PROTOCOL`](crate::peer::hello::PROTOCOL) rises
+//! protocol: a new one is added at the end, and [`PROTOCOL`](crate::peer::wire::PROTOCOL) rises
 //! when one changes.
 #![allow(missing_docs)] // The fields are what their names say.
 
@@ -46,6 +46,13 @@ pub enum Request {
     Scan { from: Vec<u8>, limit: u32 },
     /// Rows from now on, as they change, whose keys begin so.
     Watch { prefix: Vec<u8> },
+}
+
+impl Request {
+    /// Whether it may be sent again if nobody knows whether it was answered.
+    pub(crate) fn may_be_repeated(&self) -> bool {
+        !matches!(self, Request::Put { .. } | Request::Watch { .. })
+    }
 }
 
 /// What is answered.

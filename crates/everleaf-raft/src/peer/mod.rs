@@ -22,6 +22,7 @@ mod node;
 mod node_error;
 mod peer_error;
 mod row_requests;
+mod start;
 mod status;
 mod stream;
 #[cfg(feature = "tls")]

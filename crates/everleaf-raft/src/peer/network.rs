@@ -37,7 +37,8 @@ use crate::peer::peer_error::PeerError;
 use crate::peer::stream::{Keys, Link};
 use crate::peer::transmit;
 use crate::peer::wire::{Kind, encode, encode_append};
-use crate::types::{C, LogId, Member, Snapshot, Vote};
+use crate::snapshot::Snapshot;
+use crate::types::{C, LogId, Member, Vote};
 
 /// How long an answer may take that waits for the other node's disk.
 const PATIENCE: Duration = Duration::from_secs(10);

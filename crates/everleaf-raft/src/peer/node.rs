@@ -1,31 +1,29 @@
 //! A node of a cluster while it runs: its folder, openraft, its peer port, and what it does by
 //! itself (`janitor`, `joining`).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::type_config::async_runtime::watch::WatchReceiver;
-use openraft::{Config, RaftMetrics, ServerState, SnapshotPolicy};
+use openraft::{RaftMetrics, ServerState};
 use parking_lot::Mutex;
-use tokio::net::{TcpListener, lookup_host};
 use tokio::task::JoinSet;
 
+use crate::Raft;
 use crate::log::Log;
 use crate::peer::counters::Counters;
-use crate::peer::founding::{self, SECRET_FILE, word};
-use crate::peer::hello::Secret;
-use crate::peer::network::{Network, Peers};
+use crate::peer::network::Peers;
 use crate::peer::node_error::NodeError;
-use crate::peer::peer_error::PeerError;
 use crate::peer::status::{MemberStatus, NodeStatus};
-use crate::peer::stream::Keys;
 use crate::peer::tls::Tls;
-use crate::peer::{janitor, joining, listen};
 use crate::pools::Pools;
 use crate::propose::{ProposeError, Proposer};
 use crate::state::State;
-use crate::types::{C, Raft};
+use crate::types::C;
+
+/// A node is silent that was not heard of for so long, in milliseconds: elections take less.
+const SILENT_MS: u64 = 3000;
 
 /// How a node is run.
 #[derive(Clone, Debug, Default)]
@@ -50,76 +48,14 @@ pub struct Node {
     pub(crate) pools: Pools,
     pub(crate) peers: Arc<Peers>,
     pub(crate) counters: Arc<Counters>,
-    folder: PathBuf,
-    address: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) address: String,
     /// What writes go through while this node leads.
-    reign: tokio::sync::Mutex<Option<Arc<Proposer>>>,
-    tasks: Mutex<JoinSet<()>>,
-}
-
-/// openraft's settings: three of its defaults are not ours.
-fn config() -> Result<Config, NodeError> {
-    let config = Config {
-        cluster_name: "everleaf".to_owned(),
-        heartbeat_interval: 100,
-        // A leader is waited for as long as the longest of these, and then as one of them.
-        election_timeout_min: 500,
-        election_timeout_max: 1000,
-        enable_pre_vote: Some(true),
-        // The state is synced late: a leader that goes on without an election might serve an old
-        // one.
-        enable_leader_restore: Some(false),
-        allow_log_reversion: Some(false),
-        // The janitor asks for snapshots and purges.
-        snapshot_policy: SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: u64::MAX,
-        ..Config::default()
-    };
-    config.validate().map_err(|error| NodeError::Raft(error.to_string()))
+    pub(crate) reign: tokio::sync::Mutex<Option<Arc<Proposer>>>,
+    pub(crate) tasks: Mutex<JoinSet<()>>,
 }
 
 impl Node {
-    /// Runs the node of a folder. It blocks shortly, and needs a runtime of several threads.
-    ///
-    /// # Errors
-    /// [`NodeError`].
-    pub async fn start(folder: &Path, options: NodeOptions) -> Result<Arc<Self>, NodeError> {
-        let pools = founding::open(folder)?;
-        let secret = Secret::read(&folder.join(SECRET_FILE)).map_err(NodeError::Secret)?;
-        let address = word(&pools, "address")?.ok_or(NodeError::NoAddress)?;
-        let counters = Arc::<Counters>::default();
-        let keys = Keys { secret, tls: options.tls };
-        let me = (pools.cluster(), pools.node());
-        let peers = Peers::of(me, keys, options.snapshot_rate, Arc::clone(&counters));
-        refuse_two_of_one(&peers, &address, me.1).await?;
-        let listen_at = options.listen.as_ref().unwrap_or(&address);
-        let is_safe = peers.keys().tls.is_some() || options.trusted_network;
-        let listener = bind(listen_at, is_safe).await?;
-        let (log, state) = (pools.log()?, pools.state());
-        let network = Network(Arc::clone(&peers));
-        let raft = Raft::new(me.1, Arc::new(config()?), network, log.clone(), state.clone())
-            .await
-            .map_err(|error| NodeError::Raft(error.to_string()))?;
-        let node = Arc::new(Self {
-            raft,
-            state,
-            log,
-            pools,
-            peers,
-            counters,
-            folder: folder.to_owned(),
-            address,
-            reign: tokio::sync::Mutex::default(),
-            tasks: Mutex::default(),
-        });
-        let mut tasks = node.tasks.lock();
-        tasks.spawn(listen::listen(Arc::downgrade(&node), listener));
-        tasks.spawn(janitor::run(Arc::downgrade(&node)));
-        tasks.spawn(joining::run(Arc::downgrade(&node)));
-        drop(tasks);
-        Ok(node)
-    }
-
     /// The number of the node.
     pub fn number(&self) -> u64 {
         self.pools.node()
@@ -196,11 +132,16 @@ impl Node {
         let (state, log) = (self.state.store().statistics()?, self.log.store().statistics()?);
         let disk = rustix::fs::statvfs(&self.folder).map_err(std::io::Error::from)?;
         let index = |id: &Option<crate::types::LogId>| id.as_ref().map(|id| id.index);
+        let members = self.members(&metrics);
+        let role = match metrics.state {
+            ServerState::Leader if !is_heard_by_majority(&members) => "isolated".to_owned(),
+            state => format!("{state:?}").to_lowercase(),
+        };
         Ok(NodeStatus {
             node: self.number(),
             cluster: self.pools.cluster(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            role: format!("{:?}", metrics.state).to_lowercase(),
+            role,
             leader: metrics.current_leader,
             term: metrics.current_term,
             last_log: metrics.last_log_index,
@@ -212,7 +153,7 @@ impl Node {
             log_bytes: log.used_bytes,
             disk_free_bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
             stopped: metrics.running_state.as_ref().err().map(ToString::to_string),
-            members: self.members(&metrics),
+            members,
             counters: self.counters.all(),
         })
     }
@@ -276,31 +217,14 @@ impl Node {
     }
 }
 
+/// Whether a leader has heard of a majority lately: others may lead otherwise.
+fn is_heard_by_majority(members: &[MemberStatus]) -> bool {
+    let voters = || members.iter().filter(|member| member.voter);
+    let heard = voters().filter(|member| member.silent_ms.is_some_and(|ms| ms < SILENT_MS));
+    2 * heard.count() > voters().count()
+}
+
 /// How long ago it was.
 pub(crate) fn since<I: openraft::Instant>(at: &openraft::metrics::SerdeInstant<I>) -> Duration {
     at.elapsed()
-}
-
-/// Refuses to run beside a process that is the same node, on a copy of the folder.
-async fn refuse_two_of_one(peers: &Peers, address: &str, node: u64) -> Result<(), NodeError> {
-    match peers.keys().connect(address, peers.hello(), None).await {
-        Ok(link) if link.peer.node == node => Err(PeerError::TwoOfOne { node }.into()),
-        Ok(link) => Err(NodeError::Peer(PeerError::OtherNode {
-            address: address.to_owned(),
-            expected: node,
-            found: link.peer.node,
-        })),
-        Err(error @ PeerError::Refused(_)) => Err(error.into()),
-        Err(_) => Ok(()), // As it should be: nobody is there.
-    }
-}
-
-async fn bind(address: &str, is_safe: bool) -> Result<TcpListener, NodeError> {
-    let refuse = |source| NodeError::Bind { address: address.to_owned(), source };
-    for resolved in lookup_host(address).await.map_err(refuse)? {
-        if !is_safe && !resolved.ip().is_loopback() {
-            return Err(NodeError::NeedsTls { address: address.to_owned() });
-        }
-    }
-    TcpListener::bind(address).await.map_err(refuse)
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use uuid::Uuid;
 
-use crate::peer::hello::PROTOCOL;
+use crate::peer::wire::PROTOCOL;
 
 /// Why a connection of the peer port came to nothing.
 #[derive(Debug, thiserror::Error)]

@@ -15,7 +15,7 @@ use openraft::storage::RaftLogStorage;
 use openraft::{EntryPayload, RaftLogReader, ReadPolicy, TryAsRef};
 use tokio::io::AsyncReadExt;
 
-use crate::peer::message::{Reply, Request, Row};
+use crate::peer::message::{Reply, Row};
 use crate::peer::node::Node;
 use crate::peer::stream::Link;
 use crate::peer::wire::{Kind, encode};
@@ -199,9 +199,4 @@ pub async fn watch(node: &Node, link: &mut Link, prefix: &[u8]) -> io::Result<Re
 /// 0: nothing is applied; the entry 0 of a cluster has no rows.
 pub fn index_of(applied: &crate::state::Applied) -> u64 {
     applied.log_id.map_or(0, |id| id.index)
-}
-
-/// Whether a request may be sent again if nobody knows whether it was answered.
-pub fn may_be_repeated(request: &Request) -> bool {
-    !matches!(request, Request::Put { .. } | Request::Watch { .. })
 }

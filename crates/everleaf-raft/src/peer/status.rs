@@ -14,7 +14,8 @@ pub struct NodeStatus {
     pub cluster: Uuid,
     /// The version of its program.
     pub version: String,
-    /// leader, follower, candidate, learner or shutdown.
+    /// leader, follower, candidate, learner or shutdown; isolated: a leader that has not heard of a
+    /// majority lately.
     pub role: String,
     /// Who leads, as far as it knows.
     pub leader: Option<u64>,

@@ -5,21 +5,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use crate::peer::hello::{self, Hello, Secret};
 use crate::peer::message::{Reply, Request};
 use crate::peer::peer_error::PeerError;
 use crate::peer::tls::Tls;
-use crate::peer::wire::{Kind, MAX_BODY, damaged, decode, encode, read_frame, write_frame};
+use crate::peer::wire::{Kind, MAX_BODY, Stream, damaged, decode, encode, read_frame, write_frame};
 
 /// How long the beginning of a connection may take.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What is read and written.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> Stream for S {}
 
 /// How to begin connections: the secret, and TLS.
 #[derive(Clone, Debug)]

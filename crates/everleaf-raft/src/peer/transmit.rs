@@ -11,13 +11,14 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::Raft;
 use crate::SnapshotData;
 use crate::peer::counters::Counters;
 use crate::peer::message::{Reply, Request};
 use crate::peer::stream::Link;
 use crate::peer::wire::{Kind, damaged, encode, read_frame};
 use crate::state::State;
-use crate::types::{Raft, Vote};
+use crate::types::Vote;
 
 const PART: usize = 256 << 10;
 /// Parts that wait between the disk and the network.

@@ -9,7 +9,8 @@ use std::collections::HashSet;
 
 use everleaf::{Snapshot, View};
 
-use crate::entry::{Reader, read_log_id};
+use crate::bytes::Reader;
+use crate::entry::read_log_id;
 use crate::peer::client::Client;
 use crate::peer::message::{Reply, Request};
 use crate::peer::node::Node;

@@ -17,6 +17,13 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::entry::EntryBytes;
 use crate::types::{C, Entry, LogId, Vote};
 
+/// The version of what is said after the hellos; another one is refused.
+pub const PROTOCOL: u16 = 1;
+
+/// What is read and written.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> Stream for S {}
+
 /// What a leader sends to followers.
 pub type Append = openraft::raft::AppendEntriesRequest<C>;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tokio::net::TcpStream;
 
-use crate::peer::stream::Stream;
+use crate::peer::wire::Stream;
 
 /// How connections are encrypted: not in this build.
 #[derive(Clone, Debug)]
