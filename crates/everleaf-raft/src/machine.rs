@@ -25,17 +25,23 @@ impl<T: Config> RaftStateMachine<T> for State {
     where
         S: Stream<Item = io::Result<EntryResponder<T>>> + Unpin + OptionalSend,
     {
-        let mut step = Step::begin(self);
-        while let Some(entry) = entries.next().await {
-            let (entry, responder) = entry?;
-            step.add(entry).map_err(failed)?;
-            step.responders.extend(responder);
-            if step.batch.len() >= STEP_WRITES {
+        let (mut step, mut waiting) = (Step::begin(self), Vec::new());
+        loop {
+            let next = entries.next().await.transpose()?;
+            let is_last = next.is_none();
+            if let Some((entry, responder)) = next {
+                step.add(entry).map_err(failed)?;
+                waiting.extend(responder);
+            }
+            if is_last || step.batch.len() >= STEP_WRITES {
                 self.commit(step)?;
+                waiting.drain(..).for_each(|responder| responder.send(()));
                 step = Step::begin(self);
             }
+            if is_last {
+                return Ok(());
+            }
         }
-        self.commit(step)
     }
 
     async fn get_snapshot_builder(&mut self) -> Self {

@@ -22,7 +22,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use everleaf::{Batch, Store, Tree};
 use everleaf_pmem::planted;
 use openraft::EntryPayload;
-use openraft::storage::ApplyResponder;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
@@ -31,7 +30,7 @@ use crate::bytes::{EntryError, Reader};
 use crate::entry::{read_log_id, write_log_id};
 use crate::log::failed;
 use crate::place::Place;
-use crate::types::{Config, Entry, Group, LogId, Members, SnapshotMeta};
+use crate::types::{Entry, Group, LogId, Members, SnapshotMeta};
 
 /// The tree of the rows.
 pub(crate) const TREE: &str = "everleaf.server";
@@ -189,9 +188,9 @@ impl State {
         self.shared.reign.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Writes one batch, and answers whoever waits for its entries.
-    pub(crate) fn commit<T: Config>(&self, step: Step<T>) -> io::Result<()> {
-        let Step { mut batch, applied, has_members, responders } = step;
+    /// Writes one batch.
+    pub(crate) fn commit(&self, step: Step) -> io::Result<()> {
+        let Step { mut batch, applied, has_members } = step;
         let work = || {
             planted!(433, std::mem::replace(&mut batch, self.tree().batch()).commit()?);
             if let Some(bytes) = applied.to_bytes() {
@@ -206,23 +205,21 @@ impl State {
         let (done, _not_waited_for) = blocking(|| self.store().unsynced(work));
         done.map_err(failed)?;
         self.shared.applied.send_replace(applied);
-        responders.into_iter().for_each(|responder| responder.send(()));
         Ok(())
     }
 }
 
 /// Entries that are applied together.
-pub(crate) struct Step<T: Config> {
+pub(crate) struct Step {
     pub batch: Batch,
     applied: Applied,
     has_members: bool,
-    pub responders: Vec<ApplyResponder<T>>,
 }
 
-impl<T: Config> Step<T> {
+impl Step {
     pub fn begin(state: &State) -> Self {
         let (batch, applied) = (state.tree().batch(), state.applied());
-        Self { batch, applied, has_members: false, responders: Vec::new() }
+        Self { batch, applied, has_members: false }
     }
 
     pub fn add(&mut self, entry: Entry) -> everleaf::Result<()> {

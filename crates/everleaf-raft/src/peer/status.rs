@@ -41,7 +41,7 @@ pub struct NodeStatus {
     pub stopped: Option<String>,
     /// All nodes, as far as it knows.
     pub members: Vec<MemberStatus>,
-    /// See [`Counters`](Counters): name, what it counts, and how many.
+    /// Counters of the peer port: name, what it counts, and how many.
     pub counters: Vec<(String, String, u64)>,
 }
 
