@@ -1,5 +1,6 @@
 //! Going through a log: what it leads to (R1 of `recover`), and storing it into memory (R6).
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use everleaf_pmem::{LINE, Mapped, Media, PCell, Region};
@@ -145,11 +146,14 @@ impl Core {
 
     /// Threads share captures by their pages: those of a page are stored in their order.
     pub(crate) fn set_all(&self, captures: &[Capture]) {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let processors = thread::available_parallelism().map_or(1, usize::from);
         let threads = (captures.len() / SHARE).clamp(1, processors.min(MOST_THREADS)) as u64;
-        std::thread::scope(|scope| {
-            for thread in 1..threads {
-                scope.spawn(move || self.set_share(captures, thread, threads));
+        thread::scope(|scope| {
+            for share in 1..threads {
+                let set = move || self.set_share(captures, share, threads);
+                if thread::Builder::new().spawn_scoped(scope, set).is_err() {
+                    set(); // The system gives no thread: this one does it.
+                }
             }
             self.set_share(captures, 0, threads);
         });
