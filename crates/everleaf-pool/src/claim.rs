@@ -91,3 +91,38 @@ impl<M: Media> Workers<M> {
         self.for_each_idle(Worker::give_up_chunks)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use everleaf_pmem::{Cpu, Mapped, Region};
+
+    use super::*;
+    use crate::{Format, KeyType};
+
+    #[test]
+    fn a_free_chunk_is_not_claimed_twice() {
+        let media =
+            Mapped::new(Region::anonymous(64 << 10, 1 << 20).unwrap(), &Cpu::detect()).unwrap();
+        let format = Format { engine: "test".into(), key_type: KeyType::Bytes, parameters: [0; 8] };
+        let pool = Pool::create(media, &format).unwrap();
+        let mut worker = pool.worker().unwrap();
+        let mut link = |old, parts: Option<&[&[u8]]>| {
+            let new = worker.begin_link(old, parts).unwrap();
+            worker.end_link(true).unwrap();
+            new
+        };
+        // Two with chunks of their own, and two chunks between them that become free again.
+        let [last, between, first] =
+            [100, 5000, 1000].map(|bytes| link(PPtr::NULL, Some(&[&vec![7; bytes]])));
+        let [first_chunk, free_chunk] = [first, between].map(|record| record.offset() / CHUNK);
+        assert_eq!((first_chunk + 1, free_chunk + 2), (free_chunk, last.offset() / CHUNK));
+        link(between, None);
+        drop(worker);
+        let claim = |from| Claim::of(&pool, from * CHUNK, CHUNK + 100).unwrap().unwrap();
+        let claimed = claim(first_chunk);
+        assert_eq!(claimed.claimed.chunks, first_chunk..free_chunk + 1);
+        assert_eq!(claim(free_chunk).claimed.chunks, free_chunk + 1..free_chunk + 3);
+        drop(claimed);
+        assert_eq!(claim(free_chunk).claimed.chunks, free_chunk..free_chunk + 3);
+    }
+}

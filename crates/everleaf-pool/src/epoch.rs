@@ -339,7 +339,7 @@ impl<M: Media> EpochWorker<M> {
             return Err(PoolError::EpochNotDurable { epoch: *epoch });
         }
         let (media, chunks) = (pool.media(), pool.chunks());
-        chunks.keep(media, ending.retired.iter().copied())?;
+        chunks.keep(media, ending.retired.iter().chain(&ending.dropped).copied())?;
         chunks.mark_all(
             media,
             self.worker.slot,
@@ -363,9 +363,10 @@ impl<M: Media> EpochWorker<M> {
         self.worker.in_doubt = false;
         let Some((_, ending)) = self.ending.take() else { return Ok(()) };
         let free = sorted([ending.retired, ending.dropped].concat());
-        chunks.let_go(media, self.worker.slot, &free, |_| true)?;
         let unpublished = chunks.unpublished();
+        // While they are kept: behind that another worker may have new runs there.
         unpublished.remove_runs(ending.allocated.iter().chain(&free));
+        chunks.let_go(media, self.worker.slot, &free, |_| true)?;
         for block in &ending.unpublished {
             unpublished.forget_retired(block.offset, ending.after);
         }

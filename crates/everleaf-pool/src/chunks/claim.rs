@@ -82,13 +82,13 @@ impl Chunks {
                 shadow::FREE => Usage::Free,
                 _ => self.usage(media, at)?,
             };
-            // What does not agree is within a run, or is being changed.
+            // What does not agree is within a run, is being changed, or is a free chunk that
+            // another claim has.
             let agrees = self.shadow_of(at) == shadow_byte(usage);
             let owned = self.flags[at as usize].load(Ordering::SeqCst) == OWNED;
             let fits = match usage {
-                Usage::Free => true,
+                Usage::Free | Usage::RecordRun(_) => agrees,
                 Usage::RecordBlocks(_) => agrees && !owned,
-                Usage::RecordRun(_) => agrees,
                 Usage::NodeBlocks(..) | Usage::NodeRun(..) => false,
             };
             at += if agrees { usage.chunks() } else { 1 };

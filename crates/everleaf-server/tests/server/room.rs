@@ -52,7 +52,7 @@ impl Small {
     #[track_caller]
     fn check(&self) {
         let checked = self.shared.data.store().check().unwrap();
-        assert!(checked.ok, "{:?}", checked.violations);
+        assert!(checked.ok, "{:?}: {:?}", self.shared.data.store().engine(), checked.violations);
     }
 
     #[track_caller]

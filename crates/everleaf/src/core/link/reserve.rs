@@ -113,10 +113,10 @@ impl<M: Media, K: StoreKey> OpenStore<M, K> {
             return Ok(());
         }
         match self.exchange_in(key, record, Some(parts), Room::Place(place)) {
-            // The value is there all the same.
-            Err(error) if error.is_full() => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => self.end_drawing_epoch(),
+            // The value is there all the same. The place is anybody's when nothing of an epoch is
+            // in it any more.
+            Err(error) if !error.is_full() => Err(error),
+            _ => self.end_drawing_epoch(),
         }
     }
 }
