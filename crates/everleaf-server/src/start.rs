@@ -22,16 +22,24 @@ const LONG_REQUESTS: usize = 2;
 impl Shared {
     /// Nothing was done yet.
     pub fn new(data: Arc<Database>, options: ServeOptions) -> Arc<Self> {
-        let limits = &options.limits;
+        let limits = options.limits.clone();
         Arc::new(Self {
             requests: MemoryBudget::of(limits.buffered_bytes),
             unsent: MemoryBudget::of(limits.unsent_bytes),
             replies: MemoryBudget::of(limits.whole_bytes),
             images: MemoryBudget::of(limits.whole_bytes),
             backups: Backups::new(options.backups.clone(), data.now_ms()),
+            settings: Settings::of(&options, data.holders.busy_ms()),
             data,
-            settings: Settings::of(&options),
             long_requests: Semaphore::new(LONG_REQUESTS * options.threads.max(1)),
+            long_scripts: Semaphore::new(LONG_REQUESTS * options.threads.max(1)),
+            #[cfg(feature = "scripts")]
+            scripts: crate::scripts::Scripts::new(
+                redis::VERSION,
+                usize::try_from(limits.waiting_bytes()).unwrap_or(usize::MAX),
+                limits.script_bytes,
+                Random::default().below(u64::from(u32::MAX)) as u32,
+            ),
             metrics: Metrics::new(redis::names(), memcached::COMMANDS.to_vec(), options.threads),
             options,
             counters: Counters::default(),

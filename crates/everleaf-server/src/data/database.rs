@@ -16,6 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::counts::Counts;
 use super::flush_words::Flushes;
+use super::holders::{Holders, Wanted};
 use super::last_use::Eviction;
 use super::owners::Owners;
 use super::picture::LastPicture;
@@ -64,6 +65,8 @@ pub struct Database {
     watchers: Arc<()>,
     /// Clients that wait for keys.
     pub waiting: Arc<Waiting>,
+    /// Scripts that take long.
+    pub holders: Holders,
     /// Keys that were removed because they had expired.
     pub expired_keys: Counter,
 }
@@ -87,12 +90,33 @@ impl Live {
 
 /// Locks that a request holds.
 pub enum Held<'d> {
-    /// Of the keys that it names.
-    Keys(ShardedLockReadGuard<'d, ()>, Vec<MutexGuard<'d, ()>>),
+    /// Of the keys that it names, by their numbers, which ascend.
+    Keys(ShardedLockReadGuard<'d, ()>, Vec<(usize, MutexGuard<'d, ()>)>),
     /// Of one key.
-    Key(ShardedLockReadGuard<'d, ()>, MutexGuard<'d, ()>),
+    Key(ShardedLockReadGuard<'d, ()>, (usize, MutexGuard<'d, ()>)),
     /// Of everything.
     All(ShardedLockWriteGuard<'d, ()>),
+}
+
+impl Held<'_> {
+    /// The numbers of the locks of keys, in ascending order; none: everything.
+    pub fn stripes(&self) -> Option<Vec<usize>> {
+        match self {
+            Self::Keys(_, locks) => Some(locks.iter().map(|(at, _)| *at).collect()),
+            Self::Key(_, (at, _)) => Some(vec![*at]),
+            Self::All(_) => None,
+        }
+    }
+
+    /// Whether the lock of a key is among them, whatever its database is.
+    pub fn covers(&self, key: &[u8]) -> bool {
+        let stripe = stripe_of_key(key);
+        match self {
+            Self::Keys(_, locks) => locks.binary_search_by_key(&stripe, |(at, _)| *at).is_ok(),
+            Self::Key(_, (at, _)) => *at == stripe,
+            Self::All(_) => true,
+        }
+    }
 }
 
 /// A lock, unless others have it. As [`shared`](Database::shared) says of one that is poisoned.
@@ -146,6 +170,7 @@ impl Database {
             has_collections: tree.prefix(PARTS_PREFIX).next().transpose()?.is_some().into(),
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
             waiting: Arc::default(),
+            holders: Holders::default(),
             expired_keys: Counter::default(),
             store,
             tree,
@@ -224,16 +249,18 @@ impl Database {
     /// Locks a key.
     pub fn lock(&self, row: &[u8]) -> Held<'_> {
         let shared = self.shared();
-        Held::Key(shared, self.stripes[stripe(row)].lock())
+        let at = stripe(row);
+        Held::Key(shared, (at, self.stripes[at].lock()))
     }
 
-    /// Locks keys, whatever their database is. None, which is only without `waits`: others keep one
-    /// of the locks for longer than a short request does.
+    /// Locks keys, whatever their database is. None: others keep one of the locks for longer than a
+    /// short request does; with `waits`: a script keeps it for so long that it is not waited for.
     pub fn lock_keys(&self, keys: &[&[u8]], waits: bool) -> Option<Held<'_>> {
         match keys {
             [key] => {
                 let shared = self.share(waits)?;
-                Some(Held::Key(shared, self.lock_stripe(stripe_of_key(key), waits, &mut None)?))
+                let at = stripe_of_key(key);
+                Some(Held::Key(shared, (at, self.lock_stripe(at, waits, &mut None)?)))
             }
             keys => self.lock_stripes(keys.iter().map(|key| stripe_of_key(key)).collect(), waits),
         }
@@ -254,7 +281,8 @@ impl Database {
         let shared = self.shared();
         stripes.sort_unstable();
         stripes.dedup();
-        Held::Keys(shared, stripes.into_iter().map(|at| self.stripes[at].lock()).collect())
+        let lock = |at: usize| (at, self.stripes[at].lock());
+        Held::Keys(shared, stripes.into_iter().map(lock).collect())
     }
 
     fn lock_stripes(&self, mut stripes: Vec<usize>, waits: bool) -> Option<Held<'_>> {
@@ -262,7 +290,8 @@ impl Database {
         stripes.sort_unstable();
         stripes.dedup();
         let mut end = None;
-        let locks = stripes.into_iter().map(|at| self.lock_stripe(at, waits, &mut end));
+        let locks =
+            stripes.into_iter().map(|at| Some((at, self.lock_stripe(at, waits, &mut end)?)));
         Some(Held::Keys(shared, locks.collect::<Option<_>>()?))
     }
 
@@ -275,7 +304,8 @@ impl Database {
     ) -> Option<MutexGuard<'_, ()>> {
         let stripe = &self.stripes[at];
         if waits {
-            return Some(stripe.lock());
+            let attempt = || stripe.try_lock_for(SHORT);
+            return self.holders.wait(Wanted::Stripe(at), attempt);
         }
         stripe
             .try_lock()
@@ -283,7 +313,9 @@ impl Database {
     }
 
     fn share(&self, waits: bool) -> Option<ShardedLockReadGuard<'_, ()>> {
-        if waits { Some(self.shared()) } else { unless_held(self.whole.try_read()) }
+        let attempt =
+            || if self.holders.is_first() { unless_held(self.whole.try_read()) } else { None };
+        if waits { self.holders.wait(Wanted::Share, attempt) } else { attempt() }
     }
 
     /// Locks a key without waiting, unless one of these locks is its own; false: others have it.
@@ -308,10 +340,12 @@ impl Database {
 
     /// The same; none as in [`lock_keys`](Self::lock_keys).
     pub fn lock_everything(&self, waits: bool) -> Option<Held<'_>> {
-        match waits {
-            true => Some(self.lock_all()),
-            false => unless_held(self.whole.try_write()).map(Held::All),
+        let attempt = || unless_held(self.whole.try_write()).map(Held::All);
+        if !waits {
+            return attempt();
         }
+        let _waits = self.holders.wait_for_all();
+        self.holders.wait(Wanted::All, attempt)
     }
 
     // ---- watching

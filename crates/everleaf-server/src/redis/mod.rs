@@ -4,13 +4,13 @@
 //! commands) · `ahead` (keys of a pipeline) · `greeting` (what is about the connection) · `queue`
 //! `transaction` (MULTI and EXEC) · `weight` (what takes long) · `command` `table` (the commands
 //! that there are) · `call` (one command at work) · `failure` (why one is not done) · `long`
-//! (replies in parts) · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges`
+//! (replies in parts) · `scripting` (scripts) · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges`
 //! `algebra` `lists` `blocking` `sorting` `random` (commands about keys) · `dump` (keys as bytes) ·
 //! `pubsub` (messages) · `server` `backup` `settings` `slowlog` (commands about the server) ·
 //! `timing` (under which name a request is counted).
 //!
 //! What differs from Redis:
-//! * scripts, streams, geographic and probabilistic types, clusters and replication are not there:
+//! * streams, geographic and probabilistic types, clusters and replication are not there:
 //!   their commands are unknown;
 //! * hashes, sets and KEYS, SCAN are in the order of the bytes;
 //! * keys, fields and members have up to 65,472 bytes;
@@ -36,6 +36,11 @@ mod queue;
 mod random;
 mod ranges;
 mod scanning;
+#[cfg(feature = "scripts")]
+mod scripting;
+#[cfg(not(feature = "scripts"))]
+#[path = "without_scripts.rs"]
+mod scripting;
 mod server;
 mod session;
 mod sets;

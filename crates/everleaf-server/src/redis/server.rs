@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use everleaf::DurabilityMode;
 
-use super::VERSION;
 use super::call::{Call, Timeout, Wait};
 use super::failure::{Failure, Outcome, SYNTAX};
 use super::settings::eviction_policy;
+use super::{VERSION, scripting};
 use crate::data::{DATABASES, Kind};
 use crate::resp::argument::is;
 use crate::resp::number::integer;
@@ -137,6 +137,7 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
     let shared = call.shared;
     let store = shared.data.statistics()?;
     let max_bytes = shared.data.evicts_beyond().unwrap_or(u64::MAX).min(store.max_bytes);
+    let scripts = scripting::cached(shared);
     let mut section = |name: &str, lines: &[(&str, String)]| {
         if wanted(name) {
             // Writing to a string does not fail.
@@ -170,6 +171,8 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
             ("used_memory", store.used_bytes.to_string()),
             ("maxmemory", max_bytes.to_string()),
             ("maxmemory_policy", eviction_policy(call).to_owned()),
+            ("used_memory_scripts_eval", scripts.1.to_string()),
+            ("number_of_cached_scripts", scripts.0.to_string()),
         ],
     );
     let (backups, last) = (&shared.backups, shared.backups.last());

@@ -20,6 +20,18 @@ struct Changeable {
     set: fn(&Settings, i64),
 }
 
+/// After how long who waits for a script is turned away: both names of it.
+const BUSY: [Changeable; 2] = [busy("busy-reply-threshold"), busy("lua-time-limit")];
+
+const fn busy(name: &'static str) -> Changeable {
+    Changeable {
+        name,
+        least: 0,
+        most: i64::MAX,
+        set: |settings, number| settings.busy_ms.store(number.unsigned_abs(), Relaxed),
+    }
+}
+
 const CHANGEABLE: &[Changeable] = &[
     Changeable {
         name: "maxclients",
@@ -61,7 +73,9 @@ fn settings(call: &Call<'_, '_, '_>) -> Vec<(&'static str, String)> {
         ("save", String::new()),
         ("appendonly", "no".to_owned()),
         ("appendfsync", "no".to_owned()),
+        ("busy-reply-threshold", settings.busy_ms.load(Relaxed).to_string()),
         ("databases", DATABASES.to_string()),
+        ("lua-time-limit", settings.busy_ms.load(Relaxed).to_string()),
         ("maxclients", settings.connections.load(Relaxed).to_string()),
         (
             "maxmemory",
@@ -96,7 +110,7 @@ fn change(
             name.escape_ascii()
         )));
     };
-    let Some(setting) = CHANGEABLE.iter().find(|setting| setting.name == *name) else {
+    let Some(setting) = CHANGEABLE.iter().chain(&BUSY).find(|setting| setting.name == *name) else {
         return match *name != "databases" && is(value, now) {
             true => Ok(None),
             false => Err(refused(name, "can't set immutable config")),

@@ -51,7 +51,7 @@ mod tests {
             assert_eq!(name_of(name), name);
         }
         assert_eq!(
-            (name_of("eval"), names[command(find(b"get"), b"get", true)]),
+            (name_of("evalx"), names[command(find(b"get"), b"get", true)]),
             ("unknown", "queued")
         );
     }

@@ -1,5 +1,6 @@
 //! What can be changed while a server runs.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -16,16 +17,19 @@ pub struct Settings {
     pub slow_micros: AtomicI64,
     /// Slow commands that are remembered.
     pub slow_entries: AtomicU64,
+    /// Milliseconds after which who waits for a script is turned away.
+    pub busy_ms: Arc<AtomicU64>,
 }
 
 impl Settings {
     /// As a server begins with them.
-    pub fn of(options: &ServeOptions) -> Self {
+    pub fn of(options: &ServeOptions, busy_ms: &Arc<AtomicU64>) -> Self {
         let settings = Self {
             idle_ms: AtomicU64::new(0),
             connections: AtomicU64::new(options.limits.connections as u64),
             slow_micros: AtomicI64::new(10_000),
             slow_entries: AtomicU64::new(128),
+            busy_ms: Arc::clone(busy_ms),
         };
         settings.set_idle(options.idle.unwrap_or_default());
         settings

@@ -19,6 +19,8 @@ mod redis;
 mod restart;
 mod ring;
 mod room;
+#[cfg(feature = "scripts")]
+mod scripts;
 mod stalls;
 mod stock;
 #[cfg(feature = "tls")]
