@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use crate::backup::Backups;
 use crate::counters::Counters;
 use crate::data::Database;
+use crate::memcached::{Prefixes, Uses};
 use crate::memory::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::options::ServeOptions;
@@ -29,6 +30,8 @@ impl Shared {
             replies: MemoryBudget::of(limits.whole_bytes),
             images: MemoryBudget::of(limits.whole_bytes),
             backups: Backups::new(options.backups.clone(), data.now_ms()),
+            uses: Uses::new(data.now_ms()),
+            prefixes: Prefixes::default(),
             data,
             settings: Settings::of(&options),
             long_requests: Semaphore::new(LONG_REQUESTS * options.threads.max(1)),

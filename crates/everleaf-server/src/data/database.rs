@@ -66,6 +66,8 @@ pub struct Database {
     pub waiting: Arc<Waiting>,
     /// Keys that were removed because they had expired.
     pub expired_keys: Counter,
+    /// Keys whose room was given back because they had expired or been emptied.
+    pub reclaimed: Counter,
 }
 
 /// What of a database is there.
@@ -147,6 +149,7 @@ impl Database {
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
             waiting: Arc::default(),
             expired_keys: Counter::default(),
+            reclaimed: Counter::default(),
             store,
             tree,
             clock,
@@ -189,6 +192,13 @@ impl Database {
     pub fn close(self) -> Result<(), Error> {
         self.counts.store(&self.tree, self.sequence.bound())?;
         self.store.close()
+    }
+
+    /// Counts anew what was removed.
+    pub fn reset_counters(&self) {
+        for counter in [&self.expired_keys, &self.reclaimed, &self.eviction.evicted] {
+            counter.reset();
+        }
     }
 
     // ---- time, numbers

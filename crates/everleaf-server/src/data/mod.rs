@@ -40,7 +40,7 @@ pub use moment::{Moment, Source};
 pub use ranks::Spot;
 pub use record::{Collection, HEADER_BYTES, Header, Kind};
 pub use rows::{
-    DATABASES, Ends, MAX_KEY_BYTES, Part, key_of, key_row, part_prefix, part_rest, part_row,
+    DATABASES, Ends, MAX_KEY_BYTES, Part, hash, key_of, key_row, part_prefix, part_rest, part_row,
 };
 pub use sweep::Sweeper;
 pub use waiting::Place;

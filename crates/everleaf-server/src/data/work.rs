@@ -275,6 +275,9 @@ impl<'d> Work<'d> {
         };
         if let Some(database) = database.filter(|_| is_plain && data.counts.has_counted(row)) {
             growth[usize::from(database)] = i64::from(value.is_some()) - i64::from(had);
+        } else if let Some(database) = database.filter(|_| had) {
+            // It has grown though there was a row: one that was emptied.
+            data.reclaimed.add(u64::from(growth[usize::from(database)] > 0));
         }
         Ok(growth)
     }

@@ -46,10 +46,11 @@ impl Session {
                     self.shared.metrics.memcached.add(self.command, took);
                 }
                 Taken::Incomplete => return Served { consumed, then: Then::Read },
-                Taken::Unfinished => return Served { consumed, then: Then::Write },
+                Taken::Unfinished => break,
                 Taken::Close => return Served { consumed: input.len(), then: Then::Close },
             }
         }
+        self.shared.counters.yields.add(1);
         Served { consumed, then: Then::Write }
     }
 

@@ -6,7 +6,7 @@ use everleaf::Error;
 use tracing::error;
 
 use super::COMMANDS;
-use super::items::{self, Storing};
+use super::items::{self, Counted, Counting, Stored, Storing};
 use super::parse::{Search, Words};
 use crate::shared::Shared;
 
@@ -73,6 +73,7 @@ impl Session {
     ) -> Block<'i> {
         let limit = self.shared.options.limits.value_bytes as u64;
         if length > limit {
+            self.shared.counters.too_large.add(1);
             out.extend_from_slice(b"SERVER_ERROR object too large for cache\r\n");
             self.skip = length + 2;
             return Block::Refused(Taken::Request(request.line_bytes));
@@ -98,19 +99,51 @@ impl Session {
         row: &[u8],
         now_ms: u64,
         storing: &Storing<'_>,
-    ) -> Result<items::Stored, Error> {
-        self.shared.counters.sets.add(1);
+    ) -> Result<Stored, Error> {
+        let counters = &self.shared.counters;
+        counters.sets.add(1);
         let limit = self.shared.options.limits.value_bytes;
-        let stored = items::store(&self.shared.data, row, now_ms, storing, limit)?;
+        let stored = items::store(&self.shared.data, row, now_ms, storing, limit);
+        match &stored {
+            Ok(Stored::Done(_)) => {
+                counters.stored.add(1);
+                self.shared.uses.stored(row, now_ms);
+            }
+            Ok(Stored::TooLong) => counters.too_large.add(1),
+            Err(error) => counters.no_memory.add(u64::from(error.is_full())),
+            Ok(_) => {}
+        }
         if storing.compare.is_some() {
-            let counters = &self.shared.counters;
-            match stored {
-                items::Stored::Done(_) => counters.cas_hits.add(1),
-                items::Stored::Exists => counters.cas_others.add(1),
-                _ => counters.cas_misses.add(1),
+            match stored.as_ref().map_err(|_| ()) {
+                Ok(Stored::Done(_)) => counters.cas_hits.add(1),
+                Ok(Stored::Exists) => counters.cas_others.add(1),
+                Ok(_) => counters.cas_misses.add(1),
+                Err(()) => {}
             }
         }
-        Ok(stored)
+        stored
+    }
+
+    /// Counts up or down; the reply is the caller's.
+    pub(super) fn count(
+        &self,
+        row: &[u8],
+        now_ms: u64,
+        counting: &Counting,
+    ) -> Result<Counted, Error> {
+        let Shared { data, counters, uses, .. } = &*self.shared;
+        let counted = items::count(data, row, now_ms, counting);
+        let hit = matches!(counted, Ok(Counted::Done(..)));
+        counters.counted(counting.up, hit);
+        match counted {
+            Ok(Counted::Done(..)) => uses.changed(row, now_ms),
+            Ok(Counted::Made(..)) => {
+                counters.stored.add(1);
+                uses.stored(row, now_ms);
+            }
+            _ => {}
+        }
+        counted
     }
 }
 

@@ -19,6 +19,11 @@ pub fn set_thread(number: usize) {
     THREAD.set(number);
 }
 
+/// Which of the threads that answer this is; 0 for the others.
+pub fn thread() -> usize {
+    THREAD.get()
+}
+
 /// How long requests took, by command. Each thread writes to memory of its own.
 #[derive(Debug)]
 pub struct Times {

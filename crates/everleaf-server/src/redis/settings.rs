@@ -152,7 +152,7 @@ pub fn config(call: &mut Call<'_, '_, '_>) -> Outcome {
         what if is(what, "SET") => set(call)?,
         what if is(what, "RESETSTAT") => {
             call.shared.counters.reset();
-            call.shared.data.expired_keys.reset();
+            call.shared.data.reset_counters();
             call.reply.ok();
         }
         what if is(what, "REWRITE") => {

@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use crate::backup::Backups;
 use crate::counters::Counters;
 use crate::data::Database;
+use crate::memcached::{Prefixes, Uses};
 use crate::memory::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::options::ServeOptions;
@@ -60,6 +61,10 @@ pub struct Shared {
     /// Commands that took long.
     pub(crate) slowlog: Slowlog,
     pub(crate) random: Random,
+    /// When memcached's clients have used items.
+    pub(crate) uses: Uses,
+    /// What they have done by prefix.
+    pub(crate) prefixes: Prefixes,
     /// When it began.
     pub began: Instant,
 }

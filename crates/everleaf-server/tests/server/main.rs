@@ -20,6 +20,7 @@ mod restart;
 mod ring;
 mod room;
 mod stalls;
+mod statistics;
 mod stock;
 #[cfg(feature = "tls")]
 mod tls;
