@@ -14,7 +14,7 @@ use crate::memory::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::options::ServeOptions;
 use crate::random::Random;
-use crate::shared::{Cursors, Settings, Shared, Slowlog};
+use crate::shared::{Cursors, Errors, Settings, Shared, Slowlog};
 use crate::{memcached, redis};
 
 /// Requests that take long and are served at a time, for each thread that answers.
@@ -24,6 +24,8 @@ impl Shared {
     /// Nothing was done yet.
     pub fn new(data: Arc<Database>, options: ServeOptions) -> Arc<Self> {
         let limits = &options.limits;
+        let random = Random::default();
+        let digits = (0..40).map(|_| char::from_digit(random.below(16) as u32, 16).unwrap_or('0'));
         Arc::new(Self {
             requests: MemoryBudget::of(limits.buffered_bytes),
             unsent: MemoryBudget::of(limits.unsent_bytes),
@@ -41,8 +43,12 @@ impl Shared {
             open_connections: AtomicU64::new(0),
             cursors: Cursors::default(),
             channels: Arc::default(),
+            clients: Arc::default(),
             slowlog: Slowlog::default(),
-            random: Random::default(),
+            errors: Errors::default(),
+            peak_bytes: AtomicU64::new(0),
+            run_id: digits.collect(),
+            random,
             began: Instant::now(),
         })
     }

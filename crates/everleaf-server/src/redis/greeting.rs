@@ -1,7 +1,5 @@
 //! Commands about the connection: who the client is, and what it has selected.
 
-use std::sync::atomic::Ordering;
-
 use super::VERSION;
 use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX, wrong_number};
 use super::queue::Watched;
@@ -64,7 +62,7 @@ impl Session {
                 self.unsubscribe(args, reply);
                 Ok(())
             }
-            _ => self.client(args, reply),
+            _ => self.client_command(args, reply),
         }
     }
 
@@ -136,7 +134,7 @@ impl Session {
                     at += 3;
                 }
                 (o, Some(name), _) if is(o, "SETNAME") => {
-                    self.name = name.to_vec();
+                    self.set_name(name)?;
                     at += 2;
                 }
                 _ => return Err(SYNTAX.into()),
@@ -150,7 +148,7 @@ impl Session {
             return Err(sentence.into());
         }
         self.three = three;
-        self.subscriber.iter().for_each(|subscriber| subscriber.speak(three));
+        self.client.mailbox.speak(three);
         reply.three = three;
         reply.map(7);
         for (name, value) in [("server", "redis"), ("version", VERSION)] {
@@ -160,56 +158,13 @@ impl Session {
         reply.bulk("proto");
         reply.integer(if three { 3 } else { 2 });
         reply.bulk("id");
-        reply.integer(self.number as i64);
+        reply.integer(self.client.id as i64);
         for (name, value) in [("mode", "standalone"), ("role", "master")] {
             reply.bulk(name);
             reply.bulk(value);
         }
         reply.bulk("modules");
         reply.array(0);
-        Ok(())
-    }
-
-    fn client(&mut self, args: &[&[u8]], reply: &mut Reply<'_>) -> Outcome {
-        match &args[1..] {
-            [what] if is(what, "ID") => reply.integer(self.number as i64),
-            [what] if is(what, "GETNAME") => {
-                reply.maybe(Some(&self.name).filter(|name| !name.is_empty()))
-            }
-            [what, name] if is(what, "SETNAME") => {
-                if name.iter().any(|byte| !byte.is_ascii_graphic()) {
-                    let sentence = "ERR Client names cannot contain spaces, newlines or special \
-                                    characters.";
-                    return Err(sentence.into());
-                }
-                self.name = name.to_vec();
-                reply.ok();
-            }
-            [what, _, _] if is(what, "SETINFO") => reply.ok(),
-            [what, how] if is(what, "NO-EVICT") || is(what, "NO-TOUCH") => {
-                if is(how, "ON") || is(how, "OFF") { reply.ok() } else { reply.error(SYNTAX) }
-            }
-            [what, ..] if is(what, "INFO") || is(what, "LIST") => {
-                let open = self.shared.open_connections.load(Ordering::Relaxed);
-                let (name, db) = (self.name.escape_ascii(), self.database);
-                let resp = if self.three { 3 } else { 2 };
-                let id = self.number;
-                reply.text(&format!("id={id} name={name} db={db} resp={resp} open={open}\n"));
-            }
-            _ => reply.help(
-                args[0],
-                &[
-                    "GETNAME",
-                    "    Return the name of the current connection.",
-                    "ID",
-                    "    Return the ID of the current connection.",
-                    "INFO",
-                    "    Return information about the current client connection.",
-                    "SETNAME <name>",
-                    "    Assign the name <name> to the current connection.",
-                ],
-            ),
-        }
         Ok(())
     }
 }

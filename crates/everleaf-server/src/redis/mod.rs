@@ -1,13 +1,13 @@
 //! Redis' protocol, RESP2 and RESP3.
 //!
 //! Map of the files: `session` (a connection) · `dispatch` (the way of its requests to the
-//! commands) · `ahead` (keys of a pipeline) · `greeting` (what is about the connection) · `queue`
-//! `transaction` (MULTI and EXEC) · `weight` (what takes long) · `command` `table` (the commands
-//! that there are) · `call` (one command at work) · `failure` (why one is not done) · `long`
-//! (replies in parts) · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges`
-//! `algebra` `lists` `blocking` `sorting` `random` (commands about keys) · `dump` (keys as bytes) ·
-//! `pubsub` (messages) · `server` `backup` `settings` `slowlog` (commands about the server) ·
-//! `timing` (under which name a request is counted).
+//! commands) · `ahead` (keys of a pipeline) · `greeting` `client` (what is about the connection) ·
+//! `queue` `transaction` (MULTI and EXEC) · `weight` (what takes long) · `command` `table` (the
+//! commands that there are) · `call` (one command at work) · `failure` (why one is not done) ·
+//! `long` (replies in parts) · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets`
+//! `ranges` `algebra` `lists` `blocking` `sorting` `random` (commands about keys) · `dump` (keys as
+//! bytes) · `pubsub` (messages) · `server` `info` `backup` `settings` `ignored` `slowlog` (commands
+//! about the server) · `timing` (under which name a request is counted).
 //!
 //! What differs from Redis:
 //! * scripts, streams, geographic and probabilistic types, clusters and replication are not there:
@@ -22,12 +22,15 @@ mod backup;
 mod bits;
 mod blocking;
 mod call;
+mod client;
 mod command;
 mod dispatch;
 mod dump;
 mod failure;
 mod greeting;
 mod hashes;
+mod ignored;
+mod info;
 mod keys;
 mod lists;
 mod long;

@@ -8,8 +8,8 @@ use super::call::Call;
 use super::command::{Command, Keys, Named, takes};
 use super::failure::{Failure, Outcome, SYNTAX, wrong_number};
 use super::{
-    algebra, backup, bits, blocking, dump, hashes, keys, lists, pubsub, random, ranges, scanning,
-    server, sets, settings, slowlog, sorted_sets, sorting, strings,
+    algebra, backup, bits, blocking, dump, hashes, info, keys, lists, pubsub, random, ranges,
+    scanning, server, sets, settings, slowlog, sorted_sets, sorting, strings,
 };
 use crate::resp::argument::is;
 
@@ -77,7 +77,7 @@ commands! {
     "incr" 2 First true strings::incr;
     "incrby" 3 First true strings::incrby;
     "incrbyfloat" 3 First true strings::incrbyfloat;
-    "info" -1 None false server::info;
+    "info" -1 None false info::info;
     "keys" 2 None false scanning::keys;
     "lastsave" 1 None false backup::lastsave;
     "lindex" 3 First false lists::lindex;
@@ -199,7 +199,7 @@ static NAMES: LazyLock<FxHashMap<&[u8], &Command>> =
     LazyLock::new(|| COMMANDS.iter().map(|command| (command.name.as_bytes(), command)).collect());
 
 /// The second words of commands that have some, and numbers of arguments with both words.
-const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
+pub const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
     (
         "client",
         &[
@@ -207,11 +207,16 @@ const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
             ("help", 2),
             ("id", 2),
             ("info", 2),
+            ("kill", -3),
             ("list", -2),
             ("no-evict", 3),
             ("no-touch", 3),
+            ("pause", -3),
+            ("reply", 3),
             ("setinfo", 4),
             ("setname", 3),
+            ("unblock", -3),
+            ("unpause", 2),
         ],
     ),
     ("command", &[("count", 2), ("docs", -2), ("getkeys", -4), ("info", -2), ("list", -2)]),

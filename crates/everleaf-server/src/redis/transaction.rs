@@ -1,11 +1,13 @@
 //! Transactions: MULTI, EXEC and what is about them.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::call::Blocking;
 use super::failure::{Failure, Outcome, wrong_number};
 use super::queue::{Asked, Queue, Seen, Watched};
 use super::session::{Session, failed, tells_counts};
+use super::timing;
 use crate::data::{Work, key_row};
 use crate::resp::argument::is;
 use crate::resp::reply::Reply;
@@ -75,15 +77,19 @@ impl Session {
 
     /// Does what waits, or nothing; the connection has selected what it had then.
     fn exec(&mut self, out: &mut Vec<u8>) -> Outcome {
-        let before = (self.database, self.three, self.name.clone());
+        let before = (self.database, self.three);
+        let name = self.client.words(|words| words.name.clone());
         let subscribed = self.subscribed();
         self.unsent = Some(Vec::new());
+        let command = self.last_command;
         let done = self.exec_queue(out);
+        self.last_command = command;
         let unsent = self.unsent.take().unwrap_or_default();
         if done.is_err() {
-            (self.database, self.three, self.name) = before;
+            (self.database, self.three) = before;
+            self.client.words(|words| words.name = name);
             self.subscribe_to(&subscribed);
-            self.subscriber.iter().for_each(|subscriber| subscriber.speak(self.three));
+            self.client.mailbox.speak(self.three);
         } else {
             self.send_unsent(&unsent);
         }
@@ -124,8 +130,13 @@ impl Session {
         Reply::to(out, self.three).array(queue.requests.len());
         for (asked, args) in &queue.requests {
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-            let before = out.len();
+            let (before, begun) = (out.len(), Instant::now());
             work.save();
+            let found = match asked {
+                Asked::Store(command) => Some(*command),
+                Asked::Connection => None,
+            };
+            self.last_command = timing::command(found, &args);
             let reply = Reply { out, three: self.three, end };
             let done = match asked {
                 Asked::Store(command) => {
@@ -143,6 +154,8 @@ impl Session {
                     failed(failure, &mut Reply::to(out, self.three));
                 }
             }
+            self.note_error(&out[before..], true);
+            self.shared.metrics.redis.add(self.last_command, begun.elapsed());
             // Here, so that what has no room is not made to its end.
             self.take_room(out.len(), start)?;
         }

@@ -1,10 +1,13 @@
 //! What all connections of a server share.
 //!
 //! Map of the files: `settings` (what can be changed) · `cursors` (of SCAN) · `channels` (messages
-//! between clients) · `slowlog` (commands that took long).
+//! between clients) · `clients` (who is connected) · `errors` (that they
+//! were told) · `slowlog` (commands that took long).
 
 mod channels;
+mod clients;
 mod cursors;
+mod errors;
 mod settings;
 mod slowlog;
 
@@ -24,7 +27,9 @@ use crate::options::ServeOptions;
 use crate::random::Random;
 
 pub use channels::{Channels, Subscribed, Subscriber};
+pub use clients::{Chosen, ClientKind, Clients, Ends, Entry, Flags, Numbers, Paused, Unblocked};
 pub use cursors::Cursors;
+pub use errors::Errors;
 pub use settings::Settings;
 pub use slowlog::Slowlog;
 
@@ -58,8 +63,16 @@ pub struct Shared {
     pub(crate) cursors: Cursors,
     /// Who has subscribed to what.
     pub(crate) channels: Arc<Channels>,
+    /// Redis clients that are connected.
+    pub(crate) clients: Arc<Clients>,
     /// Commands that took long.
     pub(crate) slowlog: Slowlog,
+    /// Errors that Redis clients were told.
+    pub(crate) errors: Errors,
+    /// The most bytes of the pool that were in use when they were looked at.
+    pub(crate) peak_bytes: AtomicU64,
+    /// What tells this run of the server from others: forty digits.
+    pub(crate) run_id: String,
     pub(crate) random: Random,
     /// When memcached's clients have used items.
     pub(crate) uses: Uses,

@@ -1,7 +1,10 @@
 //! What can be changed while a server runs.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::options::ServeOptions;
 
@@ -16,6 +19,14 @@ pub struct Settings {
     pub slow_micros: AtomicI64,
     /// Slow commands that are remembered.
     pub slow_entries: AtomicU64,
+    /// Whether INFO tells how long commands took.
+    pub tracks_latency: AtomicBool,
+    /// The percentiles of it.
+    pub percents: Mutex<Vec<f64>>,
+    /// Milliseconds beyond which an event is remembered for LATENCY; 0: none is.
+    pub latency_ms: AtomicU64,
+    /// What was set and changes nothing here.
+    pub ignored: Mutex<BTreeMap<&'static str, String>>,
 }
 
 impl Settings {
@@ -26,6 +37,10 @@ impl Settings {
             connections: AtomicU64::new(options.limits.connections as u64),
             slow_micros: AtomicI64::new(10_000),
             slow_entries: AtomicU64::new(128),
+            tracks_latency: AtomicBool::new(true),
+            percents: Mutex::new(vec![50.0, 99.0, 99.9]),
+            latency_ms: AtomicU64::new(0),
+            ignored: Mutex::default(),
         };
         settings.set_idle(options.idle.unwrap_or_default());
         settings

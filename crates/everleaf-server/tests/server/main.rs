@@ -4,9 +4,12 @@
 mod backup;
 mod blocking;
 mod cases;
+mod clients;
 mod common;
+mod dialog;
 mod evict;
 mod flush;
+mod info;
 mod keyspace;
 mod limits;
 mod memcached;
