@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::Semaphore;
 
+use crate::authentication::Attempts;
 use crate::backup::Backups;
 use crate::counters::Counters;
 use crate::data::Database;
@@ -24,6 +25,8 @@ impl Shared {
     /// Nothing was done yet.
     pub fn new(data: Arc<Database>, options: ServeOptions) -> Arc<Self> {
         let limits = &options.limits;
+        // What cannot be asked is told by the first request that needs it.
+        let pool_bytes = data.statistics().map_or(u64::MAX, |store| store.max_bytes);
         Arc::new(Self {
             requests: MemoryBudget::of(limits.buffered_bytes),
             unsent: MemoryBudget::of(limits.unsent_bytes),
@@ -33,6 +36,8 @@ impl Shared {
             uses: Uses::new(data.now_ms()),
             prefixes: Prefixes::default(),
             data,
+            longest: limits.longest(pool_bytes),
+            attempts: Attempts::default(),
             settings: Settings::of(&options),
             long_requests: Semaphore::new(LONG_REQUESTS * options.threads.max(1)),
             metrics: Metrics::new(redis::names(), memcached::COMMANDS.to_vec(), options.threads),

@@ -11,6 +11,7 @@ use super::command::Command;
 use super::failure::{Failure, Outcome, TOO_LONG};
 use super::long::{Long, More};
 use super::queue::{Queue, Watched};
+use crate::authentication::ClientPlace;
 use crate::data::{Place, Work};
 use crate::memory::Reservation;
 use crate::resp::argument::is;
@@ -20,6 +21,8 @@ use crate::shared::{Shared, Subscriber};
 
 /// What a reply has beside its values, at most, when it is not counted as made whole.
 const HEAD_BYTES: usize = 64;
+/// A value that belongs to a part of a reply.
+const SHORT_VALUE_BYTES: usize = 1 << 20;
 
 /// What is left of a command.
 pub(super) struct Left {
@@ -37,6 +40,8 @@ pub struct Session {
     pub(super) name: Vec<u8>,
     /// Where its client is.
     pub(super) peer: String,
+    /// The same, by which wrong passwords are counted.
+    pub(super) place: ClientPlace,
     pub(super) number: u64,
     pub(super) queue: Option<Queue>,
     pub(super) watched: Watched,
@@ -118,6 +123,7 @@ impl Session {
             authenticated,
             name: Vec::new(),
             peer: String::new(),
+            place: ClientPlace::default(),
             number,
             queue: None,
             watched: Watched::default(),
@@ -138,7 +144,7 @@ impl Session {
 
     /// The same, whose client is there.
     pub fn with_peer(self, peer: String) -> Self {
-        Self { peer, ..self }
+        Self { place: ClientPlace::of(&peer), peer, ..self }
     }
 
     /// Forgets all that its client has said.
@@ -147,6 +153,7 @@ impl Session {
             number: self.number,
             requests: self.requests,
             peer: std::mem::take(&mut self.peer),
+            place: self.place,
             notify: Arc::clone(&self.notify),
             ..Self::new(Arc::clone(&self.shared))
         };
@@ -201,19 +208,24 @@ impl Session {
     pub(super) fn whole_limit(&self) -> usize {
         let limits = &self.shared.options.limits;
         let quarter = usize::try_from(limits.whole_bytes / 4).unwrap_or(usize::MAX);
-        quarter.max(limits.value_bytes.saturating_add(HEAD_BYTES))
+        quarter.max(self.shared.longest.redis.saturating_add(HEAD_BYTES))
     }
 
-    /// Takes the room of a reply that was made whole, if it is more than one part; it is given back
-    /// when the reply was sent. `bytes` wait to be sent, the reply begins at `start`.
+    /// Takes the room of a reply that was made whole, if it is more than one part and not a single
+    /// value; it is given back when the reply was sent. The reply begins at `start` of what waits
+    /// to be sent.
     ///
     /// # Errors
     /// It is too long, or others have the room.
-    pub(super) fn take_room(&mut self, bytes: usize, start: usize) -> Outcome {
-        let limits = &self.shared.options.limits;
-        let part = limits.reply_bytes.saturating_add(limits.value_bytes) + HEAD_BYTES;
+    pub(super) fn take_room(&mut self, out: &[u8], start: usize) -> Outcome {
+        let (bytes, shared) = (out.len(), &self.shared);
+        let value_bytes = shared.longest.redis.min(SHORT_VALUE_BYTES);
+        let part = shared.options.limits.reply_bytes.saturating_add(value_bytes) + HEAD_BYTES;
         if bytes - start > self.whole_limit() {
             return Err(TOO_LONG.into());
+        }
+        if out.get(start) == Some(&b'$') {
+            return Ok(());
         }
         if bytes > part && !self.whole.set(bytes as u64) {
             let _ = self.whole.set(0);

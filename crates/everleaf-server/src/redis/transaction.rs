@@ -144,7 +144,7 @@ impl Session {
                 }
             }
             // Here, so that what has no room is not made to its end.
-            self.take_room(out.len(), start)?;
+            self.take_room(out, start)?;
         }
         Ok(work.commit()?)
     }
