@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::Semaphore;
 
+use crate::authentication::Attempts;
 use crate::backup::Backups;
 use crate::counters::Counters;
 use crate::data::Database;
@@ -26,6 +27,8 @@ impl Shared {
         let limits = &options.limits;
         let random = Random::default();
         let digits = (0..40).map(|_| char::from_digit(random.below(16) as u32, 16).unwrap_or('0'));
+        // What cannot be asked is told by the first request that needs it.
+        let pool_bytes = data.statistics().map_or(u64::MAX, |store| store.max_bytes);
         Arc::new(Self {
             requests: MemoryBudget::of(limits.buffered_bytes),
             unsent: MemoryBudget::of(limits.unsent_bytes),
@@ -35,6 +38,8 @@ impl Shared {
             uses: Uses::new(data.now_ms()),
             prefixes: Prefixes::default(),
             data,
+            longest: limits.longest(pool_bytes),
+            attempts: Attempts::default(),
             settings: Settings::of(&options),
             long_requests: Semaphore::new(LONG_REQUESTS * options.threads.max(1)),
             metrics: Metrics::new(redis::names(), memcached::COMMANDS.to_vec(), options.threads),

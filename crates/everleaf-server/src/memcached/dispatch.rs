@@ -7,6 +7,7 @@ use tracing::warn;
 use super::parse::{Front, Words, unsigned};
 use super::session::{Request, Session, Taken, failed};
 use super::{COMMANDS, admin, classic, meta};
+use crate::authentication::UNAUTHENTICATED_BYTES;
 use crate::protocol::{Served, Then, is_http};
 
 /// The first byte of a request of the binary protocol.
@@ -46,6 +47,9 @@ impl Session {
                     self.shared.metrics.memcached.add(self.command, took);
                 }
                 Taken::Incomplete => return Served { consumed, then: Then::Read },
+                Taken::Wait(until) => {
+                    return Served { consumed, then: Then::Wait(Some(until)) };
+                }
                 Taken::Unfinished => break,
                 Taken::Close => return Served { consumed: input.len(), then: Then::Close },
             }
@@ -140,6 +144,12 @@ impl Session {
             self.wanted = line_bytes + length + 2;
             return Taken::Incomplete;
         };
+        if let Some(until) = self.shared.attempts.wait(self.place) {
+            return match behind.len() {
+                ..=UNAUTHENTICATED_BYTES => Taken::Wait(until),
+                _ => Taken::Close,
+            };
+        }
         self.shared.counters.authentications.add(1);
         let users = self.shared.options.memcached_users.as_ref();
         let (given, end) = block.split_at(length);
@@ -153,7 +163,10 @@ impl Session {
         } else {
             b"CLIENT_ERROR authentication failure\r\n"
         };
-        self.shared.counters.refused_authentications.add(u64::from(!self.authenticated));
+        if !self.authenticated {
+            self.shared.counters.refused_authentications.add(1);
+            self.shared.attempts.failed(self.place);
+        }
         out.extend_from_slice(said);
         Taken::Request(line_bytes + length + 2)
     }

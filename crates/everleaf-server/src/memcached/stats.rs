@@ -17,13 +17,15 @@ use crate::shared::Shared;
 /// Names and what they stand for.
 type Lines = Vec<(&'static str, String)>;
 
+/// Bytes of a page of memcached's slabs.
+const PAGE_BYTES: u64 = 1 << 20;
 /// Ticks of the processor's time in a second, as Linux tells them on every machine.
 const TICKS: u64 = 100;
 
 /// The pool, and how many items there are.
-fn pool(shared: &Shared, store: Statistics) -> Result<(Statistics, u64), Error> {
+fn pool(shared: &Shared) -> Result<(Statistics, u64), Error> {
     let work = Work::new(&shared.data, shared.data.now_ms());
-    Ok((store, work.count_keys(items::DATABASE)?))
+    Ok((shared.data.statistics()?, work.count_keys(items::DATABASE)?))
 }
 
 /// Bytes beyond which items are evicted, or refused.
@@ -52,7 +54,7 @@ fn told<const N: usize>(numbers: [(&'static str, u64); N]) -> Lines {
 /// # Errors
 /// Damage.
 pub fn lines(shared: &Shared) -> Result<Lines, Error> {
-    let (store, count) = pool(shared, shared.data.statistics()?)?;
+    let (store, count) = pool(shared)?;
     let mut lines = told([
         ("pid", u64::from(std::process::id())),
         ("uptime", shared.began.elapsed().as_secs()),
@@ -184,7 +186,7 @@ fn memory(shared: &Shared, store: &Statistics, count: u64) -> Lines {
 /// # Errors
 /// Damage.
 pub fn items(shared: &Shared) -> Result<Lines, Error> {
-    let (store, count) = pool(shared, shared.data.statistics()?)?;
+    let (store, count) = pool(shared)?;
     if count == 0 {
         return Ok(Vec::new());
     }
@@ -206,20 +208,20 @@ pub fn items(shared: &Shared) -> Result<Lines, Error> {
     ]))
 }
 
-/// The lines of `stats slabs`: a chunk is an item.
+/// The lines of `stats slabs`: a chunk is an item, and the pool's memory is told in pages.
 ///
 /// # Errors
 /// Damage.
 pub fn slabs(shared: &Shared) -> Result<Lines, Error> {
-    // Who changes the limit looks at once whether memory was given back.
-    let (store, count) = pool(shared, shared.data.store().statistics()?)?;
+    let (store, count) = pool(shared)?;
+    let pages = store.used_bytes.div_ceil(PAGE_BYTES);
     let c = &shared.counters;
     let mut lines = Vec::new();
     if count > 0 {
         lines = told([
-            ("1:chunk_size", shared.options.limits.value_bytes as u64),
-            ("1:chunks_per_page", count),
-            ("1:total_pages", 1),
+            ("1:chunk_size", shared.longest.memcached as u64),
+            ("1:chunks_per_page", count.div_ceil(pages.max(1))),
+            ("1:total_pages", pages),
             ("1:total_chunks", count),
             ("1:used_chunks", count),
             ("1:free_chunks", 0),
@@ -236,7 +238,7 @@ pub fn slabs(shared: &Shared) -> Result<Lines, Error> {
     }
     lines.extend(told([
         ("active_slabs", u64::from(count > 0)),
-        ("total_malloced", store.used_bytes),
+        ("total_malloced", pages * PAGE_BYTES),
     ]));
     Ok(lines)
 }
@@ -279,7 +281,7 @@ pub fn settings(shared: &Shared) -> Result<Lines, Error> {
         named("binding_protocol", "ascii"),
         named("auth_enabled_sasl", "no"),
         named("auth_enabled_ascii", yes_no(options.memcached_users.is_some())),
-        counted("item_size_max", options.limits.value_bytes as u64),
+        counted("item_size_max", shared.longest.memcached as u64),
         named("maxconns_fast", "yes"),
         named("slab_reassign", "no"),
         counted("slab_automove", 0),

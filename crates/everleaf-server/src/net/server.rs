@@ -397,7 +397,7 @@ async fn speak(
 ) -> io::Result<()> {
     match protocol {
         Protocol::Memcached => {
-            let session = memcached::Session::new(Arc::clone(&shared));
+            let session = memcached::Session::new(Arc::clone(&shared)).with_peer(&ends.peer);
             connection::run(stream, session, shared, stop).await
         }
         Protocol::Redis => {

@@ -221,7 +221,7 @@ impl<'a> Call<'a, '_, '_> {
 
     /// Refuses what is longer than a value may be.
     pub fn check_value(&self, bytes: usize) -> Outcome {
-        if bytes > self.shared.options.limits.value_bytes {
+        if bytes > self.shared.longest.redis {
             return Err("ERR string exceeds maximum allowed size (proto-max-bulk-len)".into());
         }
         Ok(())

@@ -17,6 +17,7 @@ use super::session::{Session, Waits, failed, tells_counts};
 use super::table::{find, full_name, has_subcommands};
 use super::transaction::is_at_once;
 use super::{backup, greeting, timing};
+use crate::authentication::UNAUTHENTICATED_BYTES;
 use crate::data::{Database, Held, Work};
 use crate::protocol::{Served, Then, is_http};
 use crate::resp::argument::is;
@@ -39,7 +40,7 @@ impl Session {
     pub fn serve_long(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
         let _ = self.whole.set(0);
         let limits = &self.shared.options.limits;
-        let (reply_bytes, value_bytes) = (limits.reply_bytes, limits.value_bytes);
+        let reply_bytes = limits.reply_bytes;
         if self.is_lost() || self.is_killed() {
             return Served { consumed: input.len(), then: Then::Close };
         }
@@ -54,6 +55,7 @@ impl Session {
                 break Then::Write;
             }
             let rest = &input[consumed..];
+            let value_bytes = self.authenticated.then_some(self.shared.longest.redis);
             let front = parser.front(rest, value_bytes);
             if let Front::Request(bytes) = front
                 && consumed >= looked_at
@@ -81,6 +83,14 @@ impl Session {
                     break Then::Long;
                 }
                 Front::Request(bytes) => {
+                    if let Some(until) = self.must_wait(&parser, rest) {
+                        if !self.authenticated && rest.len() > UNAUTHENTICATED_BYTES {
+                            warn!("closed a connection: it sends much without a password");
+                            consumed = input.len();
+                            break Then::Close;
+                        }
+                        break Then::Wait(Some(until));
+                    }
                     if self.waits.is_some()
                         && self.client.take_unblocked().is_some_and(|how| self.stops(how, out))
                     {
@@ -377,7 +387,7 @@ impl Session {
             return Ok(());
         }
         // Before the commit: what is removed is replied.
-        self.take_room(out.len(), start)?;
+        self.take_room(out, start)?;
         Ok(work.commit()?)
     }
 

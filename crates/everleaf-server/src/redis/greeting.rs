@@ -1,5 +1,7 @@
 //! Commands about the connection: who the client is, and what it has selected.
 
+use std::time::Instant;
+
 use super::VERSION;
 use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX, wrong_number};
 use super::queue::Watched;
@@ -8,6 +10,7 @@ use crate::authentication::same_bytes;
 use crate::data::DATABASES;
 use crate::resp::argument::is;
 use crate::resp::number;
+use crate::resp::parse::Parser;
 use crate::resp::reply::Reply;
 
 /// Their names, and numbers of arguments as the table of commands has them. In a transaction they
@@ -92,6 +95,14 @@ impl Session {
         }
     }
 
+    /// Until when the request at the front waits, as one with a password does where wrong ones came
+    /// from.
+    pub(super) fn must_wait(&self, parser: &Parser, input: &[u8]) -> Option<Instant> {
+        let name = parser.argument(input, 0);
+        let has_password = is(name, "AUTH") || is(name, "HELLO") && parser.len() > 2;
+        has_password.then(|| self.shared.attempts.wait(self.place)).flatten()
+    }
+
     fn auth(&mut self, words: &[&[u8]]) -> Outcome {
         let (user, password) = match words {
             [password] => (&b"default"[..], password),
@@ -105,6 +116,7 @@ impl Session {
         };
         self.shared.counters.authentications.add(1);
         if !same_bytes(secret, password) || user != b"default" {
+            self.shared.attempts.failed(self.place);
             self.shared.counters.refused_authentications.add(1);
             let sentence = "WRONGPASS invalid username-password pair or user is disabled.";
             return Err(sentence.into());

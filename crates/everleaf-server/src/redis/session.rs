@@ -12,6 +12,7 @@ use super::command::Command;
 use super::failure::{Failure, Outcome, TOO_LONG};
 use super::long::{Long, More};
 use super::queue::{Queue, Watched};
+use crate::authentication::ClientPlace;
 use crate::data::{Place, Work};
 use crate::memory::Reservation;
 use crate::resp::argument::is;
@@ -21,6 +22,8 @@ use crate::shared::{Ends, Entry, Shared, Subscriber};
 
 /// What a reply has beside its values, at most, when it is not counted as made whole.
 const HEAD_BYTES: usize = 64;
+/// A value that belongs to a part of a reply.
+const SHORT_VALUE_BYTES: usize = 1 << 20;
 
 /// What is left of a command.
 pub(super) struct Left {
@@ -50,6 +53,8 @@ pub struct Session {
     pub(super) input_bytes: usize,
     /// The place of the last command among the names.
     pub(super) last_command: usize,
+    /// Where its client is, by which wrong passwords are counted.
+    pub(super) place: ClientPlace,
     pub(super) queue: Option<Queue>,
     pub(super) watched: Watched,
     pub(super) closing: bool,
@@ -139,6 +144,7 @@ impl Session {
             is_paused: false,
             input_bytes: 0,
             last_command: 0,
+            place: ClientPlace::default(),
             queue: None,
             watched: Watched::default(),
             closing: false,
@@ -158,6 +164,7 @@ impl Session {
     /// The same, whose client is there.
     pub fn with_ends(mut self, ends: Ends) -> Self {
         self.is_local = ends.peer.contains('/') || ends.peer.starts_with("unix");
+        self.place = ClientPlace::of(&ends.peer);
         self.client.set_ends(ends);
         self
     }
@@ -170,6 +177,7 @@ impl Session {
             requests: self.requests,
             is_local: self.is_local,
             last_command: self.last_command,
+            place: self.place,
             ..Self::of(Arc::clone(&self.shared), Arc::clone(&self.client))
         };
     }
@@ -234,19 +242,24 @@ impl Session {
     pub(super) fn whole_limit(&self) -> usize {
         let limits = &self.shared.options.limits;
         let quarter = usize::try_from(limits.whole_bytes / 4).unwrap_or(usize::MAX);
-        quarter.max(limits.value_bytes.saturating_add(HEAD_BYTES))
+        quarter.max(self.shared.longest.redis.saturating_add(HEAD_BYTES))
     }
 
-    /// Takes the room of a reply that was made whole, if it is more than one part; it is given back
-    /// when the reply was sent. `bytes` wait to be sent, the reply begins at `start`.
+    /// Takes the room of a reply that was made whole, if it is more than one part and not a single
+    /// value; it is given back when the reply was sent. The reply begins at `start` of what waits
+    /// to be sent.
     ///
     /// # Errors
     /// It is too long, or others have the room.
-    pub(super) fn take_room(&mut self, bytes: usize, start: usize) -> Outcome {
-        let limits = &self.shared.options.limits;
-        let part = limits.reply_bytes.saturating_add(limits.value_bytes) + HEAD_BYTES;
+    pub(super) fn take_room(&mut self, out: &[u8], start: usize) -> Outcome {
+        let (bytes, shared) = (out.len(), &self.shared);
+        let value_bytes = shared.longest.redis.min(SHORT_VALUE_BYTES);
+        let part = shared.options.limits.reply_bytes.saturating_add(value_bytes) + HEAD_BYTES;
         if bytes - start > self.whole_limit() {
             return Err(TOO_LONG.into());
+        }
+        if out.get(start) == Some(&b'$') {
+            return Ok(());
         }
         if bytes > part && !self.whole.set(bytes as u64) {
             let _ = self.whole.set(0);

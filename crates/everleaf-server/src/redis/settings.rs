@@ -77,7 +77,7 @@ fn settings(call: &Call<'_, '_, '_>) -> Vec<(&'static str, String)> {
         ("maxclients", settings.connections.load(Relaxed).to_string()),
         ("maxmemory", limit.unwrap_or(0).to_string()),
         ("maxmemory-policy", eviction_policy(call).to_owned()),
-        ("proto-max-bulk-len", call.shared.options.limits.value_bytes.to_string()),
+        ("proto-max-bulk-len", call.shared.longest.redis.to_string()),
         ("slowlog-log-slower-than", settings.slow_micros.load(Relaxed).to_string()),
         ("slowlog-max-len", settings.slow_entries.load(Relaxed).to_string()),
         ("timeout", settings.idle_seconds().to_string()),

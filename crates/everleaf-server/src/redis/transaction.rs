@@ -157,7 +157,7 @@ impl Session {
             self.note_error(&out[before..], true);
             self.shared.metrics.redis.add(self.last_command, begun.elapsed());
             // Here, so that what has no room is not made to its end.
-            self.take_room(out.len(), start)?;
+            self.take_room(out, start)?;
         }
         Ok(work.commit()?)
     }

@@ -105,6 +105,9 @@ fn asked_for(args: &[&[u8]]) -> u64 {
     }
 }
 
+/// Bytes of a request that are written in about ten milliseconds.
+const SHORT_BYTES: usize = 8 << 20;
+
 impl Session {
     /// Whether the request at the front takes long: one that reads all of a collection of which
     /// there are many members, or all keys, or names very many; or a transaction whose commands do
@@ -115,6 +118,12 @@ impl Session {
             return false;
         }
         let most = self.shared.options.limits.short_elements;
+        if input.len() > SHORT_BYTES && self.queue.is_none() {
+            let bytes = (0..parser.len()).map(|at| parser.argument(input, at).len());
+            if bytes.sum::<usize>() > SHORT_BYTES {
+                return true;
+            }
+        }
         match &self.queue {
             None if parser.len() as u64 > most => true,
             None if is(name, "KEYS") => self.keys() > most,

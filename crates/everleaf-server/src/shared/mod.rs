@@ -17,13 +17,14 @@ use std::time::Instant;
 
 use tokio::sync::Semaphore;
 
+use crate::authentication::Attempts;
 use crate::backup::Backups;
 use crate::counters::Counters;
 use crate::data::Database;
 use crate::memcached::{Prefixes, Uses};
 use crate::memory::MemoryBudget;
 use crate::metrics::Metrics;
-use crate::options::ServeOptions;
+use crate::options::{Longest, ServeOptions};
 use crate::random::Random;
 
 pub use channels::{Channels, Subscribed, Subscriber};
@@ -39,6 +40,10 @@ pub struct Shared {
     pub data: Arc<Database>,
     /// How it is served.
     pub options: ServeOptions,
+    /// The longest values.
+    pub(crate) longest: Longest,
+    /// Who has given wrong passwords.
+    pub(crate) attempts: Attempts,
     /// What of it can be changed.
     pub settings: Settings,
     /// What was done.

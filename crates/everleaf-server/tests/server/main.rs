@@ -16,6 +16,7 @@ mod memcached;
 mod metrics;
 mod noise;
 mod parts;
+mod passwords;
 mod pubsub;
 mod ranks;
 mod redis;

@@ -34,7 +34,7 @@ fn pool() -> Pool {
     let data = Arc::new(Database::over(store, clock.clone()).unwrap());
     let limits = Limits {
         reply_bytes: PART,
-        value_bytes: VALUE,
+        value_bytes: Some(VALUE),
         whole_bytes: WHOLE as u64,
         ..Limits::default()
     };

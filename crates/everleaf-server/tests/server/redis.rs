@@ -410,7 +410,7 @@ fn who_has_no_password_is_refused() {
 fn what_is_no_request_closes_the_connection() {
     let (_served, address) = serve();
     for (wrong, reply) in [
-        ("*1\r\n$536870912\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
+        ("*1\r\n$536870913\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
         ("*x\r\n", "-ERR Protocol error: invalid multibulk length\r\n"),
         ("*1\r\nx\r\n", "-ERR Protocol error: expected '$', got 'x'\r\n"),
     ] {

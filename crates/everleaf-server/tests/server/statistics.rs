@@ -54,7 +54,7 @@ fn stats_has_the_lines_of_a_memcached_without_queues() {
 #[test]
 fn what_is_refused_or_gone_is_counted() {
     let clock = Clock::manual(1_700_000_000_000);
-    let limits = Limits { value_bytes: 100, ..Limits::default() };
+    let limits = Limits { value_bytes: Some(100), ..Limits::default() };
     let served = Served::with(ServeOptions { limits, ..options() }, clock.clone());
     let mut client = served.memcached();
     let long = "x".repeat(101);
