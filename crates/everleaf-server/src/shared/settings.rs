@@ -16,6 +16,8 @@ pub struct Settings {
     pub slow_micros: AtomicI64,
     /// Slow commands that are remembered.
     pub slow_entries: AtomicU64,
+    /// Entries by which a stream is trimmed where that may be approximate; 0: a hundred.
+    pub stream_node_entries: AtomicU64,
 }
 
 impl Settings {
@@ -26,6 +28,7 @@ impl Settings {
             connections: AtomicU64::new(options.limits.connections as u64),
             slow_micros: AtomicI64::new(10_000),
             slow_entries: AtomicU64::new(128),
+            stream_node_entries: AtomicU64::new(100),
         };
         settings.set_idle(options.idle.unwrap_or_default());
         settings

@@ -21,6 +21,7 @@ mod ring;
 mod room;
 mod stalls;
 mod stock;
+mod streams;
 #[cfg(feature = "tls")]
 mod tls;
 mod unread;
