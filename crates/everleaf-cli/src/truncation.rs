@@ -1,12 +1,12 @@
 //! What happens when the file of an open pool is truncated: the pages that are gone cannot be read
 //! or written any more, and the thread that touches one gets the signal SIGBUS.
 //!
-//! A sentence says so then, and the exit code is that of a failure. The handler of the signal wakes a thread that
-//! looks which file has become shorter than its mapping, and then waits without end: it must not
-//! return, as the instruction would be repeated, and the standard library's handler, which runs
-//! first, has given the signal its usual effect back. So a second thread that meets the signal in
-//! the same moment may still end the process without a word. Where no file has become shorter the
-//! signal has another cause, and takes effect as if it were not caught.
+//! A sentence says so then, and the exit code is that of a failure. The handler of the signal wakes
+//! a thread that looks which file has become shorter than its mapping, and then waits without end:
+//! it must not return, as the instruction would be repeated, and the standard library's handler,
+//! which runs first, has given the signal its usual effect back. So a second thread that meets the
+//! signal in the same moment may still end the process without a word. Where no file has become
+//! shorter the signal has another cause, and takes effect as if it were not caught.
 
 use std::collections::HashMap;
 use std::io::{self, PipeReader, Read, Write};

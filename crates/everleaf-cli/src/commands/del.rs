@@ -12,8 +12,8 @@ use crate::target::{KeyRangeArguments, Target};
 
 /// Delete a key, or all keys within bounds.
 ///
-/// A missing key exits 1, a failure 3. For a range, a line on stderr says how many keys were deleted; after a
-/// crash in the middle the remaining keys are still there.
+/// A missing key exits 1, a failure 3. For a range, a line on stderr says how many keys were
+/// deleted; after a crash in the middle the remaining keys are still there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

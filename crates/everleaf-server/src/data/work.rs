@@ -241,7 +241,10 @@ impl<'d> Work<'d> {
         if self.data.waiting.clients() > 0 {
             for (row, value) in pending.iter().filter(|(row, _)| key_of(row).is_some()) {
                 let header = value.as_deref().and_then(Header::read);
-                header.into_iter().for_each(|header| self.data.waiting.filled(row, header.kind));
+                self.data.waiting.written(row, header.map(|header| header.kind));
+            }
+            if self.since.iter().any(|since| *since > 0) {
+                self.data.waiting.emptied();
             }
         }
         Ok(())

@@ -414,10 +414,15 @@ impl Session {
     fn wait(&self, wait: &Wait) -> Waits {
         let Timeout(timeout) = wait.timeout;
         Waits {
-            place: self.shared.data.waiting.wait(&wait.rows, wait.kind, &self.client.notify),
+            place: self.shared.data.waiting.wait(
+                &wait.rows,
+                (wait.kind, &wait.awaited),
+                &self.client.notify,
+            ),
             // What is longer than there are moments is for ever.
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
-            bytes: wait.rows.iter().map(|row| 2 * row.len() + WAITING_BYTES).sum(),
+            bytes: wait.rows.iter().map(|row| 2 * row.len() + WAITING_BYTES).sum::<usize>()
+                + wait.awaited.group.as_ref().map_or(0, Vec::len),
         }
     }
 }

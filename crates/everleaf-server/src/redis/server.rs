@@ -1,14 +1,11 @@
 //! Commands about the server and its databases.
 
-use std::time::Duration;
-
 use everleaf::DurabilityMode;
 
-use super::call::{Call, Timeout, Wait};
+use super::call::{Call, Wait};
 use super::failure::{Failure, Outcome, SYNTAX};
-use crate::data::{DATABASES, Kind};
+use crate::data::{Awaited, DATABASES, Kind};
 use crate::resp::argument::is;
-use crate::resp::number::integer;
 
 /// DBSIZE.
 pub fn dbsize(call: &mut Call<'_, '_, '_>) -> Outcome {
@@ -67,12 +64,10 @@ fn sync(call: &Call<'_, '_, '_>) -> Outcome {
 
 /// Waits for as long as replicas are waited for, of which there are none.
 fn waits_for(call: &mut Call<'_, '_, '_>, replicas: i64, timeout: usize) -> Outcome {
-    let sentence = "ERR timeout is not an integer or out of range";
-    let ms = integer(call.args[timeout]).ok_or(Failure::Said(sentence))?;
-    let ms = u64::try_from(ms).map_err(|_| Failure::Said("ERR timeout is negative"))?;
+    let timeout = call.timeout_ms(timeout)?;
     if replicas > 0 && call.blocking.may_wait {
-        let timeout = Timeout((ms > 0).then(|| Duration::from_millis(ms)));
-        call.blocking.wait = Some(Wait { rows: Vec::new(), kind: Kind::String, timeout });
+        let (rows, awaited) = (Vec::new(), Awaited::default());
+        call.blocking.wait = Some(Wait { rows, kind: Kind::String, awaited, timeout });
     }
     Ok(())
 }

@@ -50,6 +50,12 @@ const CHANGEABLE: &[Changeable] = &[
         set: |settings, number| settings.slow_entries.store(number.unsigned_abs(), Relaxed),
     },
     Changeable {
+        name: "stream-node-max-entries",
+        least: 0,
+        most: i64::MAX,
+        set: |settings, number| settings.stream_node_entries.store(number.unsigned_abs(), Relaxed),
+    },
+    Changeable {
         name: "timeout",
         least: 0,
         most: i32::MAX as i64,
@@ -80,6 +86,7 @@ fn settings(call: &Call<'_, '_, '_>) -> Vec<(&'static str, String)> {
         ("proto-max-bulk-len", call.shared.longest.redis.to_string()),
         ("slowlog-log-slower-than", settings.slow_micros.load(Relaxed).to_string()),
         ("slowlog-max-len", settings.slow_entries.load(Relaxed).to_string()),
+        ("stream-node-max-entries", settings.stream_node_entries.load(Relaxed).to_string()),
         ("timeout", settings.idle_seconds().to_string()),
     ];
     let set = settings.ignored.lock();

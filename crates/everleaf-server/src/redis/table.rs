@@ -8,8 +8,9 @@ use super::call::Call;
 use super::command::{Command, Keys, Named, takes};
 use super::failure::{Failure, Outcome, SYNTAX, wrong_number};
 use super::{
-    algebra, backup, bits, blocking, dump, hashes, info, keys, lists, pubsub, random, ranges,
-    scanning, server, sets, settings, slowlog, sorted_sets, sorting, strings,
+    algebra, backup, bits, blocking, dump, groups, hashes, info, keys, lists, pending, pubsub,
+    random, ranges, reading, scanning, server, sets, settings, slowlog, sorted_sets, sorting,
+    stream_info, streams, strings,
 };
 use crate::resp::argument::is;
 
@@ -150,6 +151,21 @@ commands! {
     "unlink" -2 All true keys::del;
     "wait" 3 None false server::wait;
     "waitaof" 4 None false server::waitaof;
+    "xack" -4 First true groups::xack;
+    "xadd" -5 First true streams::xadd;
+    "xautoclaim" -6 First true pending::xautoclaim;
+    "xclaim" -6 First true pending::xclaim;
+    "xdel" -3 First true streams::xdel;
+    "xgroup" -2 Second true groups::xgroup;
+    "xinfo" -2 Second false stream_info::xinfo;
+    "xlen" 2 First false streams::xlen;
+    "xpending" -3 First false pending::xpending;
+    "xrange" -4 First false streams::xrange;
+    "xread" -4 Streams false reading::xread;
+    "xreadgroup" -7 Streams true reading::xreadgroup;
+    "xrevrange" -4 First false streams::xrevrange;
+    "xsetid" -3 First true streams::xsetid;
+    "xtrim" -4 First true streams::xtrim;
     "zadd" -4 First true sorted_sets::zadd;
     "zcard" 2 First false sorted_sets::zcard;
     "zcount" 4 First false ranges::zcount;
@@ -226,6 +242,18 @@ pub const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
     ("object", &[("encoding", 3), ("freq", 3), ("help", 2), ("idletime", 3), ("refcount", 3)]),
     ("pubsub", &[("channels", -2), ("help", 2), ("numpat", 2), ("numsub", -2)]),
     ("slowlog", &[("get", -2), ("help", 2), ("len", 2), ("reset", 2)]),
+    (
+        "xgroup",
+        &[
+            ("create", -5),
+            ("createconsumer", 5),
+            ("delconsumer", 5),
+            ("destroy", 4),
+            ("help", 2),
+            ("setid", -5),
+        ],
+    ),
+    ("xinfo", &[("consumers", 4), ("groups", 3), ("help", 2), ("stream", -3)]),
 ];
 
 /// The name of a command, with its second word if it has some. Refuses one that is not there, or
@@ -353,6 +381,10 @@ mod tests {
             ("bitop AND d a b", "dab"),
             ("blpop a b 0", "ab"),
             ("blmpop 0 2 a b LEFT", "ab"),
+            ("xread COUNT 1 STREAMS a b 0 0", "ab"),
+            ("xread BLOCK 0 STREAMS STREAMS a 0 0", "Sa"),
+            ("xread STREAMS a b 0", "a"),
+            ("xread a b", ""),
             ("sort a", "a"),
             ("sort a BY nosort GET # DESC", "a"),
             ("sort a STORE x LIMIT 0 1 STORE d", "ad"),

@@ -27,6 +27,8 @@ pub struct Settings {
     pub latency_ms: AtomicU64,
     /// What was set and changes nothing here.
     pub ignored: Mutex<BTreeMap<&'static str, String>>,
+    /// Entries by which a stream is trimmed where that may be approximate; 0: a hundred.
+    pub stream_node_entries: AtomicU64,
 }
 
 impl Settings {
@@ -41,6 +43,7 @@ impl Settings {
             percents: Mutex::new(vec![50.0, 99.0, 99.9]),
             latency_ms: AtomicU64::new(0),
             ignored: Mutex::default(),
+            stream_node_entries: AtomicU64::new(100),
         };
         settings.set_idle(options.idle.unwrap_or_default());
         settings

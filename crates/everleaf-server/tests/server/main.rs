@@ -26,6 +26,7 @@ mod room;
 mod stalls;
 mod statistics;
 mod stock;
+mod streams;
 #[cfg(feature = "tls")]
 mod tls;
 mod unread;
