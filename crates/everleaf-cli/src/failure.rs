@@ -2,6 +2,7 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use everleaf::internal::process_of;
 use everleaf::{IndexError, PoolError};
@@ -14,10 +15,25 @@ use crate::size::display_size;
 pub enum Failure {
     /// The command line does not fit: exit code 2.
     Usage(String),
-    /// It could not be done: exit code 1.
+    /// It could not be done: exit code 1, or 3 where [1 says something else](told_apart).
     Failed(String),
+    /// The key is not there, or what was asked for did not hold: exit code 1.
+    Absent(String),
     /// The reader closed the pipe: exit 0 silently.
     OutputClosed,
+}
+
+/// The exit code of a failure.
+static CODE: AtomicU8 = AtomicU8::new(1);
+
+/// From here on a failure of this command has the exit code 3: its 1 says that a key is absent.
+pub fn told_apart() {
+    CODE.store(3, Ordering::Relaxed);
+}
+
+/// The exit code of a failure.
+pub fn code() -> u8 {
+    CODE.load(Ordering::Relaxed)
 }
 
 /// What every command returns.
@@ -34,6 +50,11 @@ impl Failure {
         Self::Failed(sentence.into())
     }
 
+    /// Exit code 1 with a sentence: nothing failed.
+    pub fn absent(sentence: impl Into<String>) -> Self {
+        Self::Absent(sentence.into())
+    }
+
     /// A write to standard output did not work.
     pub fn output(error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -47,7 +68,8 @@ impl Failure {
     pub fn report(&self) -> ExitCode {
         let (sentence, code) = match self {
             Self::Usage(sentence) => (sentence, 2),
-            Self::Failed(sentence) => (sentence, 1),
+            Self::Failed(sentence) => (sentence, code()),
+            Self::Absent(sentence) => (sentence, 1),
             Self::OutputClosed => return ExitCode::SUCCESS,
         };
         complain(&format!("everleaf: {sentence}"));

@@ -186,7 +186,7 @@ impl Target {
             Some(name) => format!("tree `{}` of ", readable(name.as_bytes())),
             None => String::new(),
         };
-        Failure::failed(format!("there is no key {key} in {place}{}", pool.display()))
+        Failure::absent(format!("there is no key {key} in {place}{}", pool.display()))
     }
 }
 

@@ -1,12 +1,12 @@
 //! What happens when the file of an open pool is truncated: the pages that are gone cannot be read
 //! or written any more, and the thread that touches one gets the signal SIGBUS.
 //!
-//! A sentence says so then, and the exit code is 1. The handler of the signal wakes a thread that
-//! looks which file has become shorter than its mapping, and then waits without end: it must not
-//! return, as the instruction would be repeated, and the standard library's handler, which runs
-//! first, has given the signal its usual effect back. So a second thread that meets the signal in
-//! the same moment may still end the process without a word. Where no file has become shorter the
-//! signal has another cause, and takes effect as if it were not caught.
+//! A sentence says so then, and the exit code is that of a failure. The handler of the signal wakes
+//! a thread that looks which file has become shorter than its mapping, and then waits without end:
+//! it must not return, as the instruction would be repeated, and the standard library's handler,
+//! which runs first, has given the signal its usual effect back. So a second thread that meets the
+//! signal in the same moment may still end the process without a word. Where no file has become
+//! shorter the signal has another cause, and takes effect as if it were not caught.
 
 use std::collections::HashMap;
 use std::io::{self, PipeReader, Read, Write};
@@ -18,6 +18,8 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::SIGBUS;
 use signal_hook::low_level::{emulate_default_handler, exit, pipe};
+
+use crate::failure;
 
 /// From here on a truncated file ends the process with a sentence.
 pub fn told() -> io::Result<()> {
@@ -62,7 +64,7 @@ fn end(modes: Option<Termios>) {
     );
     // Nobody is left to be told if this fails.
     let _ = rustix::io::write(io::stderr(), sentence.as_bytes());
-    exit(1);
+    exit(i32::from(failure::code()));
 }
 
 /// Gives the terminal the modes that it had, if it has others: a line was being edited.

@@ -2,24 +2,34 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that only grows, until it is reset.
+use crate::metrics::thread;
+
+/// Threads that count in a place of their own; more threads share these.
+const PLACES: usize = 8;
+
+/// A number in a cache line of its own.
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+#[repr(align(64))]
+struct Place(AtomicU64);
+
+/// A number that only grows, until it is reset. Threads that answer do not write to one line.
+#[derive(Debug, Default)]
+pub struct Counter([Place; PLACES]);
 
 impl Counter {
     /// Counts.
     pub fn add(&self, by: u64) {
-        self.0.fetch_add(by, Ordering::Relaxed);
+        self.0[thread() % PLACES].0.fetch_add(by, Ordering::Relaxed);
     }
 
     /// How much it is.
     pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.iter().map(|place| place.0.load(Ordering::Relaxed)).sum()
     }
 
     /// Begins anew.
     pub fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.0.iter().for_each(|place| place.0.store(0, Ordering::Relaxed));
     }
 }
 
@@ -66,8 +76,20 @@ counters! {
     gets,
     /// Of these, that were there.
     get_hits,
+    /// Of these, that had expired.
+    get_expired,
+    /// Of these, that `flush_all` had emptied.
+    get_flushed,
+    /// Meta commands.
+    meta_commands,
     /// Values that memcached clients stored or tried to.
     sets,
+    /// Of these, that were stored.
+    stored,
+    /// Of these, that were longer than a value may be.
+    too_large,
+    /// Of these, that found no room.
+    no_memory,
     /// Keys whose time was set and that were there.
     touch_hits,
     /// Keys whose time was to be set and that were not there.
@@ -92,6 +114,8 @@ counters! {
     cas_others,
     /// Connections that were closed because nothing came.
     idle_connections,
+    /// Times that a connection let others go first, because its replies were a part.
+    yields,
     /// Times that everything was emptied.
     flushes,
     /// Names and passwords that were given.

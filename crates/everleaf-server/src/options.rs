@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use everleaf::MAX_VALUE_BYTES;
+
 use crate::authentication::Users;
+use crate::data::HEADER_BYTES;
 use crate::tls::Tls;
 
 /// Where a protocol is spoken.
@@ -69,8 +72,9 @@ impl fmt::Display for Address {
 /// What clients may ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest value, in bytes.
-    pub value_bytes: usize,
+    /// The longest value, in bytes; none: 512 MiB of Redis clients and 1 MiB of memcached's, as
+    /// theirs have it. A value is never longer than the pool.
+    pub value_bytes: Option<usize>,
     /// Connections at a time.
     pub connections: usize,
     /// Bytes of replies of a connection at which they are sent before more is answered.
@@ -99,7 +103,24 @@ pub struct Limits {
     pub script_bytes: u64,
 }
 
+/// The longest values, in bytes, where a pool is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Longest {
+    /// Of Redis clients.
+    pub redis: usize,
+    /// Of memcached clients.
+    pub memcached: usize,
+}
+
 impl Limits {
+    /// The longest values of a pool that has at most so many bytes.
+    pub(crate) fn longest(&self, pool_bytes: u64) -> Longest {
+        let pool_bytes = usize::try_from(pool_bytes.min(MAX_VALUE_BYTES)).unwrap_or(usize::MAX);
+        let room = pool_bytes.saturating_sub(HEADER_BYTES);
+        let of = |usual| self.value_bytes.unwrap_or(usual).min(room);
+        Longest { redis: of(512 << 20), memcached: of(1 << 20) }
+    }
+
     /// Bytes of what waits for EXEC, and of what is watched, of a connection.
     pub(crate) const fn waiting_bytes(&self) -> u64 {
         self.buffered_bytes / 16
@@ -109,7 +130,7 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            value_bytes: 1 << 20,
+            value_bytes: None,
             connections: 16_384,
             reply_bytes: 256 << 10,
             unsent_bytes: 256 << 20,

@@ -61,6 +61,14 @@ pub trait Session: Send + 'static {
         false
     }
 
+    /// Whether another client has ended it.
+    fn is_killed(&self) -> bool {
+        false
+    }
+
+    /// Its client has not taken so many bytes of replies.
+    fn set_unsent(&self, _bytes: usize) {}
+
     /// Bytes of memory that it holds, beside the input, for requests that have not come to their
     /// end.
     fn held_bytes(&self) -> usize;

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use everleaf::Store;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, told_apart};
 use crate::target::{NewExpiry, Target};
 
 /// Replace the value of a key if it is OLD (compare and swap); otherwise change nothing and exit 1.
 /// To put a value only if the key is absent, use `put --if-absent`.
 ///
-/// A failure exits 1 too; `everleaf get --help` says how a script tells them apart.
+/// A failure exits 3.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -36,6 +36,7 @@ pub struct Args {
 
 /// Compares and swaps; durable when it returns.
 pub fn run(args: Args) -> Outcome {
+    told_apart();
     let target = &args.target;
     let (old, new) = (target.bytes(&args.old)?, target.bytes(&args.new)?);
     let store = Store::open(&args.pool)?;
@@ -47,7 +48,7 @@ pub fn run(args: Args) -> Outcome {
     match (swapped, present) {
         (true, _) => Ok(()),
         (false, true) => {
-            Err(Failure::failed(format!("the value of {key} is another one; it was not changed")))
+            Err(Failure::absent(format!("the value of {key} is another one; it was not changed")))
         }
         (false, false) => Err(target.missing(&key, &args.pool)),
     }

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use everleaf::Store;
 
-use crate::failure::{Failure, Outcome, complain};
+use crate::failure::{Failure, Outcome, complain, told_apart};
 use crate::open;
 use crate::size::display_counted;
 use crate::target::{KeyRangeArguments, Target};
 
 /// Delete a key, or all keys within bounds.
 ///
-/// A missing key exits 1. For a range, a line on stderr says how many keys were deleted; after a
-/// crash in the middle the remaining keys are still there.
+/// A missing key exits 1, a failure 3. For a range, a line on stderr says how many keys were
+/// deleted; after a crash in the middle the remaining keys are still there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,6 +41,7 @@ pub struct Args {
 
 /// Deletes; durable when it returns.
 pub fn run(args: Args) -> Outcome {
+    told_apart();
     if args.range.has_empty_bound() {
         // It comes from a variable that is not set.
         return Err(Failure::usage(

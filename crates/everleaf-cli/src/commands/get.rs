@@ -4,14 +4,12 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, told_apart};
 use crate::open;
 use crate::target::Target;
 
-/// Print the value of a key: its bytes as they are, and a newline. A missing key exits 1.
-///
-/// So does a failure. A script tells them apart by `everleaf scan POOL --from KEY --limit 1
-/// --keys-only`, which exits 0 if nothing failed, and prints the key or, without it, the next one.
+/// Print the value of a key: its bytes as they are, and a newline. A missing key exits 1, a failure
+/// 3.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,6 +31,7 @@ pub struct Args {
 
 /// Gets.
 pub fn run(args: Args) -> Outcome {
+    told_apart();
     let store = open::to_read(&args.pool)?;
     let tree = args.target.existing(&store)?;
     let key = args.target.key(&args.key, &tree)?;

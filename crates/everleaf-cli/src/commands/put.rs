@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use everleaf::{Error, Expiry, MAX_VALUE_BYTES, Store};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, told_apart};
 use crate::target::{Target, expiry};
 
 /// Put a value under a key; an existing value is replaced.
@@ -45,13 +45,17 @@ pub struct Args {
         allow_hyphen_values = true
     )]
     ttl: Expiry,
-    /// Put the value only if the key is absent; otherwise change nothing and exit 1.
+    /// Put the value only if the key is absent; otherwise change nothing and exit 1
+    /// (a failure exits 3 then).
     #[arg(long)]
     if_absent: bool,
 }
 
 /// Puts; durable when it returns.
 pub fn run(args: Args) -> Outcome {
+    if args.if_absent {
+        told_apart();
+    }
     let target = &args.target;
     let value = match (&args.value, &args.value_from) {
         (Some(value), _) => target.bytes(value)?,
@@ -69,7 +73,7 @@ pub fn run(args: Args) -> Outcome {
     if done {
         Ok(())
     } else {
-        Err(Failure::failed(format!("the key {key} is there already; its value was not changed")))
+        Err(Failure::absent(format!("the key {key} is there already; its value was not changed")))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use everleaf::{DurabilityMode, KeyType, OpenOptions, Store};
+use everleaf::{DurabilityMode, KeyType, MAX_VALUE_BYTES, OpenOptions, Store};
 use everleaf_server::{
     Address, Database, Limits, ServeError, ServeOptions, Server, Tls, Users, read_setting_file,
 };
@@ -16,7 +16,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::failure::{Failure, Outcome, complain};
 use crate::signals::unusable;
-use crate::size::parse_size;
+use crate::size::{display_size, parse_size};
 
 /// Serve a pool to memcached and Redis clients, over the network or a socket of the file system.
 ///
@@ -87,15 +87,10 @@ pub struct Args {
     /// Require a password from Redis clients (AUTH): a file with the password in its first line.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// The longest value.
-    #[arg(
-        long,
-        value_name = "S",
-        default_value = "1MiB",
-        value_parser = parse_size,
-        allow_hyphen_values = true
-    )]
-    max_value: u64,
+    /// The longest value, at least 1 KiB and no longer than the pool [default: 512 MiB of Redis
+    /// clients and 1 MiB of memcached clients, as theirs have it, or what the pool has].
+    #[arg(long, value_name = "S", value_parser = parse_size, allow_hyphen_values = true)]
+    max_value: Option<u64>,
     /// Connections at a time.
     #[arg(
         long,
@@ -222,6 +217,20 @@ fn refuse_hidden_keys(store: &Store, pool: &Path) -> Outcome {
     )))
 }
 
+/// Refuses a longest value that says nothing.
+fn check_max_value(max: u64, pool_bytes: u64) -> Outcome {
+    const LEAST: u64 = 1 << 10;
+    let most = pool_bytes.min(MAX_VALUE_BYTES);
+    if (LEAST..=most).contains(&max) {
+        return Ok(());
+    }
+    let [max, most] = [max, most].map(display_size);
+    Err(Failure::usage(format!(
+        "--max-value {max} is not served: this pool can hold values from 1 KiB to {most}; choose \
+         one of these, or make a larger pool (everleaf create --max-size)"
+    )))
+}
+
 /// Serves until a signal comes.
 pub fn run(args: Args) -> Outcome {
     run_with(args, OpenOptions::new())
@@ -245,7 +254,7 @@ pub fn run_with(args: Args, mut open: OpenOptions) -> Outcome {
         redis_password: args.password_file.as_deref().map(password).transpose()?,
         memcached_users: users.map_err(Failure::failed)?,
         limits: Limits {
-            value_bytes: usize::try_from(args.max_value).unwrap_or(usize::MAX),
+            value_bytes: args.max_value.map(|max| usize::try_from(max).unwrap_or(usize::MAX)),
             connections: args.max_connections,
             ..Limits::default()
         },
@@ -274,6 +283,9 @@ pub fn run_with(args: Args, mut open: OpenOptions) -> Outcome {
     let store = open.open(&args.pool)?;
     if !args.beside {
         refuse_hidden_keys(&store, &args.pool)?;
+    }
+    if let Some(max) = args.max_value {
+        check_max_value(max, store.statistics()?.max_bytes)?;
     }
     let data = Arc::new(Database::over(store, open.clock)?);
     if let Some(why) = data.store().no_control_socket() {

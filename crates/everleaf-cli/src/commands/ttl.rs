@@ -5,13 +5,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, told_apart};
 use crate::open;
 use crate::target::Target;
 
-/// Print the seconds until a value expires, or `never`. A missing key exits 1.
-///
-/// So does a failure; `everleaf get --help` says how a script tells them apart.
+/// Print the seconds until a value expires, or `never`. A missing key exits 1, a failure 3.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -29,6 +27,7 @@ pub struct Args {
 
 /// Shows.
 pub fn run(args: Args) -> Outcome {
+    told_apart();
     let store = open::to_read(&args.pool)?;
     let tree = args.target.existing(&store)?;
     let key = args.target.key(&args.key, &tree)?;

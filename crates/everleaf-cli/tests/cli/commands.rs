@@ -247,3 +247,26 @@ fn help_shows_an_example_and_what_is_unknown_is_wrong_usage() {
     assert!(bench.ok(["--help"]).contains("tour"));
     assert!(bench.ok(["--version"]).starts_with("everleaf "));
 }
+
+/// A script tells what is absent from what failed.
+#[test]
+fn an_absent_key_exits_with_another_code_than_a_failure() {
+    let bench = Bench::with_pool();
+    bench.ok(["put", "p", "leaf", "green"]);
+    let codes = |words: &[&str]| {
+        let of = |pool| bench.run([&words[..1], &[pool], &words[1..]].concat()).code;
+        (of("p"), of("absent"))
+    };
+    for words in [
+        &["get", "none"][..],
+        &["ttl", "none"],
+        &["del", "none"],
+        &["cas", "none", "a", "b"],
+        &["cas", "leaf", "red", "blue"],
+        &["put", "leaf", "red", "--if-absent"],
+    ] {
+        assert_eq!(codes(words), (Some(1), Some(3)), "{words:?}");
+    }
+    assert_eq!(codes(&["put", "leaf", "red"]), (Some(0), Some(1)), "all others keep 1");
+    assert_eq!(codes(&["expire", "none", "1h"]), (Some(1), Some(1)));
+}

@@ -83,6 +83,15 @@ fn a_server_writes_its_events_as_objects_of_json() {
 }
 
 #[test]
+fn the_longest_value_is_one_that_the_pool_can_hold() {
+    let bench = Bench::with_pool();
+    for max in ["0", "1023", "2TiB"] {
+        let refused = bench.refused(["serve", "p", "--redis", "unix:socket", "--max-value", max]);
+        assert!(refused.contains("this pool can hold values from 1 KiB to"), "{refused}");
+    }
+}
+
+#[test]
 fn any_of_the_protocols_is_enough_and_none_is_not() {
     let bench = Bench::with_pool();
     let refused = bench.refused(["serve", "p"]);

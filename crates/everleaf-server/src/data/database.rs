@@ -5,13 +5,14 @@
 //! names, in ascending order. A request that reads one row takes no lock: the store shows a row as
 //! it was at one moment.
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, TryLockError};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
-use everleaf::{Clock, Error, OpenOptions, Statistics, Store, Tree};
+use everleaf::{Clock, Error, OpenOptions, PoolError, Statistics, Store, Tree};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::counts::Counts;
@@ -69,6 +70,8 @@ pub struct Database {
     pub holders: Holders,
     /// Keys that were removed because they had expired.
     pub expired_keys: Counter,
+    /// Keys whose room was given back because they had expired or been emptied.
+    pub reclaimed: Counter,
 }
 
 /// What of a database is there.
@@ -172,6 +175,7 @@ impl Database {
             waiting: Arc::default(),
             holders: Holders::default(),
             expired_keys: Counter::default(),
+            reclaimed: Counter::default(),
             store,
             tree,
             clock,
@@ -216,6 +220,13 @@ impl Database {
         self.store.close()
     }
 
+    /// Counts anew what was removed.
+    pub fn reset_counters(&self) {
+        for counter in [&self.expired_keys, &self.reclaimed, &self.eviction.evicted] {
+            counter.reset();
+        }
+    }
+
     // ---- time, numbers
     // ---------------------------------------------------------------------------------------------
 
@@ -247,10 +258,30 @@ impl Database {
     }
 
     /// Locks a key.
-    pub fn lock(&self, row: &[u8]) -> Held<'_> {
-        let shared = self.shared();
+    ///
+    /// # Errors
+    /// A script that takes long has it.
+    pub fn lock(&self, row: &[u8]) -> Result<Held<'_>, Error> {
         let at = stripe(row);
-        Held::Key(shared, (at, self.stripes[at].lock()))
+        let held = self.share((true, false)).and_then(|shared| {
+            let attempt =
+                || self.stripes[at].try_lock().or_else(|| self.stripes[at].try_lock_for(SHORT));
+            let lock = self.holders.wait((Wanted::Stripe(at), false), attempt)?;
+            Some(Held::Key(shared, (at, lock)))
+        });
+        held.ok_or_else(|| self.is_kept())
+    }
+
+    /// Why a lock is not had that a script has.
+    pub(super) fn is_kept(&self) -> Error {
+        let source = io::Error::new(io::ErrorKind::ResourceBusy, "a script keeps it; ask again");
+        PoolError::Io { action: "locking", path: "a key".into(), source }.into()
+    }
+
+    /// Whether a script has the lock of a key, or any at all, that is waited for.
+    pub fn waits_for_script(&self, key: Option<&[u8]>) -> bool {
+        let wanted = key.map_or(Wanted::All, |key| Wanted::Stripe(stripe_of_key(key)));
+        self.holders.is_held(wanted, false) && !self.holders.is_held(wanted, true)
     }
 
     /// Locks keys, whatever their database is. None: others keep one of the locks for longer than a
@@ -258,7 +289,7 @@ impl Database {
     pub fn lock_keys(&self, keys: &[&[u8]], waits: bool) -> Option<Held<'_>> {
         match keys {
             [key] => {
-                let shared = self.share(waits)?;
+                let shared = self.share((waits, true))?;
                 let at = stripe_of_key(key);
                 Some(Held::Key(shared, (at, self.lock_stripe(at, waits, &mut None)?)))
             }
@@ -286,7 +317,7 @@ impl Database {
     }
 
     fn lock_stripes(&self, mut stripes: Vec<usize>, waits: bool) -> Option<Held<'_>> {
-        let shared = self.share(waits)?;
+        let shared = self.share((waits, true))?;
         stripes.sort_unstable();
         stripes.dedup();
         let mut end = None;
@@ -305,17 +336,18 @@ impl Database {
         let stripe = &self.stripes[at];
         if waits {
             let attempt = || stripe.try_lock_for(SHORT);
-            return self.holders.wait(Wanted::Stripe(at), attempt);
+            return self.holders.wait((Wanted::Stripe(at), true), attempt);
         }
         stripe
             .try_lock()
             .or_else(|| stripe.try_lock_until(*end.get_or_insert_with(|| Instant::now() + SHORT)))
     }
 
-    fn share(&self, waits: bool) -> Option<ShardedLockReadGuard<'_, ()>> {
+    /// Shares everything; `late` as with [`wait`](super::holders::Holders::wait).
+    fn share(&self, (waits, late): (bool, bool)) -> Option<ShardedLockReadGuard<'_, ()>> {
         let attempt =
             || if self.holders.is_first() { unless_held(self.whole.try_read()) } else { None };
-        if waits { self.holders.wait(Wanted::Share, attempt) } else { attempt() }
+        if waits { self.holders.wait((Wanted::Share, late), attempt) } else { attempt() }
     }
 
     /// Locks a key without waiting, unless one of these locks is its own; false: others have it.
@@ -333,9 +365,12 @@ impl Database {
         true
     }
 
-    /// Keeps every other writer out.
-    pub fn lock_all(&self) -> Held<'_> {
-        Held::All(self.whole.write().unwrap_or_else(std::sync::PoisonError::into_inner))
+    /// Keeps every other writer out. None: a script that takes long has locks.
+    pub fn lock_all(&self) -> Option<Held<'_>> {
+        let _waits = self.holders.wait_for_all();
+        self.holders
+            .wait((Wanted::All, false), || unless_held(self.whole.try_write()))
+            .map(Held::All)
     }
 
     /// The same; none as in [`lock_keys`](Self::lock_keys).
@@ -345,7 +380,7 @@ impl Database {
             return attempt();
         }
         let _waits = self.holders.wait_for_all();
-        self.holders.wait(Wanted::All, attempt)
+        self.holders.wait((Wanted::All, true), attempt)
     }
 
     // ---- watching
@@ -442,7 +477,10 @@ impl Database {
         if self.counts.is_whole() {
             return Ok(true);
         }
-        let _all = self.lock_all();
+        let Some(_all) = self.lock_all() else {
+            std::thread::sleep(SHORT);
+            return Ok(false);
+        };
         self.counts.count_stretch(&self.tree, &self.flushes)
     }
 }

@@ -48,7 +48,7 @@ impl Database {
 
     /// Keys that were evicted.
     pub fn evicted(&self) -> u64 {
-        self.eviction.evicted()
+        self.eviction.evicted.get()
     }
 
     /// What an epoch has retired is in use until it ends: so it ends, where there are epochs.
@@ -120,7 +120,7 @@ impl Database {
         rows.dedup();
         let mut locks = Vec::new();
         let removed = self.remove_keys(&rows, &BTreeMap::new(), spared, &mut locks)?;
-        self.eviction.count(removed.keys);
+        self.eviction.evicted.add(removed.keys);
         Ok(removed)
     }
 

@@ -111,9 +111,15 @@ impl Holders {
         !late.is_empty()
     }
 
-    fn is_busy(&self, wanted: Wanted) -> bool {
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
-            && self.list.lock().iter().any(|held| held.holds(wanted) && self.is_late(held))
+    }
+
+    /// Whether one of them holds what is wanted; `late`: for so long that it is not waited for.
+    pub(super) fn is_held(&self, wanted: Wanted, late: bool) -> bool {
+        let holds = |held: &Arc<Holder>| held.holds(wanted) && (!late || self.is_late(held));
+        self.any() && self.list.lock().iter().any(holds)
     }
 
     /// Somebody waits for everything: so that it gets it, others wait meanwhile, but where it waits
@@ -125,13 +131,13 @@ impl Holders {
 
     /// Whether to wait behind who waits for everything.
     pub(super) fn is_first(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) == 0 || self.count.load(Ordering::Relaxed) > 0
+        self.waiting.load(Ordering::Relaxed) == 0 || self.any()
     }
 
-    /// Tries until it succeeds; none: what is wanted is held by who is not waited for.
+    /// Tries until it succeeds; none: what is wanted is held by one of them, and `late` as above.
     pub(super) fn wait<T>(
         &self,
-        wanted: Wanted,
+        (wanted, late): (Wanted, bool),
         mut attempt: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         let [mut pause, longest] = PAUSES;
@@ -139,7 +145,7 @@ impl Holders {
             if let Some(got) = attempt() {
                 return Some(got);
             }
-            if self.is_busy(wanted) {
+            if self.is_held(wanted, late) {
                 return None;
             }
             std::thread::sleep(pause);
@@ -156,7 +162,7 @@ mod tests {
     fn who_waits_for_what_a_script_holds_is_turned_away_after_a_time() {
         let holders = Holders::default();
         let held = holders.begin(Some(vec![3, 7]));
-        assert!(!holders.is_busy(Wanted::Stripe(3)) && !holders.kill());
+        assert!(!holders.is_held(Wanted::Stripe(3), true) && !holders.kill());
         holders.busy_ms().store(0, Ordering::Relaxed);
         for (wanted, is_busy) in [
             (Wanted::Stripe(3), true),
@@ -164,13 +170,13 @@ mod tests {
             (Wanted::Share, false),
             (Wanted::All, true),
         ] {
-            assert_eq!(holders.is_busy(wanted), is_busy, "{wanted:?}");
+            assert_eq!(holders.is_held(wanted, true), is_busy, "{wanted:?}");
         }
-        assert_eq!(holders.wait(Wanted::All, || None::<()>), None);
+        assert_eq!(holders.wait((Wanted::All, true), || None::<()>), None);
         assert!(holders.kill() && held.holder.killed.load(Ordering::Relaxed));
         drop(held);
-        assert!(!holders.is_busy(Wanted::All) && !holders.kill());
+        assert!(!holders.is_held(Wanted::All, true) && !holders.kill());
         let _all = holders.begin(None);
-        assert!(holders.is_busy(Wanted::Share) && holders.is_busy(Wanted::Stripe(4)));
+        assert!(holders.is_held(Wanted::Share, true) && holders.is_held(Wanted::Stripe(4), true));
     }
 }

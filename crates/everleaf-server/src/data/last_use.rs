@@ -10,6 +10,7 @@ use std::time::Instant;
 use everleaf::OwnedKey;
 
 use super::rows::hash;
+use crate::counters::Counter;
 use crate::random::Random;
 
 /// Words of the times of use: 8 MiB.
@@ -22,7 +23,8 @@ pub struct Eviction {
     used: OnceLock<Used>,
     /// Bytes of the pool beyond which keys go.
     limit: AtomicU64,
-    evicted: AtomicU64,
+    /// Keys that were evicted.
+    pub evicted: Counter,
     random: Random,
 }
 
@@ -72,16 +74,6 @@ impl Eviction {
                 word.store(now, Ordering::Relaxed);
             }
         }
-    }
-
-    /// Keys were evicted.
-    pub fn count(&self, keys: u64) {
-        self.evicted.fetch_add(keys, Ordering::Relaxed);
-    }
-
-    /// Keys that were evicted.
-    pub fn evicted(&self) -> u64 {
-        self.evicted.load(Ordering::Relaxed)
     }
 
     /// A number below a limit.

@@ -8,8 +8,8 @@
 //! of one request) · `database` (opening, locks, reading), and what it has: `counts` (how many keys
 //! there are) · `picture` (about where) · `holders` (who keeps locks for long) · `ranks` (of members) · `flush_words` (what was emptied) ·
 //! `last_use` (of keys) · `owners` (keys of collections) · `waiting` (clients that wait for a key)
-//! · `sequence` (numbers that are never given twice) · `record` (values of the store) · `rows`
-//! (keys of the store).
+//! · `sequence` (numbers that are never given twice) · `stream` (rows of streams) · `record`
+//! (values of the store) · `rows` (keys of the store).
 
 mod collections;
 mod commit;
@@ -30,6 +30,7 @@ mod removal;
 mod room;
 mod rows;
 mod sequence;
+mod stream;
 mod sweep;
 mod waiting;
 mod work;
@@ -41,8 +42,9 @@ pub use moment::{Moment, Source};
 pub use ranks::Spot;
 pub use record::{Collection, HEADER_BYTES, Header, Kind};
 pub use rows::{
-    DATABASES, Ends, MAX_KEY_BYTES, Part, key_of, key_row, part_prefix, part_rest, part_row,
+    DATABASES, Ends, MAX_KEY_BYTES, Part, hash, key_of, key_row, part_prefix, part_rest, part_row,
 };
+pub use stream::{Consumer, Group, Id, Pending, Stream, add_string, group_row, groups, strings};
 pub use sweep::Sweeper;
-pub use waiting::Place;
+pub use waiting::{Awaited, Place};
 pub use work::Work;

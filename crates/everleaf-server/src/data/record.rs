@@ -1,7 +1,7 @@
 //! Values of the store: what is durable of a key.
 //!
 //! ```text
-//! 0   kind          1 string, 2 hash, 3 set, 4 sorted set, 5 list
+//! 0   kind          1 string, 2 hash, 3 set, 4 sorted set, 5 list, 6 stream
 //! 1   marks         bit 0: stale, bit 1: a client was told to make it anew
 //! 2   zero          2 bytes
 //! 4   flags         4 bytes, memcached's
@@ -10,7 +10,8 @@
 //! 24  expires_ms    8 bytes: milliseconds since 1970; 0: never
 //! 32                the bytes of a string, or of a collection
 //!                   id (8), number of members (8), of a list its first position (8), and where
-//!                   its positions have gaps the one behind its last (8)
+//!                   its positions have gaps the one behind its last (8); of a stream other
+//!                   words follow the first two (`stream.rs`)
 //! ```
 //!
 //! All words are little-endian. Everything that a reply tells of a key stands here, so it holds
@@ -35,14 +36,16 @@ pub enum Kind {
     SortedSet = 4,
     /// Elements by position.
     List = 5,
+    /// Entries by id.
+    Stream = 6,
 }
 
 impl Kind {
     /// What a byte stands for.
     pub fn of(byte: u8) -> Option<Self> {
-        [Self::String, Self::Hash, Self::Set, Self::SortedSet, Self::List]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        const ALL: [Kind; 6] =
+            [Kind::String, Kind::Hash, Kind::Set, Kind::SortedSet, Kind::List, Kind::Stream];
+        ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 
     /// What TYPE calls it.
@@ -53,6 +56,7 @@ impl Kind {
             Self::Set => "set",
             Self::SortedSet => "zset",
             Self::List => "list",
+            Self::Stream => "stream",
         }
     }
 }

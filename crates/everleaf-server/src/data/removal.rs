@@ -220,6 +220,14 @@ impl Database {
         }
     }
 
+    /// Whether something that was deleted is still being removed.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn removes_parts(&self) -> Result<bool, Error> {
+        self.has_deleted_parts()
+    }
+
     /// Whether parts of collections are to be removed.
     pub(super) fn has_deleted_parts(&self) -> Result<bool, Error> {
         Ok(!self.first_rows(&DELETED_PREFIX, 1)?.is_empty())

@@ -162,7 +162,9 @@ impl Database {
             if let Some(last) = rows.last() {
                 from.clone_from(last);
                 let mut locks = Vec::new();
-                return Ok(self.remove_keys(&rows, &BTreeMap::new(), spared, &mut locks)?.keys > 0);
+                let removed = self.remove_keys(&rows, &BTreeMap::new(), spared, &mut locks)?;
+                self.reclaimed.add(removed.keys);
+                return Ok(removed.keys > 0);
             }
             if whole {
                 from.clear();
@@ -214,7 +216,7 @@ impl Database {
         let keys: Vec<Vec<u8>> = keys.into_iter().collect();
         let mut locks = Vec::new();
         let removed = self.remove_keys(&keys, &parts, spared, &mut locks)?;
-        self.eviction.count(removed.keys);
+        self.eviction.evicted.add(removed.keys);
         // What is still there is of a key that stays.
         let mut moved = false;
         for row in &rows {
@@ -242,7 +244,7 @@ impl Database {
         let rows = self.first_rows(&keys_prefix(None), limit)?;
         let mut locks = Vec::new();
         let removed = self.remove_keys(&rows, &BTreeMap::new(), spared, &mut locks)?;
-        self.eviction.count(removed.keys);
+        self.eviction.evicted.add(removed.keys);
         Ok(removed.keys > 0)
     }
 }

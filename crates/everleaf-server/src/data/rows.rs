@@ -42,11 +42,15 @@ pub enum Part {
     Score = 2,
     /// Elements of a list: by position.
     Element = 3,
+    /// Entries of a stream: by id.
+    Entry = 4,
+    /// Groups of a stream, their consumers and what is pending (`stream.rs`).
+    Group = 5,
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Part; 3] = [Part::Member, Part::Score, Part::Element];
+    pub const ALL: [Part; 5] = [Part::Member, Part::Score, Part::Element, Part::Entry, Part::Group];
 }
 
 /// The row of a word of the server's own.

@@ -163,7 +163,7 @@ impl Database {
     /// Removes keys that are not there any more, as one batch: the store waits for its medium once.
     fn remove_gone(&self, rows: &[Vec<u8>], now_ms: u64) -> Result<(), Error> {
         let _held = self.lock_many(rows.iter().map(Vec::as_slice));
-        let (mut work, mut expired_keys) = (Work::new(self, now_ms), 0);
+        let (mut work, mut expired_keys, mut gone_keys) = (Work::new(self, now_ms), 0, 0);
         for row in rows {
             // It may have been written meanwhile.
             let gone = |value: &[u8]| {
@@ -171,12 +171,13 @@ impl Database {
             };
             if let Some(expired) = work.show(row, gone)?.flatten() {
                 work.remove_key(row)?;
-                expired_keys += u64::from(expired);
+                (expired_keys, gone_keys) = (expired_keys + u64::from(expired), gone_keys + 1);
             }
         }
         let _beside = self.beside();
         work.commit_sweep()?;
         self.expired_keys.add(expired_keys);
+        self.reclaimed.add(gone_keys);
         Ok(())
     }
 

@@ -277,7 +277,10 @@ impl<'d> Work<'d> {
         if self.data.waiting.clients() > 0 {
             for (row, value) in pending.iter().filter(|(row, _)| key_of(row).is_some()) {
                 let header = value.as_deref().and_then(Header::read);
-                header.into_iter().for_each(|header| self.data.waiting.filled(row, header.kind));
+                self.data.waiting.written(row, header.map(|header| header.kind));
+            }
+            if self.since.iter().any(|since| *since > 0) {
+                self.data.waiting.emptied();
             }
         }
         Ok(())
@@ -311,6 +314,9 @@ impl<'d> Work<'d> {
         };
         if let Some(database) = database.filter(|_| is_plain && data.counts.has_counted(row)) {
             growth[usize::from(database)] = i64::from(value.is_some()) - i64::from(had);
+        } else if let Some(database) = database.filter(|_| had) {
+            // It has grown though there was a row: one that was emptied.
+            data.reclaimed.add(u64::from(growth[usize::from(database)] > 0));
         }
         Ok(growth)
     }

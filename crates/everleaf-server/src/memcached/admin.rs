@@ -6,14 +6,19 @@ use tracing::warn;
 
 use super::parse::{expiry, seconds, unsigned};
 use super::session::{Request, Session, Taken, failed};
-use super::{VERSION, stats};
-use crate::data::{Header, Work};
+use super::uses::Used;
+use super::{VERSION, items, meta, stats};
+use crate::data::{HEADER_BYTES, Header, Kind, Work};
 use crate::protocol::is_http;
 
 const OK: &[u8] = b"OK\r\n";
 const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
 /// Keys that are looked at for one part of a dump.
 const DUMPED: usize = 1024;
+/// Keys that `stats cachedump` tells, at most: about as many as memcached does.
+const LISTED: u64 = 16_384;
+/// Numbers of classes that memcached may have.
+const CLASSES: u64 = 64;
 
 /// Answers a request that is about no key.
 pub fn serve<'i>(
@@ -92,7 +97,11 @@ fn memory_limit<'i>(session: &Session, mut request: Request<'i>, out: &mut Vec<u
 fn slabs<'i>(mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
     match request.words.next() {
         Some(b"reassign") => request.reply(b"CLIENT_ERROR slab reassignment disabled\r\n", out),
-        Some(b"automove") => request.reply(b"CLIENT_ERROR slab reassignment disabled\r\n", out),
+        Some(b"automove") => match request.words.next() {
+            None => request.reply(b"ERROR\r\n", out),
+            Some(how) if unsigned(how).is_none() => request.reply(BAD_LINE, out),
+            Some(_) => request.reply(b"CLIENT_ERROR slab reassignment disabled\r\n", out),
+        },
         _ => request.reply(b"ERROR\r\n", out),
     }
 }
@@ -117,7 +126,7 @@ fn crawler<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec<u8
 fn dump(session: &mut Session, request: &Request<'_>, out: &mut Vec<u8>) -> Taken {
     let after = (session.resume > 0).then(|| std::mem::take(&mut session.dumped));
     let keys = Work::new(&session.shared.data, request.now_ms).keys_after(
-        super::items::DATABASE,
+        items::DATABASE,
         after.as_deref(),
         (DUMPED, usize::MAX),
     );
@@ -130,7 +139,8 @@ fn dump(session: &mut Session, request: &Request<'_>, out: &mut Vec<u8>) -> Take
         }
     };
     for one in &listed.keys {
-        dump_line(&one.key, &one.header, one.bytes, out);
+        let used = session.shared.uses.of(&items::row_of(&one.key));
+        dump_line(&one.key, &one.header, one.bytes, used, out);
     }
     match listed.next {
         Some(next) => {
@@ -145,7 +155,7 @@ fn dump(session: &mut Session, request: &Request<'_>, out: &mut Vec<u8>) -> Take
     }
 }
 
-fn dump_line(key: &[u8], header: &Header, bytes: u64, out: &mut Vec<u8>) {
+fn dump_line(key: &[u8], header: &Header, bytes: u64, used: Used, out: &mut Vec<u8>) {
     out.extend_from_slice(b"key=");
     for byte in key {
         match byte {
@@ -155,7 +165,8 @@ fn dump_line(key: &[u8], header: &Header, bytes: u64, out: &mut Vec<u8>) {
         }
     }
     let exp = header.expires_ms.map_or(-1, |ms| (ms / 1000) as i64);
-    let _ = write!(out, " exp={exp} la=0 cas={} fetch=no cls=1 size={bytes}\r\n", header.cas);
+    let (la, cas, fetch) = (used.second, header.cas, meta::fetch(used));
+    let _ = write!(out, " exp={exp} la={la} cas={cas} fetch={fetch} cls=1 size={bytes}\r\n");
 }
 
 // ---- stats
@@ -163,28 +174,94 @@ fn dump_line(key: &[u8], header: &Header, bytes: u64, out: &mut Vec<u8>) {
 
 fn tell_stats<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
     let shared = &session.shared;
-    let lines: Vec<(&str, String)> = match request.words.next() {
-        None if !shared.data.count_some().unwrap_or(true) => return Taken::Unfinished,
-        None => match stats::lines(shared) {
-            Ok(lines) => lines,
-            Err(error) => {
-                failed(&error, out);
-                return request.done();
-            }
-        },
+    let what = request.words.next();
+    let counts = matches!(what, None | Some(b"items" | b"slabs"));
+    if counts && !shared.data.count_some().unwrap_or(true) {
+        return Taken::Unfinished;
+    }
+    let lines = match what {
+        None => stats::lines(shared),
+        Some(b"items") => stats::items(shared),
+        Some(b"slabs") => stats::slabs(shared),
+        Some(b"settings") => stats::settings(shared),
+        Some(b"sizes" | b"sizes_disable") => Ok(vec![("sizes_status", "disabled".to_owned())]),
+        Some(b"sizes_enable") => Ok(vec![
+            ("sizes_status", "error".to_owned()),
+            ("sizes_error", "items are not counted by their size".to_owned()),
+        ]),
+        Some(b"conns" | b"extstore") => Ok(Vec::new()),
+        Some(b"detail") => return detail(session, request, out),
+        Some(b"cachedump") => return cachedump(session, request, out),
         Some(b"reset") => {
             shared.counters.reset();
+            shared.data.reset_counters();
+            shared.prefixes.reset();
             return request.reply(b"RESET\r\n", out);
         }
-        Some(b"settings") => stats::settings(shared),
-        // There are no slab classes, and sizes are not counted.
-        Some(b"items" | b"slabs" | b"sizes") => Vec::new(),
-        Some(b"conns") => Vec::new(),
         Some(_) => return request.reply(b"ERROR\r\n", out),
     };
-    for (name, value) in lines {
-        // Writing to a vector does not fail.
-        let _ = write!(out, "STAT {name} {value}\r\n");
+    match lines {
+        Ok(lines) => {
+            for (name, value) in lines {
+                // Writing to a vector does not fail.
+                let _ = write!(out, "STAT {name} {value}\r\n");
+            }
+            request.reply(b"END\r\n", out)
+        }
+        Err(error) => {
+            failed(&error, out);
+            request.done()
+        }
     }
-    request.reply(b"END\r\n", out)
+}
+
+fn detail<'i>(session: &Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
+    let prefixes = &session.shared.prefixes;
+    match request.words.next() {
+        Some(b"dump") => {
+            prefixes.tell(out);
+            request.reply(b"END\r\n", out)
+        }
+        Some(how @ (b"on" | b"off")) => {
+            prefixes.turn(how == b"on");
+            request.reply(OK, out)
+        }
+        _ => request.reply(b"CLIENT_ERROR usage: stats detail on|off|dump\r\n", out),
+    }
+}
+
+/// Some items: all are of class 1.
+fn cachedump<'i>(session: &Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {
+    let (Some(class), Some(limit)) = (request.words.next(), request.words.next()) else {
+        return request.reply(b"CLIENT_ERROR bad command line\r\n", out);
+    };
+    let (Some(class), Some(limit)) = (unsigned(class), unsigned(limit)) else {
+        return request.reply(BAD_LINE, out);
+    };
+    if class >= CLASSES {
+        return request.reply(b"CLIENT_ERROR Illegal slab id\r\n", out);
+    }
+    let limit = if limit == 0 { LISTED } else { limit.min(LISTED) };
+    let work = Work::new(&session.shared.data, request.now_ms);
+    let keys = match class {
+        1 => work.keys_after(items::DATABASE, None, (limit as usize, usize::MAX)),
+        _ => return request.reply(b"END\r\n", out),
+    };
+    match keys {
+        Ok(listed) => {
+            for one in listed.keys.iter().filter(|one| one.header.kind == Kind::String) {
+                out.extend_from_slice(b"ITEM ");
+                out.extend_from_slice(&one.key);
+                let bytes = one.bytes - HEADER_BYTES as u64;
+                let expires = one.header.expires_ms.unwrap_or(0) / 1000;
+                // Writing to a vector does not fail.
+                let _ = write!(out, " [{bytes} b; {expires} s]\r\n");
+            }
+            request.reply(b"END\r\n", out)
+        }
+        Err(error) => {
+            failed(&error, out);
+            request.done()
+        }
+    }
 }

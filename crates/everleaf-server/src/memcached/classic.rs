@@ -2,8 +2,10 @@
 
 use super::items::{self, Counted, Counting, Mode, Stored, Storing};
 use super::parse::{MAX_KEY_BYTES, Words, expiry, length as length_of, seconds, unsigned};
+use super::prefixes::Use;
 use super::session::{Block, Request, Session, Taken, failed};
 use crate::data::Header;
+use crate::shared::Shared;
 
 const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
 const BAD_TIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
@@ -68,7 +70,7 @@ fn retrieve_one(
     now_ms: u64,
     out: &mut Vec<u8>,
 ) -> Result<(), everleaf::Error> {
-    let (data, counters) = (&session.shared.data, &session.shared.counters);
+    let Shared { data, counters, uses, prefixes, .. } = &*session.shared;
     let row = items::row_of(key);
     let found = match touched {
         Some(expires_ms) => items::change(data, &row, now_ms, |header, body| {
@@ -76,15 +78,19 @@ fn retrieve_one(
             show_item(key, header, body, with_cas, out);
             Ok(())
         }),
-        None => items::show(data, &row, now_ms, |header, body| {
+        None => items::show((data, counters), &row, now_ms, |header, body| {
             show_item(key, header, body, with_cas, out)
         }),
     };
-    let hits = u64::from(found?.is_some());
+    let found = found?.is_some();
+    prefixes.add(key, Use::Get(found));
     counters.gets.add(1);
-    counters.get_hits.add(hits);
-    if touched.is_some() {
-        counters.touch_hits.add(hits);
+    if found {
+        uses.fetched(&row, now_ms);
+        counters.get_hits.add(1);
+        counters.touch_hits.add(u64::from(touched.is_some()));
+    } else if touched.is_some() {
+        items::show((data, counters), &row, now_ms, |_, _| ())?; // Counts what is there no more.
     }
     Ok(())
 }
@@ -134,6 +140,7 @@ pub fn store<'i>(
         return request.reply(BAD_LINE, out);
     };
     let row = items::row_of(key);
+    session.shared.prefixes.add(key, Use::Set);
     let (body, taken) = match session.block(&request, length, out) {
         Block::Body(body, taken) => (body, taken),
         Block::Refused(taken) => {
@@ -196,10 +203,7 @@ pub fn count<'i>(
         return request.reply(b"CLIENT_ERROR invalid numeric delta argument\r\n", out);
     };
     let counting = Counting { up, delta, compare: None, cas: None, expires_ms: None, vivify: None };
-    let counted =
-        items::count(&session.shared.data, &items::row_of(key), request.now_ms, &counting);
-    session.shared.counters.counted(up, matches!(counted, Ok(Counted::Done(..))));
-    match counted {
+    match session.count(&items::row_of(key), request.now_ms, &counting) {
         Ok(Counted::Done(_, _, number) | Counted::Made(_, number)) => {
             out.extend_from_slice(format!("{number}\r\n").as_bytes())
         }
@@ -226,6 +230,7 @@ pub fn delete<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec
         return request.reply(BAD_LINE, out);
     }
     let counters = &session.shared.counters;
+    session.shared.prefixes.add(key, Use::Delete);
     match items::delete(&session.shared.data, &items::row_of(key), request.now_ms, None) {
         Ok(Stored::Done(_)) => {
             counters.delete_hits.add(1);
@@ -258,6 +263,7 @@ pub fn touch<'i>(session: &mut Session, request: Request<'i>, out: &mut Vec<u8>)
     let counters = &session.shared.counters;
     match touched {
         Ok(Some(())) => {
+            session.shared.uses.fetched(&row, request.now_ms);
             counters.touch_hits.add(1);
             out.extend_from_slice(b"TOUCHED\r\n");
         }

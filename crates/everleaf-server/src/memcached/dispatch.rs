@@ -1,16 +1,19 @@
 //! The way of requests to the commands: which bytes are a request, and what follows a mistake.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracing::warn;
 
 use super::parse::{Front, Words, unsigned};
 use super::session::{Request, Session, Taken, failed};
 use super::{COMMANDS, admin, classic, meta};
+use crate::authentication::UNAUTHENTICATED_BYTES;
 use crate::protocol::{Served, Then, is_http};
 
 /// The first byte of a request of the binary protocol.
 const BINARY: u8 = 0x80;
+/// After how long it is looked again whether a script has ended.
+const SCRIPT_PAUSE: Duration = Duration::from_millis(2);
 
 impl Session {
     /// Answers the requests at the front of `input`.
@@ -46,10 +49,14 @@ impl Session {
                     self.shared.metrics.memcached.add(self.command, took);
                 }
                 Taken::Incomplete => return Served { consumed, then: Then::Read },
-                Taken::Unfinished => return Served { consumed, then: Then::Write },
+                Taken::Wait(until) => {
+                    return Served { consumed, then: Then::Wait(Some(until)) };
+                }
+                Taken::Unfinished => break,
                 Taken::Close => return Served { consumed: input.len(), then: Then::Close },
             }
         }
+        self.shared.counters.yields.add(1);
         Served { consumed, then: Then::Write }
     }
 
@@ -82,6 +89,9 @@ impl Session {
         self.command = named.unwrap_or(COMMANDS.len() - 1);
         let quiet = wants_no_reply(command, words);
         let request = Request { words, now_ms, line_bytes: bytes, behind: &input[bytes..], quiet };
+        if self.shared.data.holders.any() && self.waits_for_script(command, words) {
+            return Taken::Wait(Instant::now() + SCRIPT_PAUSE);
+        }
         let start = out.len();
         let taken = self.answer(command, request, out);
         if quiet {
@@ -89,6 +99,18 @@ impl Session {
             out.truncate(start);
         }
         taken
+    }
+
+    /// Whether a script that takes long has what a request needs. After a time it is not waited for
+    /// any more, and the request fails.
+    fn waits_for_script(&self, command: &[u8], mut words: Words<'_>) -> bool {
+        let data = &self.shared.data;
+        match command {
+            b"get" | b"gets" | b"mn" | b"version" | b"quit" => false,
+            b"flush_all" => data.waits_for_script(None),
+            b"gat" | b"gats" => words.skip(1).any(|key| data.waits_for_script(Some(key))),
+            _ => words.next().is_some_and(|key| data.waits_for_script(Some(key))),
+        }
     }
 
     fn answer(&mut self, command: &[u8], request: Request<'_>, out: &mut Vec<u8>) -> Taken {
@@ -139,6 +161,12 @@ impl Session {
             self.wanted = line_bytes + length + 2;
             return Taken::Incomplete;
         };
+        if let Some(until) = self.shared.attempts.wait(self.place) {
+            return match behind.len() {
+                ..=UNAUTHENTICATED_BYTES => Taken::Wait(until),
+                _ => Taken::Close,
+            };
+        }
         self.shared.counters.authentications.add(1);
         let users = self.shared.options.memcached_users.as_ref();
         let (given, end) = block.split_at(length);
@@ -152,7 +180,10 @@ impl Session {
         } else {
             b"CLIENT_ERROR authentication failure\r\n"
         };
-        self.shared.counters.refused_authentications.add(u64::from(!self.authenticated));
+        if !self.authenticated {
+            self.shared.counters.refused_authentications.add(1);
+            self.shared.attempts.failed(self.place);
+        }
         out.extend_from_slice(said);
         Taken::Request(line_bytes + length + 2)
     }

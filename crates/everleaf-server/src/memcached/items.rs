@@ -5,6 +5,7 @@
 use everleaf::Error;
 
 use super::parse::unsigned;
+use crate::counters::Counters;
 use crate::data::{Database, HEADER_BYTES, Header, Kind, Work, key_row};
 
 /// The database that memcached's keys are in.
@@ -114,21 +115,35 @@ pub fn row_of(key: &[u8]) -> Vec<u8> {
     key_row(DATABASE, key)
 }
 
-/// Shows an item where it lies: its header and its bytes.
+/// Shows an item where it lies: its header and its bytes. One that is there no more is counted.
 ///
 /// # Errors
 /// Damage.
 pub fn show<R>(
-    data: &Database,
+    (data, counters): (&Database, &Counters),
     row: &[u8],
     now_ms: u64,
     show: impl FnOnce(&Header, &[u8]) -> R,
 ) -> Result<Option<R>, Error> {
-    let shown = data.show(row, |value| {
-        let (header, body) = item(data, value, now_ms)?;
-        Some(show(&header, body))
+    let shown = data.show(row, |value| match item(data, value, now_ms) {
+        Some((header, body)) => Some(show(&header, body)),
+        None => {
+            count_gone(data, counters, value, now_ms);
+            None
+        }
     })?;
     Ok(shown.flatten())
+}
+
+/// Counts an item that was asked for and is there no more.
+#[cold]
+fn count_gone(data: &Database, counters: &Counters, value: &[u8], now_ms: u64) {
+    let live = data.live(DATABASE, now_ms);
+    match Header::read(value) {
+        Some(header) if header.sequence < live.since => counters.get_flushed.add(1),
+        Some(header) if !live.shows(&header) => counters.get_expired.add(1),
+        _ => {}
+    }
 }
 
 /// The header and the bytes of an item, if it is there.
@@ -149,7 +164,7 @@ pub fn store(
     storing: &Storing<'_>,
     max_bytes: usize,
 ) -> Result<Stored, Error> {
-    let _held = data.lock(row);
+    let _held = data.lock(row)?;
     let mut work = Work::new(data, now_ms);
     let joins = matches!(storing.mode, Mode::Append | Mode::Prepend);
     // The bytes that are there are needed to join them only, and `set` asks for nothing.
@@ -225,7 +240,7 @@ pub fn delete(
     now_ms: u64,
     compare: Option<u64>,
 ) -> Result<Stored, Error> {
-    let _held = data.lock(row);
+    let _held = data.lock(row)?;
     let mut work = Work::new(data, now_ms);
     let Some((header, _)) = work.header(row)? else { return Ok(Stored::NotFound) };
     if compare.is_some_and(|compare| compare != header.cas) {
@@ -246,7 +261,7 @@ pub fn change<R>(
     now_ms: u64,
     change: impl FnOnce(&mut Header, &mut Vec<u8>) -> Result<R, Error>,
 ) -> Result<Option<R>, Error> {
-    let _held = data.lock(row);
+    let _held = data.lock(row)?;
     let mut work = Work::new(data, now_ms);
     let Some((before, mut value)) = work.value(row)? else { return Ok(None) };
     if before.kind != Kind::String {
@@ -273,7 +288,7 @@ pub fn count(
     now_ms: u64,
     counting: &Counting,
 ) -> Result<Counted, Error> {
-    let _held = data.lock(row);
+    let _held = data.lock(row)?;
     let mut work = Work::new(data, now_ms);
     let new_header = |sequence, expires_ms| Header {
         expires_ms,

@@ -8,6 +8,8 @@ use super::flags::{Flags, MetaKey, OPAQUE_TOO_LONG};
 use super::items::{self, Counted, Counting, Mode, Stored, Storing};
 use super::parse::{MAX_KEY_BYTES, Words, expiry, length};
 use super::session::{Block, Request, Session, Taken, failed};
+use super::uses::Used;
+use crate::counters::Counters;
 use crate::data::{Database, HEADER_BYTES, Header, Kind, Work};
 
 /// A reply that says what is wrong with the request.
@@ -26,6 +28,7 @@ pub fn serve<'i>(
     if command == b"mn" {
         return request.reply(b"MN\r\n", out);
     }
+    session.shared.counters.meta_commands.add(1);
     let Some(sent) = request.words.next() else {
         let refused = if command == b"me" { BAD_LINE } else { b"ERROR\r\n" };
         return request.reply(refused, out);
@@ -122,6 +125,11 @@ impl<'h> Item<'h> {
     }
 }
 
+/// Whether an item was fetched, as dumps tell it.
+pub const fn fetch(used: Used) -> &'static str {
+    if used.fetched { "yes" } else { "no" }
+}
+
 /// Ends a line.
 fn end_line(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
@@ -139,6 +147,20 @@ impl Asked<'_, '_> {
 
     fn data(&self) -> &Database {
         &self.session.shared.data
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.session.shared.counters
+    }
+
+    /// When it was used before this request.
+    fn used(&self) -> Used {
+        self.session.shared.uses.of(&self.row())
+    }
+
+    /// Seconds since then.
+    fn unused_seconds(&self) -> u64 {
+        (self.now_ms / 1000).saturating_sub(self.used().second)
     }
 
     /// When it expires by the token of a flag, if the flag is there.
@@ -178,7 +200,8 @@ impl Asked<'_, '_> {
                 (b'f', Some(item)) => write!(out, " f{}", item.header.flags),
                 (b's', Some(item)) => write!(out, " s{}", item.bytes),
                 (b't', Some(_)) => write!(out, " t{}", seconds_left(expires_ms, self.now_ms)),
-                (b'h' | b'l', Some(_)) => write!(out, " {}0", letter as char),
+                (b'h', Some(_)) => write!(out, " h{}", u8::from(self.used().fetched)),
+                (b'l', Some(_)) => write!(out, " l{}", self.unused_seconds()),
                 _ => Ok(()),
             };
         }
@@ -201,13 +224,13 @@ impl Asked<'_, '_> {
     // ---------------------------------------------------------------------------------------------
 
     fn get(&self, out: &mut Vec<u8>) {
-        let counters = &self.session.shared.counters;
+        let counters = self.counters();
         counters.gets.add(1);
         let row = self.row();
         let start = out.len();
         let plain = !b"TNR".iter().any(|letter| self.flags.has(*letter));
         let found = if plain {
-            items::show(self.data(), &row, self.now_ms, |header, body| {
+            items::show((self.data(), counters), &row, self.now_ms, |header, body| {
                 let item = Item::there(header, body.len());
                 self.show(&item, body, header.won, false, out);
                 // Somebody must be told to make a stale one anew, which is written down.
@@ -224,7 +247,12 @@ impl Asked<'_, '_> {
             found => found.map(|found| found.is_some()),
         };
         match found {
-            Ok(true) => counters.get_hits.add(1),
+            Ok(true) => {
+                counters.get_hits.add(1);
+                if !self.flags.has(b'u') {
+                    self.session.shared.uses.fetched(&row, self.now_ms);
+                }
+            }
             Ok(false) => self.nominal(b"EN", out),
             Err(error) => failed(&error, out),
         }
@@ -232,9 +260,11 @@ impl Asked<'_, '_> {
 
     fn get_and_change(&self, row: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
         let data = self.data();
-        let _held = data.lock(row);
+        let _held = data.lock(row)?;
         let mut work = Work::new(data, self.now_ms);
         let Some((before, value)) = work.value(row)? else {
+            // Counts what is there no more.
+            items::show((data, self.counters()), row, self.now_ms, |_, _| ())?;
             if !self.flags.has(b'N') {
                 return Ok(false);
             }
@@ -245,6 +275,8 @@ impl Asked<'_, '_> {
                 Header { expires_ms, won: true, cas, ..Header::new(Kind::String, sequence) };
             work.put_string(row, &header, b"")?;
             work.commit()?;
+            self.counters().stored.add(1);
+            self.session.shared.uses.stored(row, self.now_ms);
             self.show(&Item::made(&header, 0), b"", false, true, out);
             return Ok(true);
         };
@@ -300,7 +332,7 @@ impl Asked<'_, '_> {
         } else {
             items::delete(self.data(), &self.row(), self.now_ms, compare)
         };
-        let counters = &self.session.shared.counters;
+        let counters = self.counters();
         match deleted {
             Ok(Stored::Done(_)) => {
                 counters.delete_hits.add(1);
@@ -354,9 +386,7 @@ impl Asked<'_, '_> {
             expires_ms: self.expiry(b'T'),
             vivify: self.flags.has(b'N').then(|| (first, self.expiry_of_new())),
         };
-        let counted = items::count(self.data(), &self.row(), self.now_ms, &counting);
-        self.session.shared.counters.counted(up, matches!(counted, Ok(Counted::Done(..))));
-        match counted {
+        match self.session.count(&self.row(), self.now_ms, &counting) {
             Ok(Counted::Done(..) | Counted::Made(..)) if self.flags.has(b'q') => {}
             Ok(Counted::Done(header, expired_ms, number)) => {
                 let body = number.to_string();
@@ -382,18 +412,24 @@ impl Asked<'_, '_> {
 
     fn debug(&self, out: &mut Vec<u8>) {
         let row = self.row();
-        let shown = items::show(self.data(), &row, self.now_ms, |header, body| {
-            out.extend_from_slice(b"ME ");
-            out.extend_from_slice(self.key.sent);
-            let exp = seconds_left(header.expires_ms, self.now_ms);
-            let size = row.len() + HEADER_BYTES + body.len();
-            // Writing to a vector does not fail.
-            let _ = write!(out, " exp={exp} la=0 cas={} fetch=no cls=1 size={size}", header.cas);
-            if self.key.decoded.is_some() {
-                out.extend_from_slice(b" b");
-            }
-            end_line(out);
-        });
+        let shown =
+            items::show((self.data(), self.counters()), &row, self.now_ms, |header, body| {
+                out.extend_from_slice(b"ME ");
+                out.extend_from_slice(self.key.sent);
+                let exp = seconds_left(header.expires_ms, self.now_ms);
+                let size = row.len() + HEADER_BYTES + body.len();
+                // Writing to a vector does not fail.
+                let (la, fetch) = (self.unused_seconds(), fetch(self.used()));
+                let _ = write!(
+                    out,
+                    " exp={exp} la={la} cas={} fetch={fetch} cls=1 size={size}",
+                    header.cas
+                );
+                if self.key.decoded.is_some() {
+                    out.extend_from_slice(b" b");
+                }
+                end_line(out);
+            });
         match shown {
             Ok(Some(())) => {}
             Ok(None) => out.extend_from_slice(b"EN\r\n"),

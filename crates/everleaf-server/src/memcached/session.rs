@@ -1,13 +1,15 @@
 //! A connection of a memcached client, and the request at its front.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use everleaf::Error;
 use tracing::error;
 
 use super::COMMANDS;
-use super::items::{self, Storing};
+use super::items::{self, Counted, Counting, Stored, Storing};
 use super::parse::{Search, Words};
+use crate::authentication::ClientPlace;
 use crate::shared::Shared;
 
 /// What became of the bytes at the front.
@@ -18,6 +20,8 @@ pub(super) enum Taken {
     Incomplete,
     /// They are a request that is not answered to its end: what was written must be sent first.
     Unfinished,
+    /// They wait, until this moment at most.
+    Wait(Instant),
     /// The connection is to be closed.
     Close,
 }
@@ -36,6 +40,8 @@ pub struct Session {
     /// The last key of a dump that was sent.
     pub(super) dumped: Vec<u8>,
     pub(super) authenticated: bool,
+    /// Where its client is.
+    pub(super) place: ClientPlace,
     /// The command at the front: its place in [`COMMANDS`].
     pub(super) command: usize,
 }
@@ -56,7 +62,23 @@ impl Session {
         let authenticated = shared.options.memcached_users.is_none();
         let (search, dumped) = (Search::default(), Vec::new());
         let command = COMMANDS.len() - 1;
-        Self { shared, search, wanted: 0, skip: 0, resume: 0, dumped, authenticated, command }
+        let place = ClientPlace::default();
+        Self {
+            shared,
+            search,
+            wanted: 0,
+            skip: 0,
+            resume: 0,
+            dumped,
+            authenticated,
+            place,
+            command,
+        }
+    }
+
+    /// The same, whose client is there.
+    pub fn with_peer(self, peer: &str) -> Self {
+        Self { place: ClientPlace::of(peer), ..self }
     }
 
     /// Bytes of memory that it holds for requests that have not come to their end.
@@ -71,8 +93,9 @@ impl Session {
         length: u64,
         out: &mut Vec<u8>,
     ) -> Block<'i> {
-        let limit = self.shared.options.limits.value_bytes as u64;
+        let limit = self.shared.longest.memcached as u64;
         if length > limit {
+            self.shared.counters.too_large.add(1);
             out.extend_from_slice(b"SERVER_ERROR object too large for cache\r\n");
             self.skip = length + 2;
             return Block::Refused(Taken::Request(request.line_bytes));
@@ -98,19 +121,51 @@ impl Session {
         row: &[u8],
         now_ms: u64,
         storing: &Storing<'_>,
-    ) -> Result<items::Stored, Error> {
-        self.shared.counters.sets.add(1);
-        let limit = self.shared.options.limits.value_bytes;
-        let stored = items::store(&self.shared.data, row, now_ms, storing, limit)?;
+    ) -> Result<Stored, Error> {
+        let counters = &self.shared.counters;
+        counters.sets.add(1);
+        let limit = self.shared.longest.memcached;
+        let stored = items::store(&self.shared.data, row, now_ms, storing, limit);
+        match &stored {
+            Ok(Stored::Done(_)) => {
+                counters.stored.add(1);
+                self.shared.uses.stored(row, now_ms);
+            }
+            Ok(Stored::TooLong) => counters.too_large.add(1),
+            Err(error) => counters.no_memory.add(u64::from(error.is_full())),
+            Ok(_) => {}
+        }
         if storing.compare.is_some() {
-            let counters = &self.shared.counters;
-            match stored {
-                items::Stored::Done(_) => counters.cas_hits.add(1),
-                items::Stored::Exists => counters.cas_others.add(1),
-                _ => counters.cas_misses.add(1),
+            match stored.as_ref().map_err(|_| ()) {
+                Ok(Stored::Done(_)) => counters.cas_hits.add(1),
+                Ok(Stored::Exists) => counters.cas_others.add(1),
+                Ok(_) => counters.cas_misses.add(1),
+                Err(()) => {}
             }
         }
-        Ok(stored)
+        stored
+    }
+
+    /// Counts up or down; the reply is the caller's.
+    pub(super) fn count(
+        &self,
+        row: &[u8],
+        now_ms: u64,
+        counting: &Counting,
+    ) -> Result<Counted, Error> {
+        let Shared { data, counters, uses, .. } = &*self.shared;
+        let counted = items::count(data, row, now_ms, counting);
+        let hit = matches!(counted, Ok(Counted::Done(..)));
+        counters.counted(counting.up, hit);
+        match counted {
+            Ok(Counted::Done(..)) => uses.changed(row, now_ms),
+            Ok(Counted::Made(..)) => {
+                counters.stored.add(1);
+                uses.stored(row, now_ms);
+            }
+            _ => {}
+        }
+        counted
     }
 }
 

@@ -56,6 +56,12 @@ impl Histogram {
         self.add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
+    /// Begins anew.
+    pub fn reset(&self) {
+        self.sum.store(0, Ordering::Relaxed);
+        self.buckets.iter().for_each(|bucket| bucket.store(0, Ordering::Relaxed));
+    }
+
     /// What was counted.
     pub fn seen(&self) -> Seen {
         let sum = self.sum.load(Ordering::Relaxed);
@@ -76,6 +82,18 @@ impl Seen {
     /// How many numbers were counted.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
+    }
+
+    /// The bound that so many of a hundred numbers are not beyond.
+    pub fn percentile(&self, percent: f64) -> u64 {
+        let enough = (percent / 100.0 * self.count() as f64).ceil().max(1.0);
+        let mut below = 0;
+        let at = self.buckets.iter().position(|bucket| {
+            below += bucket;
+            below as f64 >= enough
+        });
+        let last = self.bounds.len() - 1;
+        self.bounds[at.unwrap_or(last).min(last)]
     }
 
     /// What both have counted.
@@ -106,7 +124,12 @@ mod tests {
         }
         assert_eq!(seen.buckets, expected);
         assert_eq!((seen.count(), seen.sum), (8, 8214));
+        for (percent, bound) in [(0.0, 1), (25.0, 1), (50.0, 6), (75.0, 8), (100.0, 4096)] {
+            assert_eq!(seen.percentile(percent), bound, "{percent}");
+        }
         let twice = seen.and(&seen);
         assert_eq!((twice.count(), twice.sum, twice.buckets[4]), (16, 16_428, 4));
+        histogram.reset();
+        assert_eq!((histogram.seen().count(), histogram.seen().sum), (0, 0));
     }
 }

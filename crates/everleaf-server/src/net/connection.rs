@@ -145,7 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let Self { stream, input, unsent, requests, shared, stop } = self;
         let (mut deadline, is_waiting) = match then {
             Then::Wait(deadline) => (deadline, true), // Who waits is not idle.
-            Then::Close if !session.is_lost() => return Ok(Next::Finish),
+            Then::Close if !session.is_lost() && !session.is_killed() => return Ok(Next::Finish),
             _ => (None, false),
         };
         if then.has_more() {
@@ -153,6 +153,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let (mut has_more, mut is_ended) = (then.has_more(), false);
         loop {
+            session.set_unsent(unsent.bytes());
+            if session.is_killed() {
+                return Ok(Next::End);
+            }
             if session.is_lost() {
                 warn!("closed a connection: messages for it take too much room");
                 return Ok(Next::End);

@@ -39,6 +39,14 @@ impl Session for crate::redis::Session {
         Self::is_lost(self)
     }
 
+    fn is_killed(&self) -> bool {
+        Self::is_killed(self)
+    }
+
+    fn set_unsent(&self, bytes: usize) {
+        Self::set_unsent(self, bytes);
+    }
+
     fn held_bytes(&self) -> usize {
         Self::held_bytes(self)
     }

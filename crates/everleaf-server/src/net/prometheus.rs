@@ -136,20 +136,24 @@ fn backups(text: &mut Text, shared: &Shared) {
 
 fn requests(text: &mut Text, shared: &Shared) {
     let metrics = &shared.metrics;
-    let protocols = [("memcached", metrics.memcached.seen()), ("redis", metrics.redis.seen())];
+    let protocols =
+        [("memcached", metrics.memcached.commands()), ("redis", metrics.redis.commands())];
     let name = "everleaf_requests_total";
     text.metric(name, "counter", "Requests that were answered.");
     for (protocol, commands) in &protocols {
-        let count: u64 = commands.iter().map(|(_, seen)| seen.count()).sum();
+        // What waited for EXEC is counted when it was done.
+        let done = commands.iter().filter(|command| command.name != "queued");
+        let count: u64 = done.map(|command| command.times.count() + command.rejected).sum();
         text.sample(name, &[("protocol", protocol)], count);
     }
     let name = "everleaf_request_duration_seconds";
     let help = "How long requests took, without their wait for a sync, by command.";
     text.metric(name, "histogram", help);
     for (protocol, commands) in &protocols {
-        for (command, seen) in commands {
-            let command = command.to_ascii_lowercase();
-            text.histogram(name, &[("protocol", protocol), ("command", &command)], seen, NS);
+        for command in commands.iter().filter(|command| command.times.count() > 0) {
+            let word = command.name.to_ascii_lowercase();
+            let labels = [("protocol", *protocol), ("command", &word)];
+            text.histogram(name, &labels, &command.times, NS);
         }
     }
     let name = "everleaf_sync_duration_seconds";

@@ -5,6 +5,7 @@
 //! between threads.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -23,9 +24,9 @@ use super::monitor::Monitor;
 use super::syncer::{self, Syncer};
 use super::thread::spawn;
 use crate::data::{Database, Sweeper};
-use crate::metrics::set_thread;
+use crate::metrics::{STEP, set_thread};
 use crate::open_files::allow_files;
-use crate::shared::Shared;
+use crate::shared::{Ends, Shared};
 use crate::tls::Tls;
 use crate::{Address, ServeError, ServeOptions, memcached, redis};
 
@@ -258,7 +259,18 @@ async fn accept(
             }
         });
     }
+    tasks.spawn(look_at_rates(Arc::clone(&shared)));
     let _ = stop.wait_for(|stop| *stop).await; // The sender lives as long as the server.
+}
+
+/// Looks once in a second at what was done: it reads three numbers.
+async fn look_at_rates(shared: Arc<Shared>) {
+    let mut step = tokio::time::interval(STEP);
+    loop {
+        let c = &shared.counters;
+        let totals = [c.redis_commands.get(), c.bytes_read.get(), c.bytes_written.get()];
+        shared.metrics.rates.look(step.tick().await.into(), totals);
+    }
 }
 
 async fn give(
@@ -335,13 +347,25 @@ async fn converse(
     let _ = match stream {
         Stream::Tcp(stream) => match TcpStream::from_std(stream) {
             Ok(stream) => {
-                let peer = stream.peer_addr().map_or(String::new(), |peer| peer.to_string());
-                begin(spoken, (stream, peer), shared, stop).await
+                let told = |address: io::Result<std::net::SocketAddr>| {
+                    address.map_or(String::new(), |address| address.to_string())
+                };
+                let (peer, local) = (told(stream.peer_addr()), told(stream.local_addr()));
+                let ends = Ends { peer, local, file: stream.as_raw_fd() };
+                begin(spoken, (stream, ends), shared, stop).await
             }
             Err(error) => Err(error),
         },
         Stream::Unix(stream) => match UnixStream::from_std(stream) {
-            Ok(stream) => begin(spoken, (stream, "unix:0".to_owned()), shared, stop).await,
+            Ok(stream) => {
+                let path = stream.local_addr().ok();
+                let path = path.as_ref().and_then(|address| address.as_pathname());
+                let name =
+                    path.map_or_else(|| "unix".to_owned(), |path| path.display().to_string());
+                let peer = format!("{name}:0");
+                let ends = Ends { local: peer.clone(), peer, file: stream.as_raw_fd() };
+                begin(spoken, (stream, ends), shared, stop).await
+            }
             Err(error) => Err(error),
         },
     };
@@ -349,15 +373,15 @@ async fn converse(
 
 async fn begin(
     (protocol, tls): Spoken,
-    (stream, peer): (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, String),
+    (stream, ends): (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, Ends),
     shared: Arc<Shared>,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let Some(tls) = tls else {
-        return speak(protocol, (stream, peer), shared, stop).await;
+        return speak(protocol, (stream, ends), shared, stop).await;
     };
     match tls.begin(stream, &mut stop).await {
-        Ok(stream) => speak(protocol, (stream, peer), shared, stop).await,
+        Ok(stream) => speak(protocol, (stream, ends), shared, stop).await,
         Err(error) => {
             shared.counters.refused_handshakes.add(1);
             Err(error)
@@ -367,17 +391,17 @@ async fn begin(
 
 async fn speak(
     protocol: Protocol,
-    (stream, peer): (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, String),
+    (stream, ends): (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, Ends),
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     match protocol {
         Protocol::Memcached => {
-            let session = memcached::Session::new(Arc::clone(&shared));
+            let session = memcached::Session::new(Arc::clone(&shared)).with_peer(&ends.peer);
             connection::run(stream, session, shared, stop).await
         }
         Protocol::Redis => {
-            let session = redis::Session::new(Arc::clone(&shared)).with_peer(peer);
+            let session = redis::Session::new(Arc::clone(&shared)).with_ends(ends);
             connection::run(stream, session, shared, stop).await
         }
     }

@@ -64,6 +64,11 @@ impl Unsent {
         self.buffers.is_empty() && self.is_flushed
     }
 
+    /// Memory of the replies.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// When the client took something.
     pub(super) fn taken_at(&self) -> Instant {
         self.taken_at

@@ -18,7 +18,7 @@ impl Session {
         if !self.authenticated {
             return input.len();
         }
-        let value_bytes = self.shared.options.limits.value_bytes;
+        let value_bytes = Some(self.shared.longest.redis);
         let (mut parser, mut rows, mut at) = (Parser::default(), Vec::new(), 0);
         for _ in 0..REQUESTS {
             let Front::Request(bytes) = parser.front(&input[at..], value_bytes) else { break };

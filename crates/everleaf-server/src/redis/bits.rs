@@ -12,7 +12,7 @@ const NO_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 
 fn offset(call: &Call<'_, '_, '_>) -> Outcome<usize> {
     let offset = call.at_least(2, 0, NO_OFFSET)?;
-    let most = call.shared.options.limits.value_bytes as u64;
+    let most = call.shared.longest.redis as u64;
     match usize::try_from(offset) {
         Ok(at) if offset / 8 < most => Ok(at),
         _ => Err(NO_OFFSET.into()),

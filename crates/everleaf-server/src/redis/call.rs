@@ -11,8 +11,8 @@ use super::failure::{
 use super::long::{More, Rows};
 use super::session::Session;
 use crate::data::{
-    Collection, HEADER_BYTES, Header, Held, Kind, Live, Part, Place, Source, Spot, Work, key_row,
-    part_prefix,
+    Awaited, Collection, HEADER_BYTES, Header, Held, Kind, Live, Part, Place, Source, Spot, Work,
+    key_row, part_prefix,
 };
 use crate::resp::long_double::LongDouble;
 use crate::resp::number::{bound, float, integer};
@@ -40,6 +40,8 @@ pub struct Wait {
     pub rows: Vec<Vec<u8>>,
     /// What one of them is to hold.
     pub kind: Kind,
+    /// What of streams.
+    pub awaited: Awaited,
     /// How long.
     pub timeout: Timeout,
 }
@@ -237,7 +239,7 @@ impl<'a> Call<'a, '_, '_> {
 
     /// Refuses what is longer than a value may be.
     pub fn check_value(&self, bytes: usize) -> Outcome {
-        if bytes > self.shared.options.limits.value_bytes {
+        if bytes > self.shared.longest.redis {
             return Err("ERR string exceeds maximum allowed size (proto-max-bulk-len)".into());
         }
         Ok(())
@@ -248,18 +250,39 @@ impl<'a> Call<'a, '_, '_> {
 
     /// Replies with rows.
     pub fn rows(&mut self, rows: Rows) -> Outcome {
+        if !self.fits(&rows)? {
+            self.more = Some(More::Rows(rows));
+        }
+        Ok(())
+    }
+
+    /// Replies with rows of several streams.
+    pub fn streams(&mut self, streams: Vec<Rows>) -> Outcome {
+        let start = self.reply.out.len();
+        self.reply.streams(streams.len());
+        for rows in &streams {
+            if !self.fits(rows)? {
+                self.reply.out.truncate(start);
+                self.more = Some(More::Streams(streams, 0));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows rows, unless they are too many for one part.
+    fn fits(&mut self, rows: &Rows) -> Outcome<bool> {
         let mut part = rows.clone();
         let mut body = Vec::new();
         let room = self.part_bytes.unwrap_or(self.reply.end).saturating_sub(self.reply.out.len());
         let mut reply = Reply { out: &mut body, three: self.reply.three, end: usize::MAX };
         let ended = part.part(Source::Work(self.work), room, &mut reply)?;
         if !ended && self.part_bytes.is_some() {
-            self.more = Some(More::Rows(rows));
-            return Ok(());
+            return Ok(false);
         }
         rows.head((rows.left - part.left) as usize, &mut self.reply);
         self.reply.out.extend_from_slice(&body);
-        Ok(())
+        Ok(true)
     }
 
     /// Whether what follows belongs into another part.
@@ -289,19 +312,37 @@ impl<'a> Call<'a, '_, '_> {
             None => Ok(false),
             Some((header, _)) if header.kind == kind => {
                 let Blocking { may_wait, place, .. } = self.blocking;
-                Ok(!may_wait || self.work.data.waiting.is_turn(row, kind, place))
+                Ok(!may_wait || self.work.data.waiting.is_turn(row, (kind, None), place))
             }
             Some(_) if self.blocking.place.is_some() => Ok(false),
             Some(_) => Err(WRONG_TYPE.into()),
         }
     }
 
+    /// The milliseconds that an argument says.
+    pub fn timeout_ms(&self, at: usize) -> Outcome<Timeout> {
+        let sentence = "ERR timeout is not an integer or out of range";
+        let ms = integer(self.args[at]).ok_or(Failure::Said(sentence))?;
+        let ms = u64::try_from(ms).map_err(|_| Failure::Said("ERR timeout is negative"))?;
+        Ok(Timeout((ms > 0).then(|| Duration::from_millis(ms))))
+    }
+
     /// Waits for one of these keys, or replies that there is nothing.
     pub fn wait_for(&mut self, keys: &[&[u8]], kind: Kind, timeout: Timeout) -> Outcome {
+        self.wait_for_some(keys, (kind, Awaited::default()), timeout)
+    }
+
+    /// The same, for some entries of streams.
+    pub fn wait_for_some(
+        &mut self,
+        keys: &[&[u8]],
+        (kind, awaited): (Kind, Awaited),
+        timeout: Timeout,
+    ) -> Outcome {
         self.reply.null_array();
         if self.blocking.may_wait {
             let rows = keys.iter().map(|key| self.row_of(key)).collect::<Outcome<_>>()?;
-            self.blocking.wait = Some(Wait { rows, kind, timeout });
+            self.blocking.wait = Some(Wait { rows, kind, awaited, timeout });
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::call::Call;
 use super::failure::Outcome;
-use super::sorting;
+use super::{reading, sorting};
 use crate::resp::number::integer;
 
 /// Which arguments are keys.
@@ -30,6 +30,10 @@ pub enum Keys {
     Counted,
     /// The first one, and as many as the second argument says, behind that.
     StoreCounted,
+    /// The second one, behind a second word of the command.
+    Second,
+    /// Those of XREAD: the first half of what follows STREAMS.
+    Streams,
     /// Those of SORT: the first one and what is stored, or everything where others are looked up.
     Sort,
     /// The whole database.
@@ -62,6 +66,7 @@ impl Keys {
     pub const fn positions(self) -> (i64, i64, i64) {
         match self {
             Self::None | Self::Everything | Self::Counted | Self::TimedCounted => (0, 0, 0),
+            Self::Second | Self::Streams => (0, 0, 0),
             Self::First | Self::StoreCounted | Self::Sort => (1, 1, 1),
             Self::Two => (1, 2, 1),
             Self::All => (1, -1, 1),
@@ -89,6 +94,8 @@ impl Keys {
                 let to = rest.iter().take(1).copied();
                 to.chain(counted(rest.get(1..).unwrap_or_default())).collect()
             }
+            Self::Second => rest.iter().skip(1).take(1).copied().collect(),
+            Self::Streams => reading::keys(args).into(),
             Self::Sort => match sorting::keys(rest) {
                 Some(keys) => keys.into(),
                 None => return Named::Everything,

@@ -12,16 +12,18 @@ use super::call::{Blocking, Effects, Timeout, Wait};
 use super::command::{Command, Named, takes};
 use super::failure::{BUSY, Failure, Outcome, wrong_number};
 use super::long::Long;
-use super::queue::Asked;
+use super::queue::{Asked, Queue};
 use super::session::{Session, Waits, failed, tells_counts};
 use super::table::{find, full_name, has_subcommands};
 use super::transaction::is_at_once;
 use super::{backup, greeting, timing};
+use crate::authentication::UNAUTHENTICATED_BYTES;
 use crate::data::{Database, Held, Work};
 use crate::protocol::{Served, Then, is_http};
 use crate::resp::argument::is;
 use crate::resp::parse::{Front, Parser};
 use crate::resp::reply::Reply;
+use crate::shared::{Paused, Unblocked};
 
 /// Memory that a key takes that is waited for, beside its bytes.
 const WAITING_BYTES: usize = 128;
@@ -38,14 +40,12 @@ impl Session {
     pub fn serve_long(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
         let _ = self.whole.set(0);
         let limits = &self.shared.options.limits;
-        let (reply_bytes, value_bytes) = (limits.reply_bytes, limits.value_bytes);
-        if self.is_lost() {
+        let reply_bytes = limits.reply_bytes;
+        if self.is_lost() || self.is_killed() {
             return Served { consumed: input.len(), then: Then::Close };
         }
         // No message comes between the parts of a reply.
-        if let Some(subscriber) = self.subscriber.as_ref().filter(|_| self.long.is_none())
-            && subscriber.take(out, reply_bytes)
-        {
+        if self.long.is_none() && self.client.mailbox.take(out, reply_bytes) {
             return Served { consumed: 0, then: Then::Write };
         }
         let (mut consumed, mut looked_at, mut begun) = (0, 0, Instant::now());
@@ -55,6 +55,7 @@ impl Session {
                 break Then::Write;
             }
             let rest = &input[consumed..];
+            let value_bytes = self.authenticated.then_some(self.shared.longest.redis);
             let front = parser.front(rest, value_bytes);
             if let Front::Request(bytes) = front
                 && consumed >= looked_at
@@ -82,12 +83,28 @@ impl Session {
                     break Then::Long;
                 }
                 Front::Request(bytes) => {
+                    if let Some(until) = self.must_wait(&parser, rest) {
+                        if !self.authenticated && rest.len() > UNAUTHENTICATED_BYTES {
+                            warn!("closed a connection: it sends much without a password");
+                            consumed = input.len();
+                            break Then::Close;
+                        }
+                        break Then::Wait(Some(until));
+                    }
+                    if self.waits.is_some()
+                        && self.client.take_unblocked().is_some_and(|how| self.stops(how, out))
+                    {
+                        parser.next_request();
+                        consumed += bytes;
+                        continue;
+                    }
                     if let Some(waits) = &self.waits
                         && !waits.place.is_woken()
                         && !waits.is_over()
                     {
                         break Then::Wait(waits.deadline);
                     }
+                    self.input_bytes = rest.len();
                     match self.long.take() {
                         Some(long) => {
                             self.go_on(long, &parser, rest, out);
@@ -98,6 +115,9 @@ impl Session {
                                 (0..parser.len()).map(|at| parser.argument(rest, at)).collect();
                             begun = self.request(&args, out, begun);
                         }
+                    }
+                    if let Some(until) = self.paused_until.take() {
+                        break Then::Wait(Some(until));
                     }
                     if let Some(waits) = self.waits.as_ref().filter(|_| !self.goes_on) {
                         break Then::Wait(waits.deadline);
@@ -124,8 +144,48 @@ impl Session {
         };
         self.parser = parser;
         self.leaves_long = false;
+        self.input_bytes = input.len() - consumed;
+        self.tell(begun);
         self.count_requests();
         Served { consumed, then }
+    }
+
+    /// Ends the waiting of the request at the front, as another client has asked for; whether it is
+    /// answered.
+    fn stops(&mut self, how: Unblocked, out: &mut Vec<u8>) -> bool {
+        match how {
+            Unblocked::Timeout => {
+                self.waits.iter_mut().for_each(|waits| waits.deadline = Some(Instant::now()));
+                false
+            }
+            Unblocked::Error => {
+                self.waits = None;
+                if !self.replies.is_silent() {
+                    let sentence = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+                    Reply::to(out, self.three).error(sentence);
+                }
+                true
+            }
+        }
+    }
+
+    /// Until when a request waits because clients are paused; none: it does not.
+    fn waits_for_pause(&self, found: Option<&'static Command>, args: &[&[u8]]) -> Option<Instant> {
+        let (paused, until) = self.shared.clients.paused()?;
+        // What is wrong is said at once.
+        if !is_at_once(args[0]) && asked(found, args).is_err() {
+            return None;
+        }
+        let writes = |args: &[&[u8]]| {
+            let others = ["PUBLISH", "SPUBLISH", "EVAL", "EVALSHA", "FCALL", "PFCOUNT"];
+            find(args[0]).is_some_and(|command| command.writes)
+                || others.iter().any(|other| is(args[0], other))
+        };
+        let waits = paused == Paused::Everything
+            || writes(args)
+            || is(args[0], "EXEC")
+                && self.queue.iter().flat_map(Queue::requests).any(|args| writes(&[&args[0]]));
+        waits.then_some(until)
     }
 
     /// Counts the requests that were answered: threads share the number, so not one by one.
@@ -165,7 +225,7 @@ impl Session {
 
     /// Another part of a long reply.
     fn go_on(&mut self, mut long: Long, parser: &Parser, input: &[u8], out: &mut Vec<u8>) {
-        let bytes = self.shared.options.limits.reply_bytes;
+        let (bytes, start) = (self.shared.options.limits.reply_bytes, out.len());
         match long.part(parser, input, bytes, &mut Reply::to(out, self.three)) {
             Ok(true) => {}
             Ok(false) => self.long = Some(long),
@@ -175,6 +235,9 @@ impl Session {
                 self.closing = true;
             }
         }
+        if self.replies.is_silent() {
+            out.truncate(start);
+        }
     }
 
     /// Answers a request that was begun then; when it ended.
@@ -182,6 +245,9 @@ impl Session {
         let Some(name) = args.first() else { return begun };
         let is_new = self.waits.is_none() && !std::mem::take(&mut self.is_asked_again);
         self.requests += u64::from(is_new);
+        if is_new {
+            self.replies = self.replies.next();
+        }
         if is(name, "INFO") || is(name, "EXEC") {
             self.count_requests();
         }
@@ -194,14 +260,33 @@ impl Session {
         }
         let greeting = || ["AUTH", "HELLO", "QUIT", "RESET"].iter().any(|word| is(name, word));
         if !self.authenticated && !greeting() {
+            let start = out.len();
             Reply::to(out, self.three).error("NOAUTH Authentication required.");
+            self.shared.metrics.redis.reject(timing::command(found, args));
+            self.note_error(&out[start..], false);
             return Instant::now();
         }
+        if self.waits.is_none()
+            && let Some(until) = self.waits_for_pause(found, args)
+        {
+            self.is_paused = true;
+            self.shared.clients.set_paused(&self.client, true);
+            // Who has ended the pause meanwhile has not seen that this waits.
+            if self.shared.clients.paused().is_some() {
+                (self.paused_until, self.is_asked_again) = (Some(until), true);
+                return begun;
+            }
+        }
+        if std::mem::take(&mut self.is_paused) {
+            self.shared.clients.set_paused(&self.client, false);
+        }
         let start = out.len();
+        self.last_command = timing::command(found, args);
         let refused =
             !self.three && self.subscriptions() > 0 && !greeting::is_for_subscribers(name);
         let at_once = if known || refused { None } else { self.at_once(args, out) };
         let is_queued = at_once.is_none() && self.queue.is_some();
+        let mut is_begun = true;
         let done = at_once.unwrap_or_else(|| {
             let asked = match asked(found, args) {
                 Ok(_) if refused => Err(only_for_subscribers(args)),
@@ -209,6 +294,10 @@ impl Session {
                 Err(_) if refused && is_at_once(name) => Err(only_for_subscribers(args)),
                 asked => asked,
             };
+            if asked.is_err() && self.last_command != timing::unknown() {
+                self.shared.metrics.redis.reject(self.last_command);
+                is_begun = false;
+            }
             match (&mut self.queue, asked) {
                 (Some(queue), Err(failure)) => {
                     queue.refused = true;
@@ -229,9 +318,13 @@ impl Session {
             }
             failed(failure, &mut Reply::to(out, self.three));
         }
+        self.note_error(&out[start..], is_begun && !is_queued);
+        if self.replies.is_silent() && !is_of_subscribers(name) {
+            out.truncate(start);
+        }
         let took = begun.elapsed();
-        if self.waits.is_none() {
-            let command = timing::command(found, name, is_queued);
+        if self.waits.is_none() && is_begun {
+            let command = if is_queued { timing::queued() } else { self.last_command };
             self.shared.metrics.redis.add(command, took);
         }
         let limit = u64::try_from(self.shared.settings.slow_micros.load(Ordering::Relaxed)).ok();
@@ -241,12 +334,23 @@ impl Session {
         begun + took
     }
 
+    /// Counts a reply, if it is an error.
+    pub(super) fn note_error(&self, reply: &[u8], is_begun: bool) {
+        if reply.first() == Some(&b'-') {
+            self.shared.errors.note(reply);
+            if is_begun {
+                self.shared.metrics.redis.fail(self.last_command);
+            }
+        }
+    }
+
     /// Keeps a command that took long for SLOWLOG; those with passwords are left out.
     fn log_slow(&self, args: &[&[u8]], took: Duration) {
         let settings = &self.shared.settings;
-        let (who, entries) = ((&self.peer[..], &self.name[..]), &settings.slow_entries);
-        let (at_ms, entries) = (self.shared.data.now_ms(), entries.load(Ordering::Relaxed));
-        self.shared.slowlog.add(args, took, at_ms, who, entries);
+        let (peer, name) = (self.client.peer(), self.client.words(|words| words.name.clone()));
+        let entries = settings.slow_entries.load(Ordering::Relaxed);
+        let at_ms = self.shared.data.now_ms();
+        self.shared.slowlog.add(args, took, at_ms, (&peer, &name), entries);
     }
 
     fn answer(&mut self, asked: Asked, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
@@ -303,7 +407,7 @@ impl Session {
             return Ok(());
         }
         // Before the commit: what is removed is replied.
-        self.take_room(out.len(), start)?;
+        self.take_room(out, start)?;
         work.commit()?;
         self.take_effect(&left.effects);
         Ok(())
@@ -351,10 +455,15 @@ impl Session {
     fn wait(&self, wait: &Wait) -> Waits {
         let Timeout(timeout) = wait.timeout;
         Waits {
-            place: self.shared.data.waiting.wait(&wait.rows, wait.kind, &self.notify),
+            place: self.shared.data.waiting.wait(
+                &wait.rows,
+                (wait.kind, &wait.awaited),
+                &self.client.notify,
+            ),
             // What is longer than there are moments is for ever.
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
-            bytes: wait.rows.iter().map(|row| 2 * row.len() + WAITING_BYTES).sum(),
+            bytes: wait.rows.iter().map(|row| 2 * row.len() + WAITING_BYTES).sum::<usize>()
+                + wait.awaited.group.as_ref().map_or(0, Vec::len),
         }
     }
 }
@@ -375,6 +484,12 @@ fn asked(found: Option<&'static Command>, args: &[&[u8]]) -> Outcome<Asked> {
         full_name(args)?;
     }
     Ok(asked)
+}
+
+/// Whether the replies to a command are messages, which are sent to whoever wants no replies.
+fn is_of_subscribers(name: &[u8]) -> bool {
+    let words = ["PSUBSCRIBE", "PUNSUBSCRIBE", "SUBSCRIBE", "UNSUBSCRIBE"];
+    words.iter().any(|word| is(name, word))
 }
 
 fn only_for_subscribers(args: &[&[u8]]) -> Failure {

@@ -9,8 +9,9 @@
 //! -4  checksum (4)  CRC-32C of all that stands in front of it
 //! ```
 //!
-//! A hash has a name and a value in turn, a sorted set a member and its score. Words are
-//! little-endian. A payload is never trusted: what it says is looked at like a client's command.
+//! A hash has a name and a value in turn, a sorted set a member and its score; streams are told in
+//! `stream_dump.rs`. Words are little-endian. A payload is never trusted: what it says is looked at
+//! like a client's command.
 
 use std::ops::ControlFlow;
 
@@ -18,9 +19,9 @@ use everleaf::Direction;
 
 use super::call::Call;
 use super::failure::{Failure, Outcome, SYNTAX, TOO_LONG, check_length};
-use super::lists;
 use super::sorted_sets::{self, Members};
-use crate::data::{Collection, HEADER_BYTES, Header, Kind, Part, part_row};
+use super::{lists, stream_dump};
+use crate::data::{Collection, HEADER_BYTES, Header, Kind, Part, add_string, part_row};
 use crate::resp::argument::is;
 use crate::resp::number::{of_ordered, to_ordered};
 
@@ -28,20 +29,15 @@ use crate::resp::number::{of_ordered, to_ordered};
 const TAIL: [u8; 4] = *b"elv\x01";
 /// Bytes in front of the body.
 const HEAD_BYTES: usize = 5;
-const BAD_FORMAT: &str = "ERR Bad data format";
+pub const BAD_FORMAT: &str = "ERR Bad data format";
 
 /// Which of a collection's rows are told.
 const fn part_of(kind: Kind) -> Part {
     match kind {
         Kind::List => Part::Element,
+        Kind::Stream => Part::Entry,
         _ => Part::Member,
     }
-}
-
-fn add(body: &mut Vec<u8>, entry: &[u8]) {
-    // A name and a value have less than 4 GiB.
-    body.extend_from_slice(&(entry.len() as u32).to_le_bytes());
-    body.extend_from_slice(entry);
 }
 
 /// DUMP.
@@ -55,14 +51,15 @@ pub fn dump(call: &mut Call<'_, '_, '_>) -> Outcome {
     payload.extend_from_slice(&header.flags.to_le_bytes());
     match Collection::read(&value).filter(|_| header.kind != Kind::String) {
         None => payload.extend_from_slice(&value[HEADER_BYTES..]),
+        Some(_) if header.kind == Kind::Stream => stream_dump::tell(call, &row, &mut payload)?,
         Some(collection) => {
             let (part, end) = (part_of(header.kind), call.reply.end);
             call.work.scan_part(collection.id, part, Direction::Forward, |name, value| {
                 if header.kind != Kind::List {
-                    add(&mut payload, name);
+                    add_string(&mut payload, name);
                 }
                 if header.kind != Kind::Set {
-                    add(&mut payload, value);
+                    add_string(&mut payload, value);
                 }
                 if payload.len() > end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
@@ -88,7 +85,7 @@ fn checked(payload: &[u8]) -> Outcome<&[u8]> {
 }
 
 /// The entries of a collection.
-fn entries(mut body: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+pub fn entries(mut body: &[u8]) -> Outcome<Vec<Vec<u8>>> {
     let mut entries = Vec::new();
     while let Some((length, rest)) = body.split_first_chunk::<4>() {
         let length = u32::from_le_bytes(*length) as usize;
@@ -184,6 +181,7 @@ fn make(call: &mut Call<'_, '_, '_>, row: &[u8], told: &[u8], expires_ms: Option
             sorted_sets::store(call, row.to_vec(), &members)?;
         }
         Kind::Hash | Kind::Set => make_members(call, row, kind, &entries(body)?)?,
+        Kind::Stream => stream_dump::make(call, row, body)?,
     }
     let Some((header, value)) = call.work.value(row)? else { return Err(BAD_FORMAT.into()) };
     call.work.put(row.to_vec(), Header { expires_ms, ..header }.with(&value[HEADER_BYTES..]));

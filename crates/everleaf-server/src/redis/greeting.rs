@@ -1,6 +1,6 @@
 //! Commands about the connection: who the client is, and what it has selected.
 
-use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::VERSION;
 use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX, wrong_number};
@@ -10,6 +10,7 @@ use crate::authentication::same_bytes;
 use crate::data::DATABASES;
 use crate::resp::argument::is;
 use crate::resp::number;
+use crate::resp::parse::Parser;
 use crate::resp::reply::Reply;
 
 /// Their names, and numbers of arguments as the table of commands has them. In a transaction they
@@ -73,7 +74,7 @@ impl Session {
                 self.unsubscribe(args, reply);
                 Ok(())
             }
-            _ => self.client(args, reply),
+            _ => self.client_command(args, reply),
         }
     }
 
@@ -97,6 +98,14 @@ impl Session {
         Ok(())
     }
 
+    /// Until when the request at the front waits, as one with a password does where wrong ones came
+    /// from.
+    pub(super) fn must_wait(&self, parser: &Parser, input: &[u8]) -> Option<Instant> {
+        let name = parser.argument(input, 0);
+        let has_password = is(name, "AUTH") || is(name, "HELLO") && parser.len() > 2;
+        has_password.then(|| self.shared.attempts.wait(self.place)).flatten()
+    }
+
     fn auth(&mut self, words: &[&[u8]]) -> Outcome {
         let (user, password) = match words {
             [password] => (&b"default"[..], password),
@@ -110,6 +119,7 @@ impl Session {
         };
         self.shared.counters.authentications.add(1);
         if !same_bytes(secret, password) || user != b"default" {
+            self.shared.attempts.failed(self.place);
             self.shared.counters.refused_authentications.add(1);
             let sentence = "WRONGPASS invalid username-password pair or user is disabled.";
             return Err(sentence.into());
@@ -139,7 +149,7 @@ impl Session {
                     at += 3;
                 }
                 (o, Some(name), _) if is(o, "SETNAME") => {
-                    self.name = name.to_vec();
+                    self.set_name(name)?;
                     at += 2;
                 }
                 _ => return Err(SYNTAX.into()),
@@ -153,7 +163,7 @@ impl Session {
             return Err(sentence.into());
         }
         self.three = three;
-        self.subscriber.iter().for_each(|subscriber| subscriber.speak(three));
+        self.client.mailbox.speak(three);
         reply.three = three;
         reply.map(7);
         for (name, value) in [("server", "redis"), ("version", VERSION)] {
@@ -163,56 +173,13 @@ impl Session {
         reply.bulk("proto");
         reply.integer(if three { 3 } else { 2 });
         reply.bulk("id");
-        reply.integer(self.number as i64);
+        reply.integer(self.client.id as i64);
         for (name, value) in [("mode", "standalone"), ("role", "master")] {
             reply.bulk(name);
             reply.bulk(value);
         }
         reply.bulk("modules");
         reply.array(0);
-        Ok(())
-    }
-
-    fn client(&mut self, args: &[&[u8]], reply: &mut Reply<'_>) -> Outcome {
-        match &args[1..] {
-            [what] if is(what, "ID") => reply.integer(self.number as i64),
-            [what] if is(what, "GETNAME") => {
-                reply.maybe(Some(&self.name).filter(|name| !name.is_empty()))
-            }
-            [what, name] if is(what, "SETNAME") => {
-                if name.iter().any(|byte| !byte.is_ascii_graphic()) {
-                    let sentence = "ERR Client names cannot contain spaces, newlines or special \
-                                    characters.";
-                    return Err(sentence.into());
-                }
-                self.name = name.to_vec();
-                reply.ok();
-            }
-            [what, _, _] if is(what, "SETINFO") => reply.ok(),
-            [what, how] if is(what, "NO-EVICT") || is(what, "NO-TOUCH") => {
-                if is(how, "ON") || is(how, "OFF") { reply.ok() } else { reply.error(SYNTAX) }
-            }
-            [what, ..] if is(what, "INFO") || is(what, "LIST") => {
-                let open = self.shared.open_connections.load(Ordering::Relaxed);
-                let (name, db) = (self.name.escape_ascii(), self.database);
-                let resp = if self.three { 3 } else { 2 };
-                let id = self.number;
-                reply.text(&format!("id={id} name={name} db={db} resp={resp} open={open}\n"));
-            }
-            _ => reply.help(
-                args[0],
-                &[
-                    "GETNAME",
-                    "    Return the name of the current connection.",
-                    "ID",
-                    "    Return the ID of the current connection.",
-                    "INFO",
-                    "    Return information about the current client connection.",
-                    "SETNAME <name>",
-                    "    Assign the name <name> to the current connection.",
-                ],
-            ),
-        }
         Ok(())
     }
 }

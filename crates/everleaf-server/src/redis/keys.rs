@@ -267,8 +267,9 @@ pub fn copy(call: &mut Call<'_, '_, '_>) -> Outcome {
         call.work.put(to, new.with(&value[HEADER_BYTES..]));
     } else if let Some(collection) = Collection::read(&value) {
         copy_parts(call, collection.id, sequence)?;
-        let copy = Collection { id: sequence, ..collection };
-        call.work.changed_collection(&to, &new, &copy, true);
+        // The id is the first word of all bodies.
+        let rest = &value[HEADER_BYTES + 8..];
+        call.work.put(to, new.with(&[&sequence.to_le_bytes(), rest].concat()));
     }
     call.reply.integer(1);
     Ok(())
@@ -320,6 +321,7 @@ pub fn object(call: &mut Call<'_, '_, '_>) -> Outcome {
             Kind::Hash | Kind::Set => "hashtable",
             Kind::SortedSet => "skiplist",
             Kind::List => "quicklist",
+            Kind::Stream => "stream",
         }),
         s if is(s, "FREQ") => {
             let sentence = "ERR An LFU maxmemory policy is not selected, access frequency not \

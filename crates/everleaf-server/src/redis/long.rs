@@ -12,8 +12,8 @@ use everleaf::Direction;
 
 use super::failure::Outcome;
 use crate::data::{
-    Ends, HEADER_BYTES, Header, Kind, Live, Moment, Part, Source, behind, key_ends, key_of,
-    key_row, part_prefix, part_rest, part_row,
+    Ends, HEADER_BYTES, Header, Id, Kind, Live, Moment, Part, Source, behind, key_ends, key_of,
+    key_row, part_prefix, part_rest, part_row, strings,
 };
 use crate::resp::glob;
 use crate::resp::number::of_ordered;
@@ -35,6 +35,8 @@ pub enum Show {
     Scored(Part, bool),
     /// The keys that match a pattern and are there.
     Keys(Vec<u8>, Live),
+    /// Entries of a stream, behind its key where that is told.
+    Stream(Option<Vec<u8>>),
 }
 
 /// Rows that are a reply.
@@ -57,6 +59,8 @@ pub enum More {
     Rows(Rows),
     /// Strings whose keys are the arguments from this one on.
     Strings(usize),
+    /// Rows of several streams, of which this one is the next.
+    Streams(Vec<Rows>, usize),
     /// Fields of a hash whose names are the arguments from this one on; none: nothing is there.
     Fields(Option<u64>, usize),
 }
@@ -102,7 +106,11 @@ impl Rows {
 
     /// Begins the reply.
     pub(super) fn head(&self, count: usize, reply: &mut Reply<'_>) {
-        match self.show {
+        match &self.show {
+            Show::Stream(Some(key)) => {
+                reply.stream(key);
+                reply.array(count);
+            }
             Show::Members => reply.set(count),
             Show::Entries => reply.map(count),
             Show::Scored(_, true) if !reply.three => reply.array(2 * count),
@@ -148,6 +156,20 @@ impl Rows {
         Ok(false)
     }
 
+    /// Goes on with the reply: whether this was the end of it.
+    fn go_on(&mut self, moment: &Moment, bytes: usize, reply: &mut Reply<'_>) -> Outcome<bool> {
+        if !self.begun {
+            let count = self.count(moment)?;
+            self.head(count, reply);
+            self.begun = true;
+        }
+        let ended = self.part(Source::Moment(moment), bytes, reply)?;
+        match ended && self.left > 0 {
+            true => Err("ERR a collection has fewer members than it says".into()),
+            false => Ok(ended),
+        }
+    }
+
     /// Counts what will be shown.
     fn count(&mut self, moment: &Moment) -> Outcome<usize> {
         let rows = match self.show {
@@ -160,7 +182,21 @@ impl Rows {
                 })?;
                 rows
             }
-            _ => moment.count(self.ends.clone())?.saturating_sub(self.skip),
+            _ if self.left == u64::MAX => {
+                moment.count(self.ends.clone())?.saturating_sub(self.skip)
+            }
+            // No more of them are counted than are shown.
+            _ => {
+                let (mut rows, most) = (0, self.skip.saturating_add(self.left));
+                Source::Moment(moment).scan(self.ends.clone(), self.direction, |_, _| {
+                    rows += 1;
+                    match rows < most {
+                        true => ControlFlow::Continue(()),
+                        false => ControlFlow::Break(()),
+                    }
+                })?;
+                rows.saturating_sub(self.skip)
+            }
         };
         (self.left, self.known) = (self.left.min(rows), true);
         Ok(usize::try_from(self.left).unwrap_or(usize::MAX))
@@ -196,9 +232,18 @@ impl Show {
                     reply.double(of_ordered(score).unwrap_or(0.0));
                 }
             }
+            Self::Stream(_) => show_entry(Id::of_row(row), value, reply),
             Self::Keys(..) => reply.bulk(key_of(row).map_or(&[][..], |(_, key)| key)),
         }
     }
+}
+
+/// Shows an entry of a stream.
+pub fn show_entry(id: Id, value: &[u8], reply: &mut Reply<'_>) {
+    reply.array(2);
+    reply.bulk(id.to_string());
+    reply.array(strings(value).count());
+    strings(value).for_each(|string| reply.bulk(string));
 }
 
 /// Shows a string; what is none is not there.
@@ -257,17 +302,19 @@ impl Long {
     ) -> Outcome<bool> {
         let source = Source::Moment(&self.moment);
         let (at, hash) = match &mut self.more {
-            More::Rows(rows) => {
-                if !rows.begun {
-                    let count = rows.count(&self.moment)?;
-                    rows.head(count, reply);
-                    rows.begun = true;
+            More::Rows(rows) => return rows.go_on(&self.moment, bytes, reply),
+            More::Streams(streams, at) => {
+                if *at == 0 && streams.first().is_some_and(|first| !first.begun) {
+                    reply.streams(streams.len());
                 }
-                let ended = rows.part(source, bytes, reply)?;
-                return match ended && rows.left > 0 {
-                    true => Err("ERR a collection has fewer members than it says".into()),
-                    false => Ok(ended),
-                };
+                while let Some(rows) = streams.get_mut(*at) {
+                    let is_full = *at > 0 && reply.out.len() >= bytes;
+                    if is_full || !rows.go_on(&self.moment, bytes, reply)? {
+                        return Ok(false);
+                    }
+                    *at += 1;
+                }
+                return Ok(true);
             }
             More::Strings(at) => (at, None),
             More::Fields(id, at) => (at, Some(*id)),

@@ -1,16 +1,17 @@
 //! Redis' protocol, RESP2 and RESP3.
 //!
 //! Map of the files: `session` (a connection) · `dispatch` (the way of its requests to the
-//! commands) · `ahead` (keys of a pipeline) · `greeting` (what is about the connection) · `queue`
-//! `transaction` (MULTI and EXEC) · `weight` (what takes long) · `command` `table` (the commands
-//! that there are) · `call` (one command at work) · `failure` (why one is not done) · `long`
-//! (replies in parts) · `scripting` (scripts) · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges`
-//! `algebra` `lists` `blocking` `sorting` `random` (commands about keys) · `dump` (keys as bytes) ·
-//! `pubsub` (messages) · `server` `backup` `settings` `slowlog` (commands about the server) ·
-//! `timing` (under which name a request is counted).
+//! commands) · `ahead` (keys of a pipeline) · `greeting` `client` (what is about the connection) ·
+//! `queue` `transaction` (MULTI and EXEC) · `weight` (what takes long) · `command` `table` (the
+//! commands that there are) · `call` (one command at work) · `failure` (why one is not done) ·
+//! `long` (replies in parts) · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets`
+//! `ranges` `algebra` `lists` `blocking` `sorting` `random` `streams` `reading` `groups` `pending`
+//! `stream_info` (commands about keys) · `scripting` (scripts) · `dump` `stream_dump` (keys as bytes) · `pubsub` (messages)
+//! · `server` `info` `backup` `settings` `ignored` `slowlog` (commands about the server) · `timing`
+//! (under which name a request is counted).
 //!
 //! What differs from Redis:
-//! * streams, geographic and probabilistic types, clusters and replication are not there:
+//! * geographic and probabilistic types, clusters and replication are not there:
 //!   their commands are unknown;
 //! * hashes, sets and KEYS, SCAN are in the order of the bytes;
 //! * keys, fields and members have up to 65,472 bytes;
@@ -22,19 +23,25 @@ mod backup;
 mod bits;
 mod blocking;
 mod call;
+mod client;
 mod command;
 mod dispatch;
 mod dump;
 mod failure;
 mod greeting;
+mod groups;
 mod hashes;
+mod ignored;
+mod info;
 mod keys;
 mod lists;
 mod long;
+mod pending;
 mod pubsub;
 mod queue;
 mod random;
 mod ranges;
+mod reading;
 mod scanning;
 #[cfg(feature = "scripts")]
 mod scripting;
@@ -48,6 +55,9 @@ mod settings;
 mod slowlog;
 mod sorted_sets;
 mod sorting;
+mod stream_dump;
+mod stream_info;
+mod streams;
 mod strings;
 mod table;
 mod timing;

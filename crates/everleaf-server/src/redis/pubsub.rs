@@ -32,9 +32,7 @@ impl Session {
         let patterns = is(args[0], "PSUBSCRIBE");
         let word = if patterns { "psubscribe" } else { "subscribe" };
         let shared = &self.shared;
-        let new = || {
-            Subscriber::new(&shared.channels, shared.replies.reserve(), &self.notify, self.three)
-        };
+        let new = || Subscriber::new(&shared.channels, &self.client.mailbox);
         let subscriber = self.subscriber.get_or_insert_with(new);
         for name in &args[1..] {
             subscriber.subscribe(name, patterns);
@@ -80,8 +78,8 @@ impl Session {
 
     /// What came before this. The replies of a transaction may yet be taken back.
     fn take_all(&self, reply: &mut Reply<'_>) {
-        if let Some(subscriber) = self.subscriber.as_ref().filter(|_| self.unsent.is_none()) {
-            subscriber.take(reply.out, usize::MAX);
+        if self.unsent.is_none() {
+            self.client.mailbox.take(reply.out, usize::MAX);
         }
     }
 

@@ -7,19 +7,23 @@ use tokio::sync::Notify;
 use tracing::error;
 
 use super::call::{Blocking, Call, Effects, Wait};
+use super::client::Replies;
 use super::command::Command;
 use super::failure::{Failure, Outcome, TOO_LONG};
 use super::long::{Long, More};
 use super::queue::{Queue, Watched};
+use crate::authentication::ClientPlace;
 use crate::data::{Held, Place, Work};
 use crate::memory::Reservation;
 use crate::resp::argument::is;
 use crate::resp::parse::Parser;
 use crate::resp::reply::Reply;
-use crate::shared::{Shared, Subscriber};
+use crate::shared::{Ends, Entry, Shared, Subscriber};
 
 /// What a reply has beside its values, at most, when it is not counted as made whole.
 const HEAD_BYTES: usize = 64;
+/// A value that belongs to a part of a reply.
+const SHORT_VALUE_BYTES: usize = 1 << 20;
 
 /// What is left of a command.
 pub(super) struct Left {
@@ -35,10 +39,23 @@ pub struct Session {
     pub(super) three: bool,
     pub(super) database: u8,
     pub(super) authenticated: bool,
-    pub(super) name: Vec<u8>,
-    /// Where its client is.
-    pub(super) peer: String,
-    pub(super) number: u64,
+    /// What others know of it; shared with what a reset leaves.
+    pub(super) client: Arc<Entry>,
+    /// Whether its client is on this machine, by a socket of the file system.
+    pub(super) is_local: bool,
+    pub(super) replies: Replies,
+    /// CLIENT NO-EVICT and NO-TOUCH, which are told.
+    pub(super) is_kept: bool,
+    pub(super) touches_nothing: bool,
+    /// Commands are paused, and the request at the front is one of them, until then.
+    pub(super) paused_until: Option<Instant>,
+    pub(super) is_paused: bool,
+    /// Bytes from the request at the front on.
+    pub(super) input_bytes: usize,
+    /// The place of the last command among the names.
+    pub(super) last_command: usize,
+    /// Where its client is, by which wrong passwords are counted.
+    pub(super) place: ClientPlace,
     pub(super) queue: Option<Queue>,
     pub(super) watched: Watched,
     pub(super) closing: bool,
@@ -56,8 +73,6 @@ pub struct Session {
     pub(super) is_asked_again: bool,
     /// Requests that take long are left, and those that others who take long keep waiting.
     pub(super) leaves_long: bool,
-    /// Tells the connection that there is something to do.
-    pub(super) notify: Arc<Notify>,
     /// What it has subscribed to.
     pub(super) subscriber: Option<Subscriber>,
     /// What a transaction at work has published.
@@ -112,8 +127,12 @@ pub(super) fn failed(failure: Failure, reply: &mut Reply<'_>) {
 impl Session {
     /// A new connection.
     pub fn new(shared: Arc<Shared>) -> Self {
+        let client = Arc::new(shared.clients.enter(&shared.replies));
+        Self::of(shared, client)
+    }
+
+    fn of(shared: Arc<Shared>, client: Arc<Entry>) -> Self {
         let authenticated = shared.options.redis_password.is_none();
-        let number = shared.counters.connections.get();
         let whole = shared.replies.reserve();
         Self {
             shared,
@@ -121,9 +140,16 @@ impl Session {
             three: false,
             database: 0,
             authenticated,
-            name: Vec::new(),
-            peer: String::new(),
-            number,
+            client,
+            is_local: false,
+            replies: Replies::default(),
+            is_kept: false,
+            touches_nothing: false,
+            paused_until: None,
+            is_paused: false,
+            input_bytes: 0,
+            last_command: 0,
+            place: ClientPlace::default(),
             queue: None,
             watched: Watched::default(),
             closing: false,
@@ -136,36 +162,50 @@ impl Session {
             leaves_long: false,
             subscriber: None,
             unsent: None,
-            notify: Arc::default(),
             whole,
             requests: 0,
         }
     }
 
     /// The same, whose client is there.
-    pub fn with_peer(self, peer: String) -> Self {
-        Self { peer, ..self }
+    pub fn with_ends(mut self, ends: Ends) -> Self {
+        self.is_local = ends.peer.contains('/') || ends.peer.starts_with("unix");
+        self.place = ClientPlace::of(&ends.peer);
+        self.client.set_ends(ends);
+        self
     }
 
-    /// Forgets all that its client has said.
+    /// Forgets all that its client has said, but what library it is.
     pub(super) fn reset(&mut self) {
+        self.client.words(|words| words.name = Vec::new());
+        self.client.mailbox.speak(false);
         *self = Self {
-            number: self.number,
             requests: self.requests,
-            peer: std::mem::take(&mut self.peer),
-            notify: Arc::clone(&self.notify),
-            ..Self::new(Arc::clone(&self.shared))
+            is_local: self.is_local,
+            last_command: self.last_command,
+            place: self.place,
+            ..Self::of(Arc::clone(&self.shared), Arc::clone(&self.client))
         };
     }
 
     /// What tells that there is something to do though nothing came.
     pub fn notify(&self) -> &Arc<Notify> {
-        &self.notify
+        &self.client.notify
     }
 
     /// Whether messages for it were lost, because its client did not take them.
     pub fn is_lost(&self) -> bool {
-        self.subscriber.as_ref().is_some_and(Subscriber::is_lost)
+        self.client.mailbox.is_lost()
+    }
+
+    /// Whether another client has ended it.
+    pub fn is_killed(&self) -> bool {
+        self.client.is_killed()
+    }
+
+    /// Its client has not taken so many bytes of replies.
+    pub fn set_unsent(&self, bytes: usize) {
+        self.client.set_unsent(bytes);
     }
 
     /// Bytes of memory that it holds for requests that have not come to their end, and for what
@@ -174,7 +214,8 @@ impl Session {
         let queue = self.queue.as_ref().map_or(0, |queue| queue.bytes);
         let waits = self.waits.as_ref().map_or(0, |waits| waits.bytes);
         let subscribed = self.subscriber.as_ref().map_or(0, Subscriber::held_bytes);
-        self.parser.held_bytes() + queue + waits + subscribed + self.watched.bytes + self.name.len()
+        let words = self.client.words(|words| words.len());
+        self.parser.held_bytes() + queue + waits + subscribed + self.watched.bytes + words
     }
 
     /// Runs a command; what is left of its reply for other parts, if it may have any, or what it
@@ -220,19 +261,24 @@ impl Session {
     pub(super) fn whole_limit(&self) -> usize {
         let limits = &self.shared.options.limits;
         let quarter = usize::try_from(limits.whole_bytes / 4).unwrap_or(usize::MAX);
-        quarter.max(limits.value_bytes.saturating_add(HEAD_BYTES))
+        quarter.max(self.shared.longest.redis.saturating_add(HEAD_BYTES))
     }
 
-    /// Takes the room of a reply that was made whole, if it is more than one part; it is given back
-    /// when the reply was sent. `bytes` wait to be sent, the reply begins at `start`.
+    /// Takes the room of a reply that was made whole, if it is more than one part and not a single
+    /// value; it is given back when the reply was sent. The reply begins at `start` of what waits
+    /// to be sent.
     ///
     /// # Errors
     /// It is too long, or others have the room.
-    pub(super) fn take_room(&mut self, bytes: usize, start: usize) -> Outcome {
-        let limits = &self.shared.options.limits;
-        let part = limits.reply_bytes.saturating_add(limits.value_bytes) + HEAD_BYTES;
+    pub(super) fn take_room(&mut self, out: &[u8], start: usize) -> Outcome {
+        let (bytes, shared) = (out.len(), &self.shared);
+        let value_bytes = shared.longest.redis.min(SHORT_VALUE_BYTES);
+        let part = shared.options.limits.reply_bytes.saturating_add(value_bytes) + HEAD_BYTES;
         if bytes - start > self.whole_limit() {
             return Err(TOO_LONG.into());
+        }
+        if out.get(start) == Some(&b'$') {
+            return Ok(());
         }
         if bytes > part && !self.whole.set(bytes as u64) {
             let _ = self.whole.set(0);

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::call::Call;
 use super::failure::{Failure, Outcome, SYNTAX};
+use super::ignored;
 use crate::data::DATABASES;
 use crate::open_files::allow_files;
 use crate::resp::argument::is;
 use crate::resp::glob;
-use crate::resp::number::integer;
+use crate::resp::number::{float, integer};
 use crate::shared::Settings;
 
 /// A setting that can be changed: its name, and the numbers that it may have.
@@ -43,6 +44,12 @@ const CHANGEABLE: &[Changeable] = &[
         },
     },
     Changeable {
+        name: "latency-monitor-threshold",
+        least: 0,
+        most: i64::MAX,
+        set: |settings, number| settings.latency_ms.store(number.unsigned_abs(), Relaxed),
+    },
+    Changeable {
         name: "slowlog-log-slower-than",
         least: -1,
         most: i64::MAX,
@@ -53,6 +60,12 @@ const CHANGEABLE: &[Changeable] = &[
         least: 0,
         most: i64::MAX,
         set: |settings, number| settings.slow_entries.store(number.unsigned_abs(), Relaxed),
+    },
+    Changeable {
+        name: "stream-node-max-entries",
+        least: 0,
+        most: i64::MAX,
+        set: |settings, number| settings.stream_node_entries.store(number.unsigned_abs(), Relaxed),
     },
     Changeable {
         name: "timeout",
@@ -69,40 +82,79 @@ pub fn eviction_policy(call: &Call<'_, '_, '_>) -> &'static str {
 
 fn settings(call: &Call<'_, '_, '_>) -> Vec<(&'static str, String)> {
     let settings = &call.shared.settings;
-    vec![
+    let limit = call.shared.data.evicts_beyond().filter(|limit| *limit < u64::MAX);
+    let percents: Vec<_> = settings.percents.lock().iter().map(f64::to_string).collect();
+    let mut known = vec![
         ("save", String::new()),
         ("appendonly", "no".to_owned()),
         ("appendfsync", "no".to_owned()),
         ("busy-reply-threshold", settings.busy_ms.load(Relaxed).to_string()),
         ("databases", DATABASES.to_string()),
+        ("latency-monitor-threshold", settings.latency_ms.load(Relaxed).to_string()),
+        ("latency-tracking", yes_no(settings.tracks_latency.load(Relaxed))),
+        ("latency-tracking-info-percentiles", percents.join(" ")),
         ("lua-time-limit", settings.busy_ms.load(Relaxed).to_string()),
         ("maxclients", settings.connections.load(Relaxed).to_string()),
-        (
-            "maxmemory",
-            call.shared
-                .data
-                .evicts_beyond()
-                .filter(|limit| *limit < u64::MAX)
-                .unwrap_or(0)
-                .to_string(),
-        ),
+        ("maxmemory", limit.unwrap_or(0).to_string()),
         ("maxmemory-policy", eviction_policy(call).to_owned()),
-        ("proto-max-bulk-len", call.shared.options.limits.value_bytes.to_string()),
+        ("proto-max-bulk-len", call.shared.longest.redis.to_string()),
         ("slowlog-log-slower-than", settings.slow_micros.load(Relaxed).to_string()),
         ("slowlog-max-len", settings.slow_entries.load(Relaxed).to_string()),
+        ("stream-node-max-entries", settings.stream_node_entries.load(Relaxed).to_string()),
         ("timeout", settings.idle_seconds().to_string()),
-    ]
+    ];
+    let set = settings.ignored.lock();
+    known.extend(
+        ignored::all().map(|(name, first)| {
+            (name, set.get(name).cloned().unwrap_or_else(|| first.to_owned()))
+        }),
+    );
+    known
 }
 
-fn refused(name: &str, why: &str) -> Failure {
+fn yes_no(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.to_owned()
+}
+
+/// Settings whose values are words: what one is told as, and how it is set. None: it is not one of
+/// them.
+fn worded(name: &'static str, value: &[u8]) -> Outcome<Option<Change>> {
+    match name {
+        "latency-tracking" => {
+            let yes = is(value, "yes");
+            if !yes && !is(value, "no") {
+                return Err(refused(name, "argument must be 'yes' or 'no'"));
+            }
+            Ok(Some(Box::new(move |settings| settings.tracks_latency.store(yes, Relaxed))))
+        }
+        "latency-tracking-info-percentiles" => {
+            let words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            let percents: Option<Vec<f64>> = words.map(float).collect();
+            let why = "Invalid latency-tracking-info-percentiles parameters";
+            let percents = percents.ok_or_else(|| refused(name, why))?;
+            if percents.iter().any(|percent| !(0.0..=100.0).contains(percent)) {
+                let why = "latency-tracking-info-percentiles parameters should sit between \
+                           [0.0,100.0]";
+                return Err(refused(name, why));
+            }
+            Ok(Some(Box::new(move |settings| *settings.percents.lock() = percents)))
+        }
+        name => Ok(ignored::value(name, value)?.map(|(name, told)| -> Change {
+            Box::new(move |settings| drop(settings.ignored.lock().insert(name, told)))
+        })),
+    }
+}
+
+/// Says why a setting is not set.
+pub fn refused(name: &str, why: &str) -> Failure {
     Failure::Text(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
 }
 
+/// What sets a setting.
+type Change = Box<dyn FnOnce(&Settings)>;
+
 /// What a pair of CONFIG SET changes; none: it has this value, and keeps it.
-fn change(
-    pair: &[&[u8]],
-    known: &[(&'static str, String)],
-) -> Outcome<Option<(&'static Changeable, i64)>> {
+fn change(pair: &[&[u8]], known: &[(&'static str, String)]) -> Outcome<Option<Change>> {
     let [name, value] = pair else { return Err(SYNTAX.into()) };
     let Some((name, now)) = known.iter().find(|(known, _)| is(name, known)) else {
         return Err(Failure::Text(format!(
@@ -110,6 +162,9 @@ fn change(
             name.escape_ascii()
         )));
     };
+    if let Some(change) = worded(name, value)? {
+        return Ok(Some(change));
+    }
     let Some(setting) = CHANGEABLE.iter().chain(&BUSY).find(|setting| setting.name == *name) else {
         return match *name != "databases" && is(value, now) {
             true => Ok(None),
@@ -118,12 +173,12 @@ fn change(
     };
     let number = integer(value)
         .ok_or_else(|| refused(name, "argument couldn't be parsed into an integer"))?;
-    let Changeable { least, most, .. } = setting;
+    let Changeable { least, most, set, .. } = setting;
     if !(*least..=*most).contains(&number) {
         let why = format!("argument must be between {least} and {most} inclusive");
         return Err(refused(name, &why));
     }
-    Ok(Some((setting, number)))
+    Ok(Some(Box::new(move |settings| set(settings, number))))
 }
 
 /// Sets all, or nothing.
@@ -140,9 +195,7 @@ fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
             return Err(refused(&name, "duplicate parameter"));
         }
     }
-    for (setting, number) in changes.into_iter().flatten() {
-        (setting.set)(&call.shared.settings, number);
-    }
+    changes.into_iter().flatten().for_each(|change| change(&call.shared.settings));
     call.reply.ok();
     Ok(())
 }
@@ -166,7 +219,9 @@ pub fn config(call: &mut Call<'_, '_, '_>) -> Outcome {
         what if is(what, "SET") => set(call)?,
         what if is(what, "RESETSTAT") => {
             call.shared.counters.reset();
-            call.shared.data.expired_keys.reset();
+            call.shared.data.reset_counters();
+            call.shared.metrics.redis.reset();
+            call.shared.errors.reset();
             call.reply.ok();
         }
         what if is(what, "REWRITE") => {

@@ -8,7 +8,7 @@ use everleaf::Direction;
 use super::call::Call;
 use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG, WRONG_TYPE};
 use super::lists::replace;
-use crate::data::{Collection, Kind, MAX_KEY_BYTES, Part};
+use crate::data::{Collection, Header, Kind, MAX_KEY_BYTES, Part};
 use crate::resp::argument::is;
 use crate::resp::number::{float, integer};
 
@@ -137,7 +137,7 @@ fn elements(
             elements.push(match part {
                 Part::Element => value.to_vec(),
                 Part::Score => rest[8.min(rest.len())..].to_vec(),
-                Part::Member => rest.to_vec(),
+                _ => rest.to_vec(),
             });
         }
         at += 1;
@@ -189,7 +189,11 @@ fn window((from, count): (i64, i64), members: u64) -> std::ops::Range<u64> {
 fn chosen(call: &Call<'_, '_, '_>, options: &Options<'_>) -> Outcome<Vec<Vec<u8>>> {
     let (kind, collection) = match call.work.header(&call.row(1)?)? {
         None => return Ok(Vec::new()),
-        Some((header, Some(collection))) if header.kind != Kind::Hash => (header.kind, collection),
+        Some((Header { kind, .. }, Some(collection)))
+            if !matches!(kind, Kind::Hash | Kind::Stream) =>
+        {
+            (kind, collection)
+        }
         Some(_) => return Err(WRONG_TYPE.into()),
     };
     let all = 0..collection.members;

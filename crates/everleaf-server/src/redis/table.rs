@@ -8,8 +8,9 @@ use super::call::Call;
 use super::command::{Command, Keys, Named, takes};
 use super::failure::{Failure, Outcome, SYNTAX, wrong_number};
 use super::{
-    algebra, backup, bits, blocking, dump, hashes, keys, lists, pubsub, random, ranges, scanning,
-    scripting, server, sets, settings, slowlog, sorted_sets, sorting, strings,
+    algebra, backup, bits, blocking, dump, groups, hashes, info, keys, lists, pending, pubsub,
+    random, ranges, reading, scanning, scripting, server, sets, settings, slowlog, sorted_sets,
+    sorting, stream_info, streams, strings,
 };
 use crate::resp::argument::is;
 
@@ -81,7 +82,7 @@ commands! {
     "incr" 2 First true strings::incr;
     "incrby" 3 First true strings::incrby;
     "incrbyfloat" 3 First true strings::incrbyfloat;
-    "info" -1 None false server::info;
+    "info" -1 None false info::info;
     "keys" 2 None false scanning::keys;
     "lastsave" 1 None false backup::lastsave;
     "lindex" 3 First false lists::lindex;
@@ -155,6 +156,21 @@ commands! {
     "unlink" -2 All true keys::del;
     "wait" 3 None false server::wait;
     "waitaof" 4 None false server::waitaof;
+    "xack" -4 First true groups::xack;
+    "xadd" -5 First true streams::xadd;
+    "xautoclaim" -6 First true pending::xautoclaim;
+    "xclaim" -6 First true pending::xclaim;
+    "xdel" -3 First true streams::xdel;
+    "xgroup" -2 Second true groups::xgroup;
+    "xinfo" -2 Second false stream_info::xinfo;
+    "xlen" 2 First false streams::xlen;
+    "xpending" -3 First false pending::xpending;
+    "xrange" -4 First false streams::xrange;
+    "xread" -4 Streams false reading::xread;
+    "xreadgroup" -7 Streams true reading::xreadgroup;
+    "xrevrange" -4 First false streams::xrevrange;
+    "xsetid" -3 First true streams::xsetid;
+    "xtrim" -4 First true streams::xtrim;
     "zadd" -4 First true sorted_sets::zadd;
     "zcard" 2 First false sorted_sets::zcard;
     "zcount" 4 First false ranges::zcount;
@@ -204,7 +220,7 @@ static NAMES: LazyLock<FxHashMap<&[u8], &Command>> =
     LazyLock::new(|| COMMANDS.iter().map(|command| (command.name.as_bytes(), command)).collect());
 
 /// The second words of commands that have some, and numbers of arguments with both words.
-const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
+pub const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
     (
         "client",
         &[
@@ -212,11 +228,16 @@ const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
             ("help", 2),
             ("id", 2),
             ("info", 2),
+            ("kill", -3),
             ("list", -2),
             ("no-evict", 3),
             ("no-touch", 3),
+            ("pause", -3),
+            ("reply", 3),
             ("setinfo", 4),
             ("setname", 3),
+            ("unblock", -3),
+            ("unpause", 2),
         ],
     ),
     ("command", &[("count", 2), ("docs", -2), ("getkeys", -4), ("info", -2), ("list", -2)]),
@@ -230,6 +251,18 @@ const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
         &[("debug", 3), ("exists", -3), ("flush", -2), ("help", 2), ("kill", 2), ("load", 3)],
     ),
     ("slowlog", &[("get", -2), ("help", 2), ("len", 2), ("reset", 2)]),
+    (
+        "xgroup",
+        &[
+            ("create", -5),
+            ("createconsumer", 5),
+            ("delconsumer", 5),
+            ("destroy", 4),
+            ("help", 2),
+            ("setid", -5),
+        ],
+    ),
+    ("xinfo", &[("consumers", 4), ("groups", 3), ("help", 2), ("stream", -3)]),
 ];
 
 /// The name of a command, with its second word if it has some. Refuses one that is not there, or
@@ -358,6 +391,10 @@ mod tests {
             ("bitop AND d a b", "dab"),
             ("blpop a b 0", "ab"),
             ("blmpop 0 2 a b LEFT", "ab"),
+            ("xread COUNT 1 STREAMS a b 0 0", "ab"),
+            ("xread BLOCK 0 STREAMS STREAMS a 0 0", "Sa"),
+            ("xread STREAMS a b 0", "a"),
+            ("xread a b", ""),
             ("sort a", "a"),
             ("sort a BY nosort GET # DESC", "a"),
             ("sort a STORE x LIMIT 0 1 STORE d", "ad"),

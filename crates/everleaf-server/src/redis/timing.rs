@@ -1,13 +1,23 @@
 //! Under which name the time of a request is counted.
 
-use super::command::Command;
+use std::sync::LazyLock;
+
+use super::command::{Command, Keys};
 use super::greeting;
-use super::table::COMMANDS;
+use super::table::{COMMANDS, SUBCOMMANDS};
 use super::transaction::AT_ONCE;
 use crate::resp::argument::is;
 
 /// What waits for EXEC, and what there is not.
 const OTHERS: [&str; 2] = ["queued", "unknown"];
+
+/// Commands with their second words.
+static LONG_NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let words = |(command, words): &(&str, &[(&str, i8)])| {
+        words.iter().map(|(word, _)| format!("{command}|{word}")).collect::<Vec<_>>()
+    };
+    SUBCOMMANDS.iter().flat_map(words).collect()
+});
 
 /// Those of commands that are not in the table.
 fn more() -> impl Iterator<Item = &'static str> {
@@ -16,14 +26,39 @@ fn more() -> impl Iterator<Item = &'static str> {
 
 /// All names.
 pub fn names() -> Vec<&'static str> {
-    COMMANDS.iter().map(|command| command.name).chain(more()).chain(OTHERS).collect()
+    let short = COMMANDS.iter().map(|command| command.name).chain(more());
+    short.chain(OTHERS).chain(LONG_NAMES.iter().map(String::as_str)).collect()
 }
 
-/// The place of a command among the names.
-pub fn command(found: Option<&'static Command>, name: &[u8], is_queued: bool) -> usize {
-    let [queued, unknown] = [OTHERS.len(), 1].map(|from_end| names_len() - from_end);
-    if is_queued {
-        return queued;
+/// The name of a place, as Redis writes it.
+pub fn name(place: usize) -> String {
+    names().get(place).map_or_else(String::new, |name| name.to_ascii_lowercase())
+}
+
+/// Whether a name is that of a command, or of one with its second word.
+pub fn is_command(name: &str) -> bool {
+    !OTHERS.contains(&name)
+}
+
+/// The place of what waits for EXEC.
+pub const fn queued() -> usize {
+    short_len() - OTHERS.len()
+}
+
+/// The place of what there is not.
+pub const fn unknown() -> usize {
+    short_len() - 1
+}
+
+/// The place of a request among the names.
+pub fn command(found: Option<&'static Command>, args: &[&[u8]]) -> usize {
+    let unknown = unknown();
+    let Some(name) = args.first() else { return unknown };
+    if let Some(word) = args.get(1)
+        && found.is_none_or(|command| command.keys == Keys::None)
+        && let Some(at) = long(name, word)
+    {
+        return at.map_or(unknown, |at| short_len() + at);
     }
     match found {
         Some(command) => COMMANDS.element_offset(command).unwrap_or(unknown),
@@ -31,7 +66,21 @@ pub fn command(found: Option<&'static Command>, name: &[u8], is_queued: bool) ->
     }
 }
 
-const fn names_len() -> usize {
+/// The place of a command with its second word among these, if the command has such words; none
+/// of these: it has not this one.
+fn long(name: &[u8], word: &[u8]) -> Option<Option<usize>> {
+    let mut before = 0;
+    for (command, words) in SUBCOMMANDS {
+        if is(name, command) {
+            let at = words.iter().position(|(known, _)| is(word, known));
+            return Some(at.map(|at| before + at));
+        }
+        before += words.len();
+    }
+    None
+}
+
+const fn short_len() -> usize {
     COMMANDS.len() + greeting::COMMANDS.len() + AT_ONCE.len() + OTHERS.len()
 }
 
@@ -43,16 +92,20 @@ mod tests {
     #[test]
     fn every_command_is_counted_under_its_name() {
         let names = names();
-        let name_of = |name: &str| names[command(find(name.as_bytes()), name.as_bytes(), false)];
+        let place_of = |words: &[&[u8]]| command(find(words[0]), words);
         for command in COMMANDS {
-            assert_eq!(name_of(command.name), command.name);
+            assert_eq!(names[place_of(&[command.name.as_bytes()])], command.name);
         }
         for name in more() {
-            assert_eq!(name_of(name), name);
+            assert_eq!(names[place_of(&[name.as_bytes()])], name);
         }
-        assert_eq!(
-            (name_of("evalx"), names[command(find(b"get"), b"get", true)]),
-            ("unknown", "queued")
-        );
+        for (command, words) in SUBCOMMANDS {
+            for (word, _) in *words {
+                let place = place_of(&[command.as_bytes(), word.as_bytes(), b"x"]);
+                assert_eq!(name(place), format!("{command}|{word}"));
+            }
+        }
+        assert_eq!((names[place_of(&[b"nonsense"])], names[queued()]), ("unknown", "queued"));
+        assert_eq!(names[place_of(&[b"config", b"nonsense"])], "unknown");
     }
 }

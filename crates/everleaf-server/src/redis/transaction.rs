@@ -1,11 +1,13 @@
 //! Transactions: MULTI, EXEC and what is about them.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::call::{Blocking, Effects};
 use super::failure::{BUSY, Failure, Outcome, wrong_number};
 use super::queue::{Asked, Queue, Seen, Watched};
 use super::session::{Session, failed, tells_counts};
+use super::timing;
 use crate::data::{Work, key_row};
 use crate::resp::argument::is;
 use crate::resp::reply::Reply;
@@ -77,9 +79,10 @@ impl Session {
     /// Does what waits, or nothing; the connection has selected what it had then.
     fn exec(&mut self, out: &mut Vec<u8>) -> Outcome {
         let start = out.len();
-        let before = (self.database, self.three, self.name.clone());
+        let before = (self.database, self.three, self.client.words(|words| words.name.clone()));
         let subscribed = self.subscribed();
         self.unsent = Some(Vec::new());
+        let command = self.last_command;
         let done = match self.exec_queue(out, false) {
             Err(Failure::Undeclared) => {
                 self.back_to(&before, &subscribed);
@@ -89,6 +92,7 @@ impl Session {
             }
             done => done,
         };
+        self.last_command = command;
         let unsent = self.unsent.take().unwrap_or_default();
         if done.is_err() {
             self.back_to(&before, &subscribed);
@@ -100,9 +104,11 @@ impl Session {
 
     /// What a connection has selected, as it was.
     fn back_to(&mut self, before: &(u8, bool, Vec<u8>), subscribed: &Subscribed) {
-        (self.database, self.three, self.name) = before.clone();
+        let (database, three, name) = before;
+        (self.database, self.three) = (*database, *three);
+        self.client.words(|words| words.name.clone_from(name));
         self.subscribe_to(subscribed);
-        self.subscriber.iter().for_each(|subscriber| subscriber.speak(self.three));
+        self.client.mailbox.speak(self.three);
     }
 
     /// E1: all is done in memory, and the replies have their room. What fails here changes nothing.
@@ -146,8 +152,13 @@ impl Session {
         let (mut logged, mut again) = (Vec::new(), None);
         for (asked, args) in &queue.requests {
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-            let before = out.len();
+            let (before, begun) = (out.len(), Instant::now());
             work.save();
+            let found = match asked {
+                Asked::Store(command) => Some(*command),
+                Asked::Connection => None,
+            };
+            self.last_command = timing::command(found, &args);
             let reply = Reply { out, three: self.three, end };
             let done = match asked {
                 Asked::Store(command) => {
@@ -174,8 +185,10 @@ impl Session {
                     failed(failure, &mut Reply::to(out, self.three));
                 }
             }
+            self.note_error(&out[before..], true);
+            self.shared.metrics.redis.add(self.last_command, begun.elapsed());
             // Here, so that what has no room is not made to its end.
-            self.take_room(out.len(), start)?;
+            self.take_room(out, start)?;
         }
         if let Some(failure) = again {
             drop(held);

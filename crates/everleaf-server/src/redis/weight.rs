@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::command::Named;
 use super::session::Session;
+use super::streams::most_read;
 use super::table::find;
 use crate::data::{Work, key_row};
 use crate::resp::argument::{is, slice};
@@ -105,6 +106,26 @@ fn asked_for(args: &[&[u8]]) -> u64 {
     }
 }
 
+/// Bytes of a request that are written in about ten milliseconds.
+const SHORT_BYTES: usize = 8 << 20;
+
+/// Whether a command is one about streams.
+const fn is_of_streams(name: &[u8]) -> bool {
+    matches!(name, [b'X' | b'x', ..])
+}
+
+/// Whether a command may read many entries of a stream, with all that are pending, or remove many.
+/// What is shown in parts is none of these, but in a transaction.
+fn reads_stream(args: &[&[u8]], in_transaction: bool) -> bool {
+    const SOME: &[&str] = &["XAUTOCLAIM", "XGROUP", "XINFO", "XPENDING", "XREADGROUP", "XTRIM"];
+    const IN_PARTS: &[&str] = &["XRANGE", "XREAD", "XREVRANGE"];
+    let name = args[0];
+    let named = |names: &[&str]| names.iter().any(|other| is(name, other));
+    // An id that is made behind no options: the entry is only added.
+    let trims = || is(name, "XADD") && args.get(2).is_none_or(|arg| *arg != b"*");
+    named(SOME) || in_transaction && named(IN_PARTS) || trims()
+}
+
 impl Session {
     /// Whether the request at the front takes long: one that reads all of a collection of which
     /// there are many members, or all keys, or names very many; or a transaction whose commands do
@@ -115,14 +136,23 @@ impl Session {
             return false;
         }
         let most = self.shared.options.limits.short_elements;
+        if input.len() > SHORT_BYTES && self.queue.is_none() {
+            let bytes = (0..parser.len()).map(|at| parser.argument(input, at).len());
+            if bytes.sum::<usize>() > SHORT_BYTES {
+                return true;
+            }
+        }
         match &self.queue {
             None if parser.len() as u64 > most => true,
             None if is(name, "KEYS") => self.keys() > most,
             None if is(name, "WAIT") || is(name, "WAITAOF") => self.syncs_late(),
-            None if reads_all(name, parser.len()) => {
-                let args: Vec<&[u8]> =
+            None if reads_all(name, parser.len()) || is_of_streams(name) => {
+                let args: SmallVec<[&[u8]; 8]> =
                     (0..parser.len()).map(|at| parser.argument(input, at)).collect();
-                self.members_of(&args) > most
+                match is_of_streams(name) {
+                    true => self.weight_of_stream(&args, false) > most,
+                    false => self.members_of(&args) > most,
+                }
             }
             Some(queue) if is(name, "EXEC") => {
                 let mut weight = 0_u64;
@@ -146,6 +176,7 @@ impl Session {
     pub(super) fn weight_of(&self, database: u8, args: &[&[u8]]) -> u64 {
         let (name, words) = (args[0], args.len() as u64);
         words.saturating_add(match name {
+            _ if is_of_streams(name) => self.weight_of_stream(args, true),
             _ if reads_much(name, args.len()) => {
                 self.members_in(database, args).min(asked_for(args))
             }
@@ -153,6 +184,14 @@ impl Session {
             _ if (is(name, "WAIT") || is(name, "WAITAOF")) && self.syncs_late() => u64::MAX,
             _ => 0,
         })
+    }
+
+    /// What a command reads of streams, or removes of them.
+    fn weight_of_stream(&self, args: &[&[u8]], in_transaction: bool) -> u64 {
+        match reads_stream(args, in_transaction) {
+            true => most_read(args, || self.members_of(args)),
+            false => 0,
+        }
     }
 
     /// Keys of the database; many while they are not counted.

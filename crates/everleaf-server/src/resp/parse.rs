@@ -6,6 +6,11 @@ use std::ops::Range;
 const MAX_LINE_BYTES: usize = 64 << 10;
 /// The most arguments of a request.
 const MAX_ARGUMENTS: usize = 1 << 20;
+/// The same of a client that has given no password, and the longest of them.
+const UNAUTHENTICATED_ARGUMENTS: i64 = 10;
+const UNAUTHENTICATED_BYTES: i64 = 16 << 10;
+/// The longest string of Redis; where the limit is less, its error says so.
+const REDIS_BYTES: i64 = 512 << 20;
 /// Room for arguments that a connection keeps between requests.
 const KEPT_ARGUMENTS: usize = 256;
 
@@ -49,9 +54,9 @@ fn wrong(what: &str) -> Front {
 }
 
 impl Parser {
-    /// Looks for a request; a string in it has at most `max_bytes`. `input` begins where it began
-    /// the time before, and holds more.
-    pub fn front(&mut self, input: &[u8], max_bytes: usize) -> Front {
+    /// Looks for a request; a string in it has at most `max_bytes`; none: its client still has to
+    /// give a password. `input` begins where it began the time before, and holds more.
+    pub fn front(&mut self, input: &[u8], max_bytes: Option<usize>) -> Front {
         match input.first() {
             _ if self.missing == Some(0) => Front::Request(self.at),
             None => Front::Incomplete,
@@ -106,13 +111,20 @@ impl Parser {
     }
 
     /// An array of strings; what stands for it if it is not understood to its end.
-    fn array(&mut self, input: &[u8], max_bytes: usize) -> Result<Front, Front> {
+    fn array(&mut self, input: &[u8], max_bytes: Option<usize>) -> Result<Front, Front> {
         let mut missing = match self.missing {
             Some(missing) => missing,
             None => {
                 let head = self.line(input).map_err(|()| wrong("too big mbulk count string"))?;
                 let head = head.ok_or(Front::Incomplete)?;
                 match length(&head[1..]) {
+                    Some(count)
+                        if max_bytes.is_none()
+                            && (UNAUTHENTICATED_ARGUMENTS + 1..=i64::from(i32::MAX))
+                                .contains(&count) =>
+                    {
+                        return Err(wrong("unauthenticated multibulk length"));
+                    }
                     Some(count) if count <= MAX_ARGUMENTS as i64 => {
                         usize::try_from(count).unwrap_or(0)
                     }
@@ -138,15 +150,22 @@ impl Parser {
         Ok(Front::Request(self.at))
     }
 
-    fn argument_length(&mut self, input: &[u8], max_bytes: usize) -> Result<usize, Front> {
+    fn argument_length(&mut self, input: &[u8], max_bytes: Option<usize>) -> Result<usize, Front> {
         let head = self.line(input).map_err(|()| wrong("too big bulk count string"))?;
         let Some((b'$', digits)) = head.ok_or(Front::Incomplete)?.split_first() else {
             let got = head.and_then(|head| head.first()).copied().unwrap_or(b'\r');
             return Err(wrong(&format!("expected '$', got '{}'", got.escape_ascii())));
         };
-        match length(digits).and_then(|bytes| usize::try_from(bytes).ok()) {
-            Some(bytes) if bytes <= max_bytes => Ok(bytes),
-            _ => Err(wrong("invalid bulk length")),
+        let most = max_bytes.map_or(UNAUTHENTICATED_BYTES, |most| most as i64);
+        let bytes = length(digits).filter(|bytes| (0..=most.max(REDIS_BYTES)).contains(bytes));
+        match bytes {
+            Some(bytes) if bytes <= most => Ok(bytes as usize),
+            Some(_) if max_bytes.is_none() => Err(wrong("unauthenticated bulk length")),
+            Some(_) => Err(wrong(&format!(
+                "invalid bulk length; a value has at most {most} bytes here (everleaf serve \
+                 --max-value, and the size of the pool)"
+            ))),
+            None => Err(wrong("invalid bulk length")),
         }
     }
 
@@ -233,7 +252,7 @@ mod tests {
 
     fn words(input: &[u8]) -> (Front, Vec<Vec<u8>>) {
         let mut parser = Parser::default();
-        let front = parser.front(input, 100);
+        let front = parser.front(input, Some(100));
         let words = (0..parser.len()).map(|at| parser.argument(input, at).to_vec()).collect();
         (front, words)
     }
@@ -242,9 +261,9 @@ mod tests {
     fn looked_at(input: &[u8]) -> u64 {
         let mut parser = Parser::default();
         for end in 1..input.len() {
-            assert_eq!(parser.front(&input[..end], 100), Front::Incomplete);
+            assert_eq!(parser.front(&input[..end], Some(100)), Front::Incomplete);
         }
-        assert_eq!(parser.front(input, 100), Front::Request(input.len()));
+        assert_eq!(parser.front(input, Some(100)), Front::Request(input.len()));
         parser.looked_at
     }
 
@@ -276,6 +295,21 @@ mod tests {
         assert_eq!(words(b"\r\n"), (Front::Request(2), vec![]));
         let quoted = vec![b"SET".to_vec(), b"a b".to_vec(), b"\x01\n".to_vec()];
         assert_eq!(words(b"SET 'a b' \"\\x01\\n\"\n"), (Front::Request(19), quoted));
+    }
+
+    #[test]
+    fn who_has_given_no_password_may_send_little() {
+        let said = |input: &[u8]| match Parser::default().front(input, None) {
+            Front::Wrong(why) => why,
+            other => format!("{other:?}"),
+        };
+        assert_eq!(said(b"*10\r\n"), "Incomplete");
+        assert_eq!(said(b"*11\r\n"), "Protocol error: unauthenticated multibulk length");
+        assert_eq!(said(b"*2147483648\r\n"), "Protocol error: invalid multibulk length");
+        assert_eq!(said(b"*1\r\n$16384\r\n"), "Incomplete");
+        assert_eq!(said(b"*1\r\n$16385\r\n"), "Protocol error: unauthenticated bulk length");
+        assert_eq!(said(b"*1\r\n$536870913\r\n"), "Protocol error: invalid bulk length");
+        assert_eq!(said(b"*1\r\n$-1\r\n"), "Protocol error: invalid bulk length");
     }
 
     #[test]

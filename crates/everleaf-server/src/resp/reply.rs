@@ -114,6 +114,19 @@ impl<'o> Reply<'o> {
         if self.three { self.head(b'%', pairs) } else { self.head(b'*', 2 * pairs) }
     }
 
+    /// The entries of so many streams follow, as READ commands tell them.
+    pub fn streams(&mut self, streams: usize) {
+        if self.three { self.map(streams) } else { self.array(streams) }
+    }
+
+    /// The entries of one of these follow.
+    pub fn stream(&mut self, key: &[u8]) {
+        if !self.three {
+            self.array(2);
+        }
+        self.bulk(key);
+    }
+
     /// So many members follow.
     pub fn set(&mut self, length: usize) {
         self.head(if self.three { b'~' } else { b'*' }, length);

@@ -104,6 +104,7 @@ struct Cached {
     /// Those that nobody has loaded, in the order in which they came.
     passing: VecDeque<[u8; 20]>,
     loaded_bytes: usize,
+    passing_bytes: usize,
 }
 
 /// What a server has of scripts.
@@ -184,6 +185,7 @@ impl Scripts {
                 let there = Arc::clone(there);
                 if loads && !std::mem::replace(is_loaded, true) {
                     cached.loaded_bytes += bytes;
+                    cached.passing_bytes -= bytes;
                     cached.passing.retain(|sha1| *sha1 != script.sha1);
                 }
                 return Ok(there);
@@ -191,10 +193,15 @@ impl Scripts {
             None if loads => cached.loaded_bytes += bytes,
             None => {
                 cached.passing.push_back(script.sha1);
-                if cached.passing.len() > KEPT
-                    && let Some(oldest) = cached.passing.pop_front()
-                {
-                    cached.scripts.remove(&oldest);
+                cached.passing_bytes += bytes;
+                while cached.passing.len() > KEPT || cached.passing_bytes > self.most_bytes {
+                    let Some(oldest) = cached.passing.pop_front() else { break };
+                    if let Some((oldest, _)) = cached.scripts.remove(&oldest) {
+                        cached.passing_bytes -= oldest.body.len() + SCRIPT_BYTES;
+                    }
+                    if oldest == script.sha1 {
+                        return Ok(script); // It alone is too long to be kept.
+                    }
                 }
             }
         }

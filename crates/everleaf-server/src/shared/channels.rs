@@ -21,11 +21,15 @@ const MESSAGE_BYTES: u64 = 32;
 /// The same for a subscription.
 const SUBSCRIPTION_BYTES: usize = 192;
 
-/// Messages for one subscriber.
-struct Mailbox {
+/// Messages for one client.
+pub struct Mailbox {
     notify: Arc<Notify>,
     /// Whether it speaks RESP3.
     three: AtomicBool,
+    /// Whether there may be any: looked at before each request.
+    has_any: AtomicBool,
+    /// There were too many: nothing more is put here.
+    is_lost: AtomicBool,
     inbox: Mutex<Inbox>,
 }
 
@@ -33,8 +37,6 @@ struct Inbox {
     messages: VecDeque<Arc<[u8]>>,
     bytes: u64,
     reserved: Reservation,
-    /// There were too many: nothing more is put here.
-    lost: bool,
 }
 
 type Subscribers = BTreeMap<Vec<u8>, Vec<Arc<Mailbox>>>;
@@ -85,22 +87,65 @@ impl Encoded {
 }
 
 impl Mailbox {
-    fn put(&self, message: Arc<[u8]>) {
+    /// Without a message; what waits in it is taken of `reserved`, and `notify` tells that
+    /// something does.
+    pub fn new(notify: &Arc<Notify>, reserved: Reservation) -> Self {
+        let inbox = Inbox { messages: VecDeque::new(), bytes: 0, reserved };
+        Self {
+            notify: Arc::clone(notify),
+            three: AtomicBool::new(false),
+            has_any: AtomicBool::new(false),
+            is_lost: AtomicBool::new(false),
+            inbox: Mutex::new(inbox),
+        }
+    }
+
+    /// Puts a message; too many are lost.
+    pub fn put(&self, message: Arc<[u8]>) {
         let mut inbox = self.inbox.lock();
-        if inbox.lost {
+        if self.is_lost() {
             return;
         }
         inbox.bytes += message.len() as u64 + MESSAGE_BYTES;
         let bytes = inbox.bytes;
         if bytes > WAITING_BYTES || !inbox.reserved.set(bytes) {
-            inbox.lost = true;
+            self.is_lost.store(true, Ordering::Release);
             inbox.messages = VecDeque::new();
             let _ = inbox.reserved.set(0);
         } else {
             inbox.messages.push_back(message);
+            self.has_any.store(true, Ordering::Release);
         }
         drop(inbox);
         self.notify.notify_one();
+    }
+
+    /// Whether messages were lost, because its client did not take them.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// From now on it is spoken to in this version of the protocol.
+    pub fn speak(&self, three: bool) {
+        self.three.store(three, Ordering::Relaxed);
+    }
+
+    /// Takes messages until there are so many bytes; whether there are more.
+    pub fn take(&self, out: &mut Vec<u8>, bytes: usize) -> bool {
+        if !self.has_any.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut inbox = self.inbox.lock();
+        while out.len() < bytes {
+            let Some(message) = inbox.messages.pop_front() else { break };
+            out.extend_from_slice(&message);
+            inbox.bytes -= message.len() as u64 + MESSAGE_BYTES;
+            let left = inbox.bytes;
+            let _ = inbox.reserved.set(left); // It is less than before.
+        }
+        let has_more = !inbox.messages.is_empty();
+        self.has_any.store(has_more, Ordering::Release);
+        has_more
     }
 }
 
@@ -165,19 +210,15 @@ impl Inner {
 }
 
 impl Subscriber {
-    /// Has subscribed to nothing; what waits for it is taken of `reserved`, and `notify` tells when
-    /// something does.
-    pub fn new(
-        all: &Arc<Channels>,
-        reserved: Reservation,
-        notify: &Arc<Notify>,
-        three: bool,
-    ) -> Self {
-        let inbox = Inbox { messages: VecDeque::new(), bytes: 0, reserved, lost: false };
-        let (notify, inbox) = (Arc::clone(notify), Mutex::new(inbox));
-        let mailbox = Arc::new(Mailbox { notify, three: AtomicBool::new(three), inbox });
+    /// Has subscribed to nothing; messages go to its mailbox.
+    pub fn new(all: &Arc<Channels>, mailbox: &Arc<Mailbox>) -> Self {
         let (channels, patterns) = (BTreeSet::new(), BTreeSet::new());
-        Self { all: Arc::clone(all), mailbox, channels, patterns, bytes: 0 }
+        Self { all: Arc::clone(all), mailbox: Arc::clone(mailbox), channels, patterns, bytes: 0 }
+    }
+
+    /// How many channels, and how many patterns.
+    pub fn counts(&self) -> [usize; 2] {
+        [self.channels.len(), self.patterns.len()]
     }
 
     /// How many channels and patterns it has subscribed to.
@@ -188,29 +229,6 @@ impl Subscriber {
     /// Bytes of memory that their names take.
     pub fn held_bytes(&self) -> usize {
         self.bytes
-    }
-
-    /// Whether messages for it were lost, because it did not take them.
-    pub fn is_lost(&self) -> bool {
-        self.mailbox.inbox.lock().lost
-    }
-
-    /// From now on it is spoken to in this version of the protocol.
-    pub fn speak(&self, three: bool) {
-        self.mailbox.three.store(three, Ordering::Relaxed);
-    }
-
-    /// Takes messages until there are so many bytes; whether there are more.
-    pub fn take(&self, out: &mut Vec<u8>, bytes: usize) -> bool {
-        let mut inbox = self.mailbox.inbox.lock();
-        while out.len() < bytes {
-            let Some(message) = inbox.messages.pop_front() else { return false };
-            out.extend_from_slice(&message);
-            inbox.bytes -= message.len() as u64 + MESSAGE_BYTES;
-            let left = inbox.bytes;
-            let _ = inbox.reserved.set(left); // It is less than before.
-        }
-        !inbox.messages.is_empty()
     }
 
     /// What it has subscribed to.

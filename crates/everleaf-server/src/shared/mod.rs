@@ -1,10 +1,13 @@
 //! What all connections of a server share.
 //!
 //! Map of the files: `settings` (what can be changed) · `cursors` (of SCAN) · `channels` (messages
-//! between clients) · `slowlog` (commands that took long).
+//! between clients) · `clients` (who is connected) · `errors` (that they
+//! were told) · `slowlog` (commands that took long).
 
 mod channels;
+mod clients;
 mod cursors;
+mod errors;
 mod settings;
 mod slowlog;
 
@@ -14,18 +17,22 @@ use std::time::Instant;
 
 use tokio::sync::Semaphore;
 
+use crate::authentication::Attempts;
 use crate::backup::Backups;
 use crate::counters::Counters;
 use crate::data::Database;
+use crate::memcached::{Prefixes, Uses};
 use crate::memory::MemoryBudget;
 use crate::metrics::Metrics;
-use crate::options::ServeOptions;
+use crate::options::{Longest, ServeOptions};
 use crate::random::Random;
 #[cfg(feature = "scripts")]
 use crate::scripts::Scripts;
 
 pub use channels::{Channels, Subscribed, Subscriber};
+pub use clients::{Chosen, ClientKind, Clients, Ends, Entry, Flags, Numbers, Paused, Unblocked};
 pub use cursors::Cursors;
+pub use errors::Errors;
 pub use settings::Settings;
 pub use slowlog::Slowlog;
 
@@ -35,6 +42,10 @@ pub struct Shared {
     pub data: Arc<Database>,
     /// How it is served.
     pub options: ServeOptions,
+    /// The longest values.
+    pub(crate) longest: Longest,
+    /// Who has given wrong passwords.
+    pub(crate) attempts: Attempts,
     /// What of it can be changed.
     pub settings: Settings,
     /// What was done.
@@ -64,9 +75,21 @@ pub struct Shared {
     pub(crate) cursors: Cursors,
     /// Who has subscribed to what.
     pub(crate) channels: Arc<Channels>,
+    /// Redis clients that are connected.
+    pub(crate) clients: Arc<Clients>,
     /// Commands that took long.
     pub(crate) slowlog: Slowlog,
+    /// Errors that Redis clients were told.
+    pub(crate) errors: Errors,
+    /// The most bytes of the pool that were in use when they were looked at.
+    pub(crate) peak_bytes: AtomicU64,
+    /// What tells this run of the server from others: forty digits.
+    pub(crate) run_id: String,
     pub(crate) random: Random,
+    /// When memcached's clients have used items.
+    pub(crate) uses: Uses,
+    /// What they have done by prefix.
+    pub(crate) prefixes: Prefixes,
     /// When it began.
     pub began: Instant,
 }

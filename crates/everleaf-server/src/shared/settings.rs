@@ -1,8 +1,11 @@
 //! What can be changed while a server runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::options::ServeOptions;
 
@@ -19,6 +22,16 @@ pub struct Settings {
     pub slow_entries: AtomicU64,
     /// Milliseconds after which who waits for a script is turned away.
     pub busy_ms: Arc<AtomicU64>,
+    /// Whether INFO tells how long commands took.
+    pub tracks_latency: AtomicBool,
+    /// The percentiles of it.
+    pub percents: Mutex<Vec<f64>>,
+    /// Milliseconds beyond which an event is remembered for LATENCY; 0: none is.
+    pub latency_ms: AtomicU64,
+    /// What was set and changes nothing here.
+    pub ignored: Mutex<BTreeMap<&'static str, String>>,
+    /// Entries by which a stream is trimmed where that may be approximate; 0: a hundred.
+    pub stream_node_entries: AtomicU64,
 }
 
 impl Settings {
@@ -30,6 +43,11 @@ impl Settings {
             slow_micros: AtomicI64::new(10_000),
             slow_entries: AtomicU64::new(128),
             busy_ms: Arc::clone(busy_ms),
+            tracks_latency: AtomicBool::new(true),
+            percents: Mutex::new(vec![50.0, 99.0, 99.9]),
+            latency_ms: AtomicU64::new(0),
+            ignored: Mutex::default(),
+            stream_node_entries: AtomicU64::new(100),
         };
         settings.set_idle(options.idle.unwrap_or_default());
         settings

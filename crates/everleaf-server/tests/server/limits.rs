@@ -1,6 +1,6 @@
 //! Clients that behave badly: the server stays up, and what they take is bounded.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -25,9 +25,13 @@ fn both() -> ServeOptions {
     ServeOptions { redis: vec!["127.0.0.1:0".parse().unwrap()], ..options() }
 }
 
+fn redis_client(served: &Served) -> Client {
+    Client::connect(tcp(&served.server.redis_addresses()[0]))
+}
+
 /// A client of each protocol.
 fn each(served: &Served) -> [Client; 2] {
-    [served.memcached(), Client::connect(tcp(&served.server.redis_addresses()[0]))]
+    [served.memcached(), redis_client(served)]
 }
 
 #[test]
@@ -171,7 +175,8 @@ fn connections_beyond_the_limit_are_told_so() {
 
 #[test]
 fn unfinished_requests_share_a_limit() {
-    let limits = Limits { buffered_bytes: 1 << 20, value_bytes: 8 << 20, ..Limits::default() };
+    let limits =
+        Limits { buffered_bytes: 1 << 20, value_bytes: Some(8 << 20), ..Limits::default() };
     let served = Served::with(ServeOptions { limits, ..options() }, Clock::system());
     let mut client = served.memcached();
     client.send("set a 0 0 4000000\r\n");
@@ -219,4 +224,59 @@ fn what_cannot_be_served_is_refused() {
     let taken = served.server.memcached_addresses().to_vec();
     let taken = ServeOptions { memcached: taken, ..options() };
     assert!(matches!(start(taken), ServeError::Bind { .. }));
+}
+
+/// A request with a value of so many bytes.
+fn set(bytes: usize) -> Vec<u8> {
+    let head = format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${bytes}\r\n");
+    [head.as_bytes(), &vec![b'x'; bytes], b"\r\n"].concat()
+}
+
+#[test]
+fn redis_values_may_be_as_long_as_the_pool_lets_them_and_memcacheds_a_mebibyte() {
+    const LONG: usize = 100 << 20;
+    let served = Served::sized(both(), Clock::system(), 16 << 20, 1 << 30);
+    let [mut memcached, mut redis] = each(&served);
+    redis.ask("CONFIG GET proto-max-bulk-len\r\n", "*2\r\n$18\r\nproto-max-bulk-len\r\n");
+    redis.expect("$9\r\n536870912\r\n");
+    redis.ask(set(LONG), "+OK\r\n");
+    redis.ask("STRLEN a\r\n", format!(":{LONG}\r\n"));
+    // A single value has room, whatever others have: GET, and what is made whole.
+    let mut other = redis_client(&served);
+    for client in [&mut redis, &mut other] {
+        client.send("GET a\r\n");
+    }
+    for client in [&mut redis, &mut other] {
+        client.expect(format!("${LONG}\r\n"));
+        let mut value = vec![0; LONG + 2];
+        client.stream.read_exact(&mut value).unwrap();
+        assert!(value[..LONG].iter().all(|byte| *byte == b'x'));
+    }
+    memcached.send(format!("set b 0 0 1048577\r\n{}\r\n", "x".repeat(1_048_577)));
+    memcached.expect("SERVER_ERROR object too large for cache\r\n");
+    redis.send("*2\r\n$4\r\nECHO\r\n$536870913\r\n");
+    assert_eq!(redis.rest(), b"-ERR Protocol error: invalid bulk length\r\n");
+}
+
+#[test]
+fn a_value_that_is_longer_than_the_pool_is_refused_in_a_sentence() {
+    let served = Served::sized(both(), Clock::system(), 1 << 20, 4 << 20);
+    let [_, mut redis] = each(&served);
+    redis.ask("SETRANGE a 4194304 x\r\n", "-ERR string exceeds maximum allowed size");
+    let [_, mut redis] = each(&served);
+    redis.send("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$4194304\r\n");
+    let said = String::from_utf8(redis.rest()).unwrap();
+    assert!(said.starts_with("-ERR Protocol error: invalid bulk length; a value has"), "{said}");
+}
+
+#[test]
+fn one_limit_for_both_protocols_can_be_chosen() {
+    let limits = Limits { value_bytes: Some(2 << 20), ..Limits::default() };
+    let served = Served::with(ServeOptions { limits, ..both() }, Clock::system());
+    let [mut memcached, mut redis] = each(&served);
+    redis.ask(set(2 << 20), "+OK\r\n");
+    memcached.send(format!("set b 0 0 {}\r\n{}\r\n", 2 << 20, "x".repeat(2 << 20)));
+    memcached.expect("STORED\r\n");
+    redis.send(set((2 << 20) + 1));
+    assert!(redis.rest_of_line().contains("invalid bulk length"));
 }

@@ -4,15 +4,19 @@
 mod backup;
 mod blocking;
 mod cases;
+mod clients;
 mod common;
+mod dialog;
 mod evict;
 mod flush;
+mod info;
 mod keyspace;
 mod limits;
 mod memcached;
 mod metrics;
 mod noise;
 mod parts;
+mod passwords;
 mod pubsub;
 mod ranks;
 mod redis;
@@ -22,7 +26,9 @@ mod room;
 #[cfg(feature = "scripts")]
 mod scripts;
 mod stalls;
+mod statistics;
 mod stock;
+mod streams;
 #[cfg(feature = "tls")]
 mod tls;
 mod unread;

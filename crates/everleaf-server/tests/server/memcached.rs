@@ -105,7 +105,7 @@ fn counting_by_many_clients_loses_nothing() {
 
 #[test]
 fn a_value_that_is_too_long_is_refused_and_the_old_one_goes() {
-    let limits = Limits { value_bytes: 100, ..Limits::default() };
+    let limits = Limits { value_bytes: Some(100), ..Limits::default() };
     let served =
         Served::with(everleaf_server::ServeOptions { limits, ..options() }, Clock::system());
     let mut client = served.memcached();

@@ -34,7 +34,7 @@ fn pool() -> Pool {
     let data = Arc::new(Database::over(store, clock.clone()).unwrap());
     let limits = Limits {
         reply_bytes: PART,
-        value_bytes: VALUE,
+        value_bytes: Some(VALUE),
         whole_bytes: WHOLE as u64,
         ..Limits::default()
     };
@@ -108,7 +108,7 @@ fn array<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     format!("*{}\r\n{}", bulks.len(), bulks.concat())
 }
 
-/// Keys, a list, a hash, a set and a sorted set of 40 long values.
+/// Keys, a list, a hash, a set, a sorted set and a stream of 40 long values.
 fn fill(client: &mut Client) -> Vec<String> {
     let values: Vec<String> = (0..40).map(value).collect();
     for (at, value) in values.iter().enumerate() {
@@ -118,8 +118,23 @@ fn fill(client: &mut Client) -> Vec<String> {
         client.reply(&["HSET", "hash", &format!("field{at:0>2}"), value]);
         client.reply(&["SADD", "set", value]);
         client.reply(&["ZADD", "sorted", &score, value]);
+        client.reply(&["XADD", "stream", &format!("{at}-1"), "f", entry(value)]);
     }
     values
+}
+
+/// What an entry has beside its field: together they are no longer than a value may be.
+fn entry(value: &str) -> &str {
+    value.get(10..).unwrap_or_default()
+}
+
+/// Entries of the stream, with their numbers.
+fn entries<'v>(values: impl ExactSizeIterator<Item = (usize, &'v String)>) -> String {
+    let head = format!("*{}\r\n", values.len());
+    let shown = values.map(|(at, value)| {
+        format!("*2\r\n{}{}", bulk(&format!("{at}-1")), array(["f", entry(value)]))
+    });
+    head + &shown.collect::<String>()
 }
 
 fn names(prefix: &str, count: usize) -> Vec<String> {
@@ -156,6 +171,16 @@ fn long_replies(values: &[String]) -> Vec<(Vec<String>, String)> {
         (words("ZREVRANGEBYSCORE sorted inf -inf"), backward),
         (words("ZRANGEBYLEX sorted - +"), all()),
         (words("ZRANGEBYLEX sorted - + LIMIT 3 34"), some),
+        (words("XRANGE stream - +"), entries(values.iter().enumerate())),
+        (words("XRANGE stream 0 38"), entries(values[..39].iter().enumerate())),
+        (words("XREVRANGE stream + -"), entries(values.iter().enumerate().rev())),
+        (words("XRANGE stream - + COUNT 30"), entries(values[..30].iter().enumerate())),
+        (words("XREAD STREAMS stream no stream 0 0 9"), {
+            let stream = format!("*2\r\n{}", bulk("stream"));
+            let all = entries(values.iter().enumerate());
+            let some = entries((9..40).zip(&values[9..]));
+            format!("*2\r\n{stream}{all}{stream}{some}")
+        }),
     ]
 }
 
@@ -208,7 +233,11 @@ fn a_reply_in_parts_is_that_of_one_moment() {
     let pool = pool();
     let changes: [&[&[&str]]; 4] = [
         &[&["MSET", "key05", "x", "key39", "y"], &["LPOP", "list"], &["RPUSH", "list", "z"]],
-        &[&["DEL", "list", "hash", "set", "sorted"], &["DEL", "key39"], &["SET", "no", "now"]],
+        &[
+            &["DEL", "list", "hash", "set", "sorted", "stream"],
+            &["DEL", "key39"],
+            &["SET", "no", "now"],
+        ],
         &[&["FLUSHALL"]],
         &[],
     ];
@@ -226,6 +255,8 @@ fn a_reply_in_parts_is_that_of_one_moment() {
             change.iter().for_each(|words| drop(other.reply(words)));
             other.reply(&["HSET", "hash", "field39", "other", "field99", "new"]);
             other.reply(&["SADD", "set", "~"]);
+            other.reply(&["XADD", "stream", "99-1", "f", "v"]);
+            other.reply(&["XDEL", "stream", "38-1"]);
             other.reply(&["ZADD", "sorted", "99", "~", "39", "a"]);
             pool.clock.advance(Duration::from_secs(20));
             got.extend(client.rest());

@@ -15,7 +15,7 @@ const COMMANDS: &str = include_str!("redis.commands");
 
 /// A connection that reads whole replies.
 pub struct Redis {
-    stream: TcpStream,
+    pub stream: TcpStream,
     reader: BufReader<TcpStream>,
 }
 
@@ -29,10 +29,25 @@ impl Redis {
 
     /// The bytes of the reply to a line.
     pub fn ask(&mut self, line: &str) -> String {
+        self.send(line);
+        self.next()
+    }
+
+    /// Sends a line.
+    pub fn send(&mut self, line: &str) {
         self.stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+    }
+
+    /// The bytes of the next reply or message.
+    pub fn next(&mut self) -> String {
         let mut reply = Vec::new();
         self.reply(&mut reply);
         String::from_utf8_lossy(&reply).into_owned()
+    }
+
+    /// Whether the server has closed the connection, behind what it has sent.
+    pub fn is_closed(&mut self) -> bool {
+        matches!(self.reader.read(&mut [0]), Ok(0) | Err(_))
     }
 
     /// The bytes of the reply to words of any bytes.
@@ -78,7 +93,7 @@ fn redis_options() -> ServeOptions {
     ServeOptions { redis: vec!["127.0.0.1:0".parse().unwrap()], ..options() }
 }
 
-fn serve() -> (Served, SocketAddr) {
+pub fn serve() -> (Served, SocketAddr) {
     let served = Served::with(redis_options(), Clock::system());
     let address = tcp(&served.server.redis_addresses()[0]);
     (served, address)
@@ -403,7 +418,7 @@ fn who_has_no_password_is_refused() {
 fn what_is_no_request_closes_the_connection() {
     let (_served, address) = serve();
     for (wrong, reply) in [
-        ("*1\r\n$536870912\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
+        ("*1\r\n$536870913\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
         ("*x\r\n", "-ERR Protocol error: invalid multibulk length\r\n"),
         ("*1\r\nx\r\n", "-ERR Protocol error: expected '$', got 'x'\r\n"),
     ] {

@@ -211,3 +211,106 @@ fn what_was_popped_by_who_waited_is_gone_after_the_server_was_killed() {
     }
     assert!(all > 0, "nothing was popped");
 }
+
+/// A client of streams, whose server may be gone.
+struct Asking {
+    stream: TcpStream,
+    reader: BufReader<TcpStream>,
+}
+
+impl Asking {
+    fn connect(address: SocketAddr) -> Option<Self> {
+        let stream = TcpStream::connect(address).ok()?;
+        let reader = BufReader::new(stream.try_clone().ok()?);
+        Some(Self { stream, reader })
+    }
+
+    /// The lines of a reply.
+    fn ask(&mut self, line: &str) -> Option<Vec<String>> {
+        self.stream.write_all(format!("{line}\r\n").as_bytes()).ok()?;
+        let (mut lines, mut left) = (Vec::new(), 1);
+        while left > 0 {
+            let mut line = String::new();
+            self.reader.read_line(&mut line).ok().filter(|_| line.ends_with('\n'))?;
+            left -= 1;
+            match (line.as_bytes()[0], line[1..].trim_end().parse::<usize>()) {
+                (b'*', Ok(more)) => left += more,
+                (b'$', Ok(_)) => {
+                    line.clear();
+                    self.reader.read_line(&mut line).ok().filter(|_| line.ends_with('\n'))?;
+                }
+                _ => {}
+            }
+            lines.push(line.trim_end().to_owned());
+        }
+        Some(lines)
+    }
+}
+
+/// Adds entries until the server is gone; how many were acknowledged.
+fn add(address: SocketAddr) -> u64 {
+    let Some(mut asking) = Asking::connect(address) else { return 0 };
+    let (mut added, mut last) = (0, String::new());
+    while let Some(reply) = asking.ask("XADD s * field value") {
+        assert!(reply[0] != last && reply[0].contains('-'), "{reply:?}");
+        (added, last) = (added + 1, reply[0].clone());
+    }
+    added
+}
+
+/// Reads and acknowledges entries until the server is gone; how many of either it was told.
+fn read(address: SocketAddr) -> [u64; 2] {
+    let Some(mut asking) = Asking::connect(address) else { return [0; 2] };
+    let [mut got, mut acknowledged] = [0; 2];
+    let line = "XREADGROUP GROUP g c COUNT 3 BLOCK 0 STREAMS s >";
+    while let Some(reply) = asking.ask(line) {
+        let ids: Vec<&str> =
+            reply.iter().filter(|line| line.contains('-')).map(String::as_str).collect();
+        got += ids.len() as u64;
+        let Some(reply) = asking.ask(&format!("XACK s g {}", ids.join(" "))) else { break };
+        assert_eq!(reply[0], format!(":{}", ids.len()));
+        acknowledged += ids.len() as u64;
+    }
+    [got, acknowledged]
+}
+
+#[test]
+fn what_streams_and_groups_acknowledged_is_there_after_the_server_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = folder.path().join("killed.pool");
+    let [mut added, mut got, mut acknowledged] = [0; 3];
+    for kill in 0..=KILLS {
+        let (mut child, [_, address]) = start(&pool);
+        let mut asking = Asking::connect(address).unwrap();
+        asking.ask("XGROUP CREATE s g 0 ENTRIESREAD 0 MKSTREAM").unwrap();
+        let mut ask = |line: &str| asking.ask(line).unwrap();
+        let number = |line: &String| line[1..].parse::<u64>().unwrap();
+        let length = number(&ask("XLEN s")[0]);
+        let group = ask("XINFO GROUPS s");
+        let told =
+            |name: &str| number(&group[group.iter().position(|line| line == name).unwrap() + 1]);
+        let (read_before, pending, lag) = (told("entries-read"), told("pending"), told("lag"));
+        // A request that was cut may have happened or not, wholly.
+        assert!((added..=added + 1).contains(&length), "{length} entries, not {added}");
+        assert_eq!(read_before + lag, length);
+        assert!((got..=got + 3).contains(&read_before), "{read_before} were read, not {got}");
+        let taken = read_before - pending;
+        assert!((acknowledged..=acknowledged + 3).contains(&taken), "{taken} {acknowledged}");
+        let count = |lines: &[String]| lines.iter().filter(|line| line.contains('-')).count();
+        assert_eq!(count(&ask("XRANGE s - +")) as u64, length);
+        assert_eq!(number(&ask("XPENDING s g")[1]), pending);
+        assert_eq!(count(&ask("XPENDING s g - + 1000000")) as u64, pending);
+        assert_eq!(count(&ask("XREADGROUP GROUP g c STREAMS s 0")) as u64, pending);
+        (added, got, acknowledged) = (length, read_before, taken);
+        let (more, [new, done]) = std::thread::scope(|scope| {
+            let adding = scope.spawn(move || add(address));
+            let reading = scope.spawn(move || read(address));
+            std::thread::sleep(Duration::from_millis(30 + 7 * kill as u64));
+            child.kill().unwrap();
+            (adding.join().unwrap(), reading.join().unwrap())
+        });
+        child.wait().unwrap();
+        (added, got, acknowledged) = (added + more, got + new, acknowledged + done);
+    }
+    assert!(acknowledged > KILLS as u64, "nothing was acknowledged");
+}

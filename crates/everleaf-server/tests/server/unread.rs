@@ -223,7 +223,7 @@ fn fill(stream: &UnixStream, bytes: &[u8]) -> usize {
 /// shared ones, and each a part of requests, one of replies and one that is being made.
 fn little(unsent_bytes: u64, clients: u64) -> (Limits, u64) {
     const PART: u64 = 32 << 10;
-    let (reply_bytes, value_bytes) = (PART as usize, PART as usize);
+    let (reply_bytes, value_bytes) = (PART as usize, Some(PART as usize));
     let limits = Limits { reply_bytes, value_bytes, unsent_bytes, ..Limits::default() };
     (limits, unsent_bytes + clients * 8 * PART)
 }
