@@ -15,7 +15,7 @@ test:
 
 # Only what a compiler says, in a minute
 check:
-    cargo clippy --workspace --all-targets --features peers,plots,tls,cluster --locked -- -D warnings
+    cargo clippy --workspace --all-targets --features peers,plots,tls,cluster,scripts --locked -- -D warnings
 
 # What the release program and the sources cost, beside their bounds in budget.tsv
 budget *WORDS:

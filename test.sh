@@ -27,7 +27,7 @@ cargo fmt --all --check
 cargo fmt --manifest-path fuzz/Cargo.toml --check
 cargo fmt --manifest-path bindings/python/Cargo.toml --check
 # The peers of the benchmarks and the plots are no part of the default build; here they are tested.
-features=(--features peers,plots,tls,cluster)
+features=(--features peers,plots,tls,cluster,scripts)
 cargo clippy --workspace --all-targets "${features[@]}" --locked -- -D warnings
 # The library for Python; an interpreter is not needed to look at it.
 PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \

@@ -5,8 +5,8 @@
 //! say what is changed in them, and checksums are made right again, unless the bytes say otherwise.
 //!
 //! Map of the files: `pool` · `log` (beside a pool) · `text` (dumps, tables, scripts, the shell) ·
-//! `server` (both protocols) · `damage` (what the bytes change) · `store` (small ones, and their
-//! use).
+//! `server` (both protocols, scripts in Lua) · `damage` (what the bytes change) · `store` (small
+//! ones, and their use).
 
 mod damage;
 pub mod log;

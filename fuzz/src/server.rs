@@ -21,6 +21,8 @@ fn server() -> (Arc<Shared>, Clock) {
         reply_bytes: 256,
         buffered_bytes: 64 << 10,
         whole_bytes: 16 << 10,
+        script_time: Duration::from_millis(500),
+        script_bytes: 4 << 20,
         ..Limits::default()
     };
     (Shared::new(data, ServeOptions { limits, ..ServeOptions::default() }), clock)
@@ -66,5 +68,20 @@ pub fn redis(input: &[u8]) {
     let (shared, clock) = server();
     let mut session = redis::Session::new(Arc::clone(&shared));
     converse(input, &clock, |input, out| session.serve_long(input, out));
+    check(&shared);
+}
+
+/// A script of a Redis client, with a key and a value.
+pub fn lua(script: &[u8]) {
+    let (shared, clock) = server();
+    let mut session = redis::Session::new(Arc::clone(&shared));
+    let words: [&[u8]; 5] = [b"EVAL", script, b"1", b"key", b"value"];
+    let mut request = vec![0];
+    request.extend(format!("*{}\r\n", words.len()).bytes());
+    for word in words {
+        request.extend(format!("${}\r\n", word.len()).bytes());
+        request.extend([word, b"\r\n"].concat());
+    }
+    converse(&request, &clock, |input, out| session.serve_long(input, out));
     check(&shared);
 }

@@ -114,6 +114,25 @@ pub struct Args {
     /// request; a client that reads slowly is not idle. 0: never.
     #[arg(long, value_name = "SECONDS", default_value_t = 0, allow_hyphen_values = true)]
     timeout: u64,
+    /// End a script of a Redis client that runs for so many seconds; nothing of it is done.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(1..),
+        default_value_t = Limits::default().script_time.as_secs() as u32,
+        allow_hyphen_values = true
+    )]
+    script_time: u32,
+    /// Memory that a script of a Redis client may take beside its arguments; as much is what it may
+    /// write.
+    #[arg(
+        long,
+        value_name = "S",
+        value_parser = parse_size,
+        default_value = "64M",
+        allow_hyphen_values = true
+    )]
+    script_memory: u64,
     /// How events are written to the standard error stream.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
@@ -256,6 +275,8 @@ pub fn run_with(args: Args, mut open: OpenOptions) -> Outcome {
         limits: Limits {
             value_bytes: args.max_value.map(|max| usize::try_from(max).unwrap_or(usize::MAX)),
             connections: args.max_connections,
+            script_time: Duration::from_secs(args.script_time.into()),
+            script_bytes: args.script_memory,
             ..Limits::default()
         },
         evict: args.evict,

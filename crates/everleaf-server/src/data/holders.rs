@@ -111,6 +111,11 @@ impl Holders {
         !late.is_empty()
     }
 
+    /// Ends all of them: the server stops.
+    pub fn kill_all(&self) {
+        self.list.lock().iter().for_each(|holder| holder.killed.store(true, Ordering::Relaxed));
+    }
+
     /// Whether there are any.
     pub fn any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0

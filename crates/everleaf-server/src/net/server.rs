@@ -172,7 +172,7 @@ impl Server {
 
     /// Stops: no client is accepted any more, requests that came are answered, and connections are
     /// closed; those that take more than five seconds are cut. A backup that is being made is
-    /// removed.
+    /// removed, and a script that takes long is ended.
     pub fn stop(mut self) {
         self.stop_threads();
     }
@@ -180,6 +180,7 @@ impl Server {
     fn stop_threads(&mut self) {
         self.stop.send_replace(true);
         let backup = self.shared.backups.stop();
+        self.shared.data.holders.kill_all();
         for thread in self.threads.drain(..).chain(backup) {
             let _ = thread.join(); // A panic there has been reported on stderr.
         }

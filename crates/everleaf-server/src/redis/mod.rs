@@ -6,9 +6,9 @@
 //! commands that there are) · `call` (one command at work) · `failure` (why one is not done) ·
 //! `long` (replies in parts) · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets`
 //! `ranges` `algebra` `lists` `blocking` `sorting` `random` `streams` `reading` `groups` `pending`
-//! `stream_info` (commands about keys) · `scripting` (scripts) · `dump` `stream_dump` (keys as bytes) · `pubsub` (messages)
-//! · `server` `info` `backup` `settings` `ignored` `slowlog` (commands about the server) · `timing`
-//! (under which name a request is counted).
+//! `stream_info` (commands about keys) · `scripting` (scripts) · `dump` `stream_dump` (keys as
+//! bytes) · `pubsub` (messages) · `server` `info` `backup` `settings` `ignored` `slowlog` (commands
+//! about the server) · `timing` (under which name a request is counted).
 //!
 //! What differs from Redis:
 //! * geographic and probabilistic types, clusters and replication are not there:

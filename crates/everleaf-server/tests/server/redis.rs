@@ -63,14 +63,6 @@ impl Redis {
         reply
     }
 
-    /// The bytes of a message that nobody has asked for.
-    #[cfg(feature = "scripts")]
-    pub fn next(&mut self) -> String {
-        let mut reply = Vec::new();
-        self.reply(&mut reply);
-        String::from_utf8_lossy(&reply).into_owned()
-    }
-
     fn reply(&mut self, reply: &mut Vec<u8>) {
         let start = reply.len();
         assert!(self.reader.read_until(b'\n', reply).unwrap() > 0, "the connection was closed");

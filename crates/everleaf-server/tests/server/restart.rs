@@ -314,3 +314,71 @@ fn what_streams_and_groups_acknowledged_is_there_after_the_server_was_killed() {
     }
     assert!(acknowledged > KILLS as u64, "nothing was acknowledged");
 }
+
+/// Scripts that move an amount from one key to another, so that the sum stays.
+#[cfg(feature = "scripts")]
+#[test]
+fn scripts_that_are_killed_have_happened_wholly_or_not_at_all() {
+    use crate::redis::Redis;
+
+    const ACCOUNTS: usize = 20;
+    const SUM: i64 = 1000 * ACCOUNTS as i64;
+    const DECLARED: &str = "local have = tonumber(redis.call('GET', KEYS[1])) \
+                            redis.call('DECRBY', KEYS[1], ARGV[1]) \
+                            redis.call('INCRBY', KEYS[2], ARGV[1]) return have";
+    let not_declared = DECLARED.replace("KEYS[1]", "ARGV[2]").replace("KEYS[2]", "ARGV[3]");
+    let folder = tempfile::tempdir().unwrap();
+    let pool = folder.path().join("moved.pool");
+    let mut moved = 0;
+    for round in 0..KILLS {
+        let (mut child, [_, address]) = start(&pool);
+        let mut redis = Redis::connect(address);
+        let sum: i64 = (0..ACCOUNTS)
+            .map(|n| match redis.ask(&format!("GET account{n}")).lines().nth(1) {
+                Some(amount) => amount.parse().unwrap(),
+                None => {
+                    redis.ask(&format!("SET account{n} 1000"));
+                    1000
+                }
+            })
+            .sum();
+        assert_eq!(sum, SUM, "round {round}");
+        let not_declared = not_declared.as_str();
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..WRITERS)
+                .map(|writer| {
+                    scope.spawn(move || {
+                        let mut stream = TcpStream::connect(address).unwrap();
+                        let mut reply = BufReader::new(stream.try_clone().unwrap());
+                        for n in 0_usize.. {
+                            let [from, to] = [n * 7 + writer, n * 3 + 1]
+                                .map(|at| format!("account{}", at % ACCOUNTS));
+                            let by = (n % 90).to_string();
+                            let words = match n % 5 {
+                                0 => vec!["EVAL", not_declared, "0", &by, &from, &to],
+                                _ => vec!["EVAL", DECLARED, "2", &from, &to, &by],
+                            };
+                            let request =
+                                words.iter().fold(format!("*{}\r\n", words.len()), |all, word| {
+                                    format!("{all}${}\r\n{word}\r\n", word.len())
+                                });
+                            let mut line = String::new();
+                            if stream.write_all(request.as_bytes()).is_err()
+                                || reply.read_line(&mut line).unwrap_or(0) == 0
+                            {
+                                return n;
+                            }
+                            assert!(line.starts_with(':'), "{line}");
+                        }
+                        0
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(50 + 20 * round as u64));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            moved += writers.into_iter().map(|writer| writer.join().unwrap()).sum::<usize>();
+        });
+    }
+    assert!(moved > KILLS, "nothing was moved");
+}

@@ -296,3 +296,17 @@ fn what_redis_answers_otherwise() {
     assert!(eval(&mut redis, "error({1, 2})", &[], &[]).starts_with(sentence));
     assert!(redis.ask("SCRIPT DEBUG YES").starts_with("-ERR scripts cannot be stepped through"));
 }
+
+/// A server that stops does not wait for a script without an end, which has done nothing.
+#[test]
+fn a_server_that_stops_ends_its_scripts() {
+    let (served, address) = serve();
+    let mut runs = Client::connect(address);
+    runs.send("EVAL \"redis.call('SET', KEYS[1], 1) while true do end\" 1 k\r\n");
+    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    let served = served.restarted();
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    let mut redis = Redis::connect(tcp(&served.server.redis_addresses()[0]));
+    assert_eq!(redis.ask("EXISTS k"), ":0\r\n");
+}
