@@ -41,7 +41,7 @@ fn converse(input: &[u8], clock: &Clock, mut serve: impl FnMut(&[u8], &mut Vec<u
             out.clear();
             match served.then {
                 Then::Read | Then::Wait(_) => break,
-                Then::Write | Then::Long | Then::Locked => {}
+                Then::Write | Then::Long | Then::Locked | Then::Script => {}
                 Then::Close => return,
             }
         }

@@ -75,12 +75,12 @@
 //! crash.
 //!
 //! Map of the folders, each above those that it calls: `net` (sockets and threads) · `memcached` ·
-//! `redis` (the protocols) · `shared` (what all connections share) · `resp` (forms of Redis'
-//! protocol) · `metrics` (for who operates it) · `data` (all calls of the store); and the files
-//! `start` (what a server begins with) · `process` (what the system tells of it) · `protocol` (what
-//! the two are to a connection) · `backup` (dumps while it serves) · `counters` · `memory` (limits
-//! that connections share) · `authentication` · `tls` · `options` · `error`. Warnings are events of
-//! `tracing`.
+//! `redis` (the protocols) · `scripts` (Lua) · `shared` (what all connections share) · `resp`
+//! (forms of Redis' protocol) · `metrics` (for who operates it) · `data` (all calls of the store);
+//! and the files `start` (what a server begins with) · `process` (what the system tells of it) ·
+//! `protocol` (what the two are to a connection) · `backup` (dumps while it serves) · `counters` ·
+//! `memory` (limits that connections share) · `authentication` · `tls` · `options` · `error`.
+//! Warnings are events of `tracing`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -100,6 +100,8 @@ mod protocol;
 mod random;
 pub mod redis;
 mod resp;
+#[cfg(feature = "scripts")]
+mod scripts;
 mod setting_file;
 mod shared;
 mod start;

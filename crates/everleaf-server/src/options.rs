@@ -97,6 +97,10 @@ pub struct Limits {
     /// on the thread that answers. One with more is left to a thread that no other connection
     /// waits for.
     pub short_elements: u64,
+    /// How long a script may run. One that takes longer is ended, and nothing of it is done.
+    pub script_time: Duration,
+    /// Memory of a script beside its arguments; as much is what it may write.
+    pub script_bytes: u64,
 }
 
 /// The longest values, in bytes, where a pool is served.
@@ -134,6 +138,8 @@ impl Default for Limits {
             buffered_bytes: 1 << 30,
             whole_bytes: 256 << 20,
             short_elements: 20_000, // They are read in about ten milliseconds.
+            script_time: Duration::from_secs(60),
+            script_bytes: 64 << 20,
         }
     }
 }

@@ -28,6 +28,8 @@ pub enum Then {
     /// The next request waits, for what one that takes long has locked or for a backup: it is to be
     /// served by a thread that may wait.
     Locked,
+    /// The next request is a script that takes long: it is to be served likewise.
+    Script,
     /// The connection ends.
     Close,
 }
@@ -35,7 +37,7 @@ pub enum Then {
 impl Then {
     /// Whether requests that have come are to be answered.
     pub(crate) fn has_more(self) -> bool {
-        matches!(self, Self::Write | Self::Long | Self::Locked)
+        matches!(self, Self::Write | Self::Long | Self::Locked | Self::Script)
     }
 }
 

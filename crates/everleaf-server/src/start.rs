@@ -24,7 +24,7 @@ const LONG_REQUESTS: usize = 2;
 impl Shared {
     /// Nothing was done yet.
     pub fn new(data: Arc<Database>, options: ServeOptions) -> Arc<Self> {
-        let limits = &options.limits;
+        let limits = options.limits.clone();
         let random = Random::default();
         let digits = (0..40).map(|_| char::from_digit(random.below(16) as u32, 16).unwrap_or('0'));
         // What cannot be asked is told by the first request that needs it.
@@ -37,11 +37,19 @@ impl Shared {
             backups: Backups::new(options.backups.clone(), data.now_ms()),
             uses: Uses::new(data.now_ms()),
             prefixes: Prefixes::default(),
+            settings: Settings::of(&options, data.holders.busy_ms()),
             data,
             longest: limits.longest(pool_bytes),
             attempts: Attempts::default(),
-            settings: Settings::of(&options),
             long_requests: Semaphore::new(LONG_REQUESTS * options.threads.max(1)),
+            long_scripts: Semaphore::new(LONG_REQUESTS * options.threads.max(1)),
+            #[cfg(feature = "scripts")]
+            scripts: crate::scripts::Scripts::new(
+                redis::VERSION,
+                usize::try_from(limits.waiting_bytes()).unwrap_or(usize::MAX),
+                limits.script_bytes,
+                Random::default().below(u64::from(u32::MAX)) as u32,
+            ),
             metrics: Metrics::new(redis::names(), memcached::COMMANDS.to_vec(), options.threads),
             options,
             counters: Counters::default(),

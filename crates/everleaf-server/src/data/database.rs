@@ -5,17 +5,19 @@
 //! names, in ascending order. A request that reads one row takes no lock: the store shows a row as
 //! it was at one moment.
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, TryLockError};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
-use everleaf::{Clock, Error, OpenOptions, Statistics, Store, Tree};
+use everleaf::{Clock, Error, OpenOptions, PoolError, Statistics, Store, Tree};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::counts::Counts;
 use super::flush_words::Flushes;
+use super::holders::{Holders, Wanted};
 use super::last_use::Eviction;
 use super::owners::Owners;
 use super::picture::LastPicture;
@@ -64,6 +66,8 @@ pub struct Database {
     watchers: Arc<()>,
     /// Clients that wait for keys.
     pub waiting: Arc<Waiting>,
+    /// Scripts that take long.
+    pub holders: Holders,
     /// Keys that were removed because they had expired.
     pub expired_keys: Counter,
     /// Keys whose room was given back because they had expired or been emptied.
@@ -89,12 +93,33 @@ impl Live {
 
 /// Locks that a request holds.
 pub enum Held<'d> {
-    /// Of the keys that it names.
-    Keys(ShardedLockReadGuard<'d, ()>, Vec<MutexGuard<'d, ()>>),
+    /// Of the keys that it names, by their numbers, which ascend.
+    Keys(ShardedLockReadGuard<'d, ()>, Vec<(usize, MutexGuard<'d, ()>)>),
     /// Of one key.
-    Key(ShardedLockReadGuard<'d, ()>, MutexGuard<'d, ()>),
+    Key(ShardedLockReadGuard<'d, ()>, (usize, MutexGuard<'d, ()>)),
     /// Of everything.
     All(ShardedLockWriteGuard<'d, ()>),
+}
+
+impl Held<'_> {
+    /// The numbers of the locks of keys, in ascending order; none: everything.
+    pub fn stripes(&self) -> Option<Vec<usize>> {
+        match self {
+            Self::Keys(_, locks) => Some(locks.iter().map(|(at, _)| *at).collect()),
+            Self::Key(_, (at, _)) => Some(vec![*at]),
+            Self::All(_) => None,
+        }
+    }
+
+    /// Whether the lock of a key is among them, whatever its database is.
+    pub fn covers(&self, key: &[u8]) -> bool {
+        let stripe = stripe_of_key(key);
+        match self {
+            Self::Keys(_, locks) => locks.binary_search_by_key(&stripe, |(at, _)| *at).is_ok(),
+            Self::Key(_, (at, _)) => *at == stripe,
+            Self::All(_) => true,
+        }
+    }
 }
 
 /// A lock, unless others have it. As [`shared`](Database::shared) says of one that is poisoned.
@@ -148,6 +173,7 @@ impl Database {
             has_collections: tree.prefix(PARTS_PREFIX).next().transpose()?.is_some().into(),
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
             waiting: Arc::default(),
+            holders: Holders::default(),
             expired_keys: Counter::default(),
             reclaimed: Counter::default(),
             store,
@@ -232,18 +258,40 @@ impl Database {
     }
 
     /// Locks a key.
-    pub fn lock(&self, row: &[u8]) -> Held<'_> {
-        let shared = self.shared();
-        Held::Key(shared, self.stripes[stripe(row)].lock())
+    ///
+    /// # Errors
+    /// A script that takes long has it.
+    pub fn lock(&self, row: &[u8]) -> Result<Held<'_>, Error> {
+        let at = stripe(row);
+        let held = self.share((true, false)).and_then(|shared| {
+            let attempt =
+                || self.stripes[at].try_lock().or_else(|| self.stripes[at].try_lock_for(SHORT));
+            let lock = self.holders.wait((Wanted::Stripe(at), false), attempt)?;
+            Some(Held::Key(shared, (at, lock)))
+        });
+        held.ok_or_else(|| self.is_kept())
     }
 
-    /// Locks keys, whatever their database is. None, which is only without `waits`: others keep one
-    /// of the locks for longer than a short request does.
+    /// Why a lock is not had that a script has.
+    pub(super) fn is_kept(&self) -> Error {
+        let source = io::Error::new(io::ErrorKind::ResourceBusy, "a script keeps it; ask again");
+        PoolError::Io { action: "locking", path: "a key".into(), source }.into()
+    }
+
+    /// Whether a script has the lock of a key, or any at all, that is waited for.
+    pub fn waits_for_script(&self, key: Option<&[u8]>) -> bool {
+        let wanted = key.map_or(Wanted::All, |key| Wanted::Stripe(stripe_of_key(key)));
+        self.holders.is_held(wanted, false) && !self.holders.is_held(wanted, true)
+    }
+
+    /// Locks keys, whatever their database is. None: others keep one of the locks for longer than a
+    /// short request does; with `waits`: a script keeps it for so long that it is not waited for.
     pub fn lock_keys(&self, keys: &[&[u8]], waits: bool) -> Option<Held<'_>> {
         match keys {
             [key] => {
-                let shared = self.share(waits)?;
-                Some(Held::Key(shared, self.lock_stripe(stripe_of_key(key), waits, &mut None)?))
+                let shared = self.share((waits, true))?;
+                let at = stripe_of_key(key);
+                Some(Held::Key(shared, (at, self.lock_stripe(at, waits, &mut None)?)))
             }
             keys => self.lock_stripes(keys.iter().map(|key| stripe_of_key(key)).collect(), waits),
         }
@@ -264,15 +312,17 @@ impl Database {
         let shared = self.shared();
         stripes.sort_unstable();
         stripes.dedup();
-        Held::Keys(shared, stripes.into_iter().map(|at| self.stripes[at].lock()).collect())
+        let lock = |at: usize| (at, self.stripes[at].lock());
+        Held::Keys(shared, stripes.into_iter().map(lock).collect())
     }
 
     fn lock_stripes(&self, mut stripes: Vec<usize>, waits: bool) -> Option<Held<'_>> {
-        let shared = self.share(waits)?;
+        let shared = self.share((waits, true))?;
         stripes.sort_unstable();
         stripes.dedup();
         let mut end = None;
-        let locks = stripes.into_iter().map(|at| self.lock_stripe(at, waits, &mut end));
+        let locks =
+            stripes.into_iter().map(|at| Some((at, self.lock_stripe(at, waits, &mut end)?)));
         Some(Held::Keys(shared, locks.collect::<Option<_>>()?))
     }
 
@@ -285,15 +335,19 @@ impl Database {
     ) -> Option<MutexGuard<'_, ()>> {
         let stripe = &self.stripes[at];
         if waits {
-            return Some(stripe.lock());
+            let attempt = || stripe.try_lock_for(SHORT);
+            return self.holders.wait((Wanted::Stripe(at), true), attempt);
         }
         stripe
             .try_lock()
             .or_else(|| stripe.try_lock_until(*end.get_or_insert_with(|| Instant::now() + SHORT)))
     }
 
-    fn share(&self, waits: bool) -> Option<ShardedLockReadGuard<'_, ()>> {
-        if waits { Some(self.shared()) } else { unless_held(self.whole.try_read()) }
+    /// Shares everything; `late` as with [`wait`](super::holders::Holders::wait).
+    fn share(&self, (waits, late): (bool, bool)) -> Option<ShardedLockReadGuard<'_, ()>> {
+        let attempt =
+            || if self.holders.is_first() { unless_held(self.whole.try_read()) } else { None };
+        if waits { self.holders.wait((Wanted::Share, late), attempt) } else { attempt() }
     }
 
     /// Locks a key without waiting, unless one of these locks is its own; false: others have it.
@@ -311,17 +365,22 @@ impl Database {
         true
     }
 
-    /// Keeps every other writer out.
-    pub fn lock_all(&self) -> Held<'_> {
-        Held::All(self.whole.write().unwrap_or_else(std::sync::PoisonError::into_inner))
+    /// Keeps every other writer out. None: a script that takes long has locks.
+    pub fn lock_all(&self) -> Option<Held<'_>> {
+        let _waits = self.holders.wait_for_all();
+        self.holders
+            .wait((Wanted::All, false), || unless_held(self.whole.try_write()))
+            .map(Held::All)
     }
 
     /// The same; none as in [`lock_keys`](Self::lock_keys).
     pub fn lock_everything(&self, waits: bool) -> Option<Held<'_>> {
-        match waits {
-            true => Some(self.lock_all()),
-            false => unless_held(self.whole.try_write()).map(Held::All),
+        let attempt = || unless_held(self.whole.try_write()).map(Held::All);
+        if !waits {
+            return attempt();
         }
+        let _waits = self.holders.wait_for_all();
+        self.holders.wait((Wanted::All, true), attempt)
     }
 
     // ---- watching
@@ -418,7 +477,10 @@ impl Database {
         if self.counts.is_whole() {
             return Ok(true);
         }
-        let _all = self.lock_all();
+        let Some(_all) = self.lock_all() else {
+            std::thread::sleep(SHORT);
+            return Ok(false);
+        };
         self.counts.count_stretch(&self.tree, &self.flushes)
     }
 }

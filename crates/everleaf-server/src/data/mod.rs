@@ -6,10 +6,11 @@
 //! `removal` (of keys with their parts) · `moment` (what replies are read from that are sent in
 //! parts) · `keys` (all keys of a database) · `collections` (members of a key) · `work` (the writes
 //! of one request) · `database` (opening, locks, reading), and what it has: `counts` (how many keys
-//! there are) · `picture` (about where) · `ranks` (of members) · `flush_words` (what was emptied) ·
-//! `last_use` (of keys) · `owners` (keys of collections) · `waiting` (clients that wait for a key)
-//! · `sequence` (numbers that are never given twice) · `stream` (rows of streams) · `record`
-//! (values of the store) · `rows` (keys of the store).
+//! there are) · `picture` (about where) · `holders` (who keeps locks for long) · `ranks` (of
+//! members) · `flush_words` (what was emptied) · `last_use` (of keys) · `owners` (keys of
+//! collections) · `waiting` (clients that wait for a key) · `sequence` (numbers that are never
+//! given twice) · `stream` (rows of streams) · `record` (values of the store) · `rows` (keys of the
+//! store).
 
 mod collections;
 mod commit;
@@ -18,6 +19,7 @@ mod database;
 mod evict;
 mod flush;
 mod flush_words;
+mod holders;
 mod keys;
 mod last_use;
 mod moment;

@@ -26,6 +26,8 @@ pub struct Work<'d> {
     pub(super) since: [u64; DATABASES as usize],
     /// What rows were before they were written, since the moment that was saved.
     undo: Option<Vec<Before>>,
+    /// Bytes of what is to be written.
+    bytes: usize,
     /// Keys that were looked for: how many were there, and how many not.
     lookups: Cell<(u64, u64)>,
 }
@@ -41,6 +43,7 @@ impl<'d> Work<'d> {
             touched: Vec::new(),
             since,
             undo: None,
+            bytes: 0,
             lookups: Cell::new((0, 0)),
         }
     }
@@ -89,13 +92,37 @@ impl<'d> Work<'d> {
     }
 
     fn set(&mut self, row: Vec<u8>, value: Option<Vec<u8>>) {
-        match &mut self.undo {
-            None => drop(self.pending.insert(row, value)),
-            Some(undo) => {
-                let before = self.pending.insert(row.clone(), value);
-                undo.push((row, before));
+        match &self.undo {
+            None => drop(self.replace(row, Some(value))),
+            Some(_) => {
+                let before = self.replace(row.clone(), Some(value));
+                self.undo.get_or_insert_default().push((row, before));
             }
         }
+    }
+
+    /// Puts something instead of what is pending of a row, which is returned.
+    fn replace(
+        &mut self,
+        row: Vec<u8>,
+        pending: Option<Option<Vec<u8>>>,
+    ) -> Option<Option<Vec<u8>>> {
+        let row_bytes = row.len();
+        let bytes = |pending: &Option<Option<Vec<u8>>>| {
+            pending.as_ref().map_or(0, |value| row_bytes + value.as_ref().map_or(0, Vec::len))
+        };
+        self.bytes += bytes(&pending);
+        let before = match pending {
+            Some(value) => self.pending.insert(row, value),
+            None => self.pending.remove(&row),
+        };
+        self.bytes = self.bytes.saturating_sub(bytes(&before));
+        before
+    }
+
+    /// Bytes of the rows that are to be written.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     // ---- keys
@@ -201,11 +228,20 @@ impl<'d> Work<'d> {
 
     /// Goes back to the moment that was saved.
     pub fn restore(&mut self) {
-        for (row, before) in self.undo.take().unwrap_or_default().into_iter().rev() {
-            match before {
-                Some(before) => self.pending.insert(row, before),
-                None => self.pending.remove(&row),
-            };
+        self.back_to(0);
+        self.undo = None;
+    }
+
+    /// This moment, behind the one that was saved if there is one.
+    pub fn mark(&mut self) -> usize {
+        self.undo.get_or_insert_default().len()
+    }
+
+    /// Goes back to such a moment.
+    pub fn back_to(&mut self, mark: usize) {
+        let undo = self.undo.as_mut().map_or(Vec::new(), |undo| undo.split_off(mark));
+        for (row, before) in undo.into_iter().rev() {
+            self.replace(row, before);
         }
     }
 

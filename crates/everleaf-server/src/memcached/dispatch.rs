@@ -1,6 +1,6 @@
 //! The way of requests to the commands: which bytes are a request, and what follows a mistake.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracing::warn;
 
@@ -12,6 +12,8 @@ use crate::protocol::{Served, Then, is_http};
 
 /// The first byte of a request of the binary protocol.
 const BINARY: u8 = 0x80;
+/// After how long it is looked again whether a script has ended.
+const SCRIPT_PAUSE: Duration = Duration::from_millis(2);
 
 impl Session {
     /// Answers the requests at the front of `input`.
@@ -87,6 +89,9 @@ impl Session {
         self.command = named.unwrap_or(COMMANDS.len() - 1);
         let quiet = wants_no_reply(command, words);
         let request = Request { words, now_ms, line_bytes: bytes, behind: &input[bytes..], quiet };
+        if self.shared.data.holders.any() && self.waits_for_script(command, words) {
+            return Taken::Wait(Instant::now() + SCRIPT_PAUSE);
+        }
         let start = out.len();
         let taken = self.answer(command, request, out);
         if quiet {
@@ -94,6 +99,18 @@ impl Session {
             out.truncate(start);
         }
         taken
+    }
+
+    /// Whether a script that takes long has what a request needs. After a time it is not waited for
+    /// any more, and the request fails.
+    fn waits_for_script(&self, command: &[u8], mut words: Words<'_>) -> bool {
+        let data = &self.shared.data;
+        match command {
+            b"get" | b"gets" | b"mn" | b"version" | b"quit" => false,
+            b"flush_all" => data.waits_for_script(None),
+            b"gat" | b"gats" => words.skip(1).any(|key| data.waits_for_script(Some(key))),
+            _ => words.next().is_some_and(|key| data.waits_for_script(Some(key))),
+        }
     }
 
     fn answer(&mut self, command: &[u8], request: Request<'_>, out: &mut Vec<u8>) -> Taken {

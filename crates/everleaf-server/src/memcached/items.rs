@@ -164,7 +164,7 @@ pub fn store(
     storing: &Storing<'_>,
     max_bytes: usize,
 ) -> Result<Stored, Error> {
-    let _held = data.lock(row);
+    let _held = data.lock(row)?;
     let mut work = Work::new(data, now_ms);
     let joins = matches!(storing.mode, Mode::Append | Mode::Prepend);
     // The bytes that are there are needed to join them only, and `set` asks for nothing.
@@ -240,7 +240,7 @@ pub fn delete(
     now_ms: u64,
     compare: Option<u64>,
 ) -> Result<Stored, Error> {
-    let _held = data.lock(row);
+    let _held = data.lock(row)?;
     let mut work = Work::new(data, now_ms);
     let Some((header, _)) = work.header(row)? else { return Ok(Stored::NotFound) };
     if compare.is_some_and(|compare| compare != header.cas) {
@@ -261,7 +261,7 @@ pub fn change<R>(
     now_ms: u64,
     change: impl FnOnce(&mut Header, &mut Vec<u8>) -> Result<R, Error>,
 ) -> Result<Option<R>, Error> {
-    let _held = data.lock(row);
+    let _held = data.lock(row)?;
     let mut work = Work::new(data, now_ms);
     let Some((before, mut value)) = work.value(row)? else { return Ok(None) };
     if before.kind != Kind::String {
@@ -288,7 +288,7 @@ pub fn count(
     now_ms: u64,
     counting: &Counting,
 ) -> Result<Counted, Error> {
-    let _held = data.lock(row);
+    let _held = data.lock(row)?;
     let mut work = Work::new(data, now_ms);
     let new_header = |sequence, expires_ms| Header {
         expires_ms,

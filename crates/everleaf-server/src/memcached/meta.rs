@@ -260,7 +260,7 @@ impl Asked<'_, '_> {
 
     fn get_and_change(&self, row: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
         let data = self.data();
-        let _held = data.lock(row);
+        let _held = data.lock(row)?;
         let mut work = Work::new(data, self.now_ms);
         let Some((before, value)) = work.value(row)? else {
             // Counts what is there no more.

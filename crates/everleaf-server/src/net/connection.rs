@@ -97,7 +97,7 @@ pub async fn run(
     let (mut out, mut last) = (Vec::new(), Then::Read);
     loop {
         let Connection { stream, input, unsent, shared, .. } = &mut connection;
-        let (served, unsynced) = if let Then::Long | Then::Locked = last {
+        let (served, unsynced) = if let Then::Long | Then::Locked | Then::Script = last {
             let asked = (session, std::mem::take(input), out);
             let served;
             (session, *input, out, served) =
@@ -258,6 +258,7 @@ async fn elsewhere<S: Session>(
     let mut served = pin!(async {
         let _turn = match why {
             Then::Long => Some(shared.long_requests.acquire().await),
+            Then::Script => Some(shared.long_scripts.acquire().await),
             _ => None,
         };
         let shared = Arc::clone(shared);

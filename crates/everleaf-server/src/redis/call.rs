@@ -9,8 +9,9 @@ use super::failure::{
     Failure, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, WRONG_TYPE, check_length, wrong_number,
 };
 use super::long::{More, Rows};
+use super::session::Session;
 use crate::data::{
-    Awaited, Collection, HEADER_BYTES, Header, Kind, Live, Part, Place, Source, Spot, Work,
+    Awaited, Collection, HEADER_BYTES, Header, Held, Kind, Live, Part, Place, Source, Spot, Work,
     key_row, part_prefix,
 };
 use crate::resp::long_double::LongDouble;
@@ -45,6 +46,15 @@ pub struct Wait {
     pub timeout: Timeout,
 }
 
+/// What a command does beside the store, once it is known that it has counted.
+#[derive(Default)]
+pub struct Effects {
+    /// Messages and their channels.
+    pub published: Vec<[Vec<u8>; 2]>,
+    /// Lines for the log.
+    pub logged: Vec<(tracing::Level, String)>,
+}
+
 /// One command at work.
 pub struct Call<'a, 'd, 'o> {
     /// What it writes.
@@ -63,6 +73,12 @@ pub struct Call<'a, 'd, 'o> {
     pub more: Option<More>,
     /// Whether it may wait.
     pub blocking: Blocking<'a>,
+    /// The connection.
+    pub session: &'a Session,
+    /// The locks that it has, for what calls other commands.
+    pub held: Option<&'a Held<'d>>,
+    /// What it does beside.
+    pub effects: Effects,
 }
 
 impl<'a> Call<'a, '_, '_> {

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use tracing::warn;
+use tracing::{debug, info, warn};
 
-use super::call::{Blocking, Timeout, Wait};
+use super::call::{Blocking, Effects, Timeout, Wait};
 use super::command::{Command, Named, takes};
-use super::failure::{Failure, Outcome, wrong_number};
+use super::failure::{BUSY, Failure, Outcome, wrong_number};
 use super::long::Long;
 use super::queue::{Asked, Queue};
 use super::session::{Session, Waits, failed, tells_counts};
@@ -124,7 +124,11 @@ impl Session {
                     }
                     if std::mem::take(&mut self.goes_on) {
                         let is_locked = std::mem::take(&mut self.is_locked);
-                        break if is_locked { Then::Locked } else { Then::Write };
+                        break match (std::mem::take(&mut self.is_script), is_locked) {
+                            (true, _) => Then::Script,
+                            (_, true) => Then::Locked,
+                            _ => Then::Write,
+                        };
                     }
                     // The request stays at the front until it is answered to its end.
                     if self.long.is_none() {
@@ -305,9 +309,10 @@ impl Session {
         });
         if let Err(failure) = done {
             out.truncate(start);
-            if let Failure::Later | Failure::Locked = failure {
+            if let Failure::Later | Failure::Locked | Failure::Script = failure {
                 self.goes_on = true;
                 self.is_locked = matches!(failure, Failure::Locked);
+                self.is_script = matches!(failure, Failure::Script);
                 self.is_asked_again = true;
                 return begun;
             }
@@ -359,12 +364,26 @@ impl Session {
     }
 
     fn command(&mut self, command: &Command, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
+        match self.command_with(command, args, out, false) {
+            Err(Failure::Undeclared) => self.command_with(command, args, out, true),
+            done => done,
+        }
+    }
+
+    /// Does one; `alone`: with all locks.
+    fn command_with(
+        &mut self,
+        command: &Command,
+        args: &[&[u8]],
+        out: &mut Vec<u8>,
+        alone: bool,
+    ) -> Outcome {
         let shared = Arc::clone(&self.shared);
         let data = &shared.data;
         let now_ms = data.begin_request()?;
         // Who has waited leaves its lines at the end, without the locks of its keys.
         let waits;
-        let _held = self.lock(command, args, data)?;
+        let held = self.lock(command, args, data, alone)?;
         waits = self.waits.take();
         waits.iter().for_each(|waits| waits.place.look());
         let start = out.len();
@@ -373,7 +392,8 @@ impl Session {
         let part_bytes = Some(shared.options.limits.reply_bytes);
         let place = waits.as_ref().map(|waits| &waits.place);
         let blocking = Blocking { may_wait: true, place, wait: None };
-        let left = self.run(command, args, &mut work, reply, (part_bytes, blocking))?;
+        let within = (self.database, held.as_ref());
+        let left = self.run(command, args, &mut work, reply, (part_bytes, blocking), within)?;
         if let Some(wait) = left.wait.filter(|_| !waits.as_ref().is_some_and(Waits::is_over)) {
             out.truncate(start);
             self.waits = Some(waits.unwrap_or_else(|| self.wait(&wait)));
@@ -388,7 +408,21 @@ impl Session {
         }
         // Before the commit: what is removed is replied.
         self.take_room(out, start)?;
-        Ok(work.commit()?)
+        work.commit()?;
+        self.take_effect(&left.effects);
+        Ok(())
+    }
+
+    /// What was done beside the store.
+    pub(super) fn take_effect(&self, effects: &Effects) {
+        self.send_unsent(&effects.published);
+        for (level, text) in &effects.logged {
+            match *level {
+                tracing::Level::WARN => warn!("a script says: {text}"),
+                tracing::Level::INFO => info!("a script says: {text}"),
+                _ => debug!("a script says: {text}"),
+            }
+        }
     }
 
     /// Locks the keys of a command.
@@ -397,17 +431,24 @@ impl Session {
         command: &Command,
         args: &[&[u8]],
         data: &'d Database,
+        alone: bool,
     ) -> Outcome<Option<Held<'d>>> {
         if command.name == "get" {
             return Ok(None); // One row is read as it was at one moment.
         }
         let waits = !self.leaves_long;
         let held = match command.keys.of(args) {
+            _ if alone => data.lock_everything(waits),
             Named::Nothing => return Ok(None),
             Named::Everything => data.lock_everything(waits),
             Named::Keys(keys) => data.lock_keys(&keys, waits),
         };
-        held.ok_or(Failure::Locked).map(Some)
+        held.ok_or(self.not_locked()).map(Some)
+    }
+
+    /// What a request fails with whose locks others have.
+    pub(super) fn not_locked(&self) -> Failure {
+        if self.leaves_long { Failure::Locked } else { BUSY.into() }
     }
 
     /// Takes its place in the lines of keys, whose locks are held.

@@ -17,6 +17,10 @@ pub enum Failure {
     Later,
     /// A request that takes long has the locks that it needs: nothing of it is done.
     Locked,
+    /// A script takes long: nothing of it is done.
+    Script,
+    /// A script uses keys that it has not declared: nothing of it is done without all locks.
+    Undeclared,
 }
 
 impl From<Error> for Failure {
@@ -41,6 +45,8 @@ pub const NOT_FLOAT: &str = "ERR value is not a valid float";
 pub const NO_SUM: &str = "ERR increment would produce NaN or Infinity";
 pub const NO_KEY: &str = "ERR no such key";
 pub const OUT_OF_RANGE: &str = "ERR index out of range";
+pub const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or \
+                        SHUTDOWN NOSAVE.";
 pub const TOO_LONG: &str = "ERR the reply takes too much memory; ask for less at a time";
 
 /// What Redis says where a command has too few or too many arguments.

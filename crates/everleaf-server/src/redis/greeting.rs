@@ -40,6 +40,15 @@ pub fn arity(name: &[u8]) -> Option<i8> {
     COMMANDS.iter().find(|(word, _)| is(name, word)).map(|(_, arity)| *arity)
 }
 
+/// The database of a number.
+pub fn database(index: &[u8]) -> Outcome<u8> {
+    let index = number::integer(index).ok_or(Failure::Said(NOT_INTEGER))?;
+    match u8::try_from(index) {
+        Ok(index) if index < DATABASES => Ok(index),
+        _ => Err("ERR DB index is out of range".into()),
+    }
+}
+
 impl Session {
     /// Does one of them.
     pub(super) fn greet(&mut self, args: &[&[u8]], reply: &mut Reply<'_>) -> Outcome {
@@ -85,14 +94,8 @@ impl Session {
 
     fn select(&mut self, args: &[&[u8]]) -> Outcome {
         let [_, index] = args else { return Err(wrong_number(args[0])) };
-        let index = number::integer(index).ok_or(Failure::Said(NOT_INTEGER))?;
-        match u8::try_from(index) {
-            Ok(index) if index < DATABASES => {
-                self.database = index;
-                Ok(())
-            }
-            _ => Err("ERR DB index is out of range".into()),
-        }
+        self.database = database(index)?;
+        Ok(())
     }
 
     /// Until when the request at the front waits, as one with a password does where wrong ones came

@@ -5,11 +5,11 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::VERSION;
 use super::call::Call;
 use super::failure::Outcome;
 use super::settings::eviction_policy;
 use super::timing::is_command;
+use super::{VERSION, scripting};
 use crate::data::DATABASES;
 use crate::options::Address;
 use crate::process;
@@ -177,6 +177,9 @@ fn memory(text: &mut Text<'_>, call: &Call<'_, '_, '_>) -> Outcome {
     text.bytes("total_system_memory", process::machine_bytes());
     text.bytes("maxmemory", limit);
     text.line("maxmemory_policy", eviction_policy(call));
+    let (scripts, script_bytes) = scripting::cached(shared);
+    text.line("used_memory_scripts_eval", script_bytes);
+    text.line("number_of_cached_scripts", scripts);
     let ratio = resident as f64 / used.max(1) as f64;
     text.line("mem_fragmentation_ratio", format_args!("{ratio:.2}"));
     text.line("mem_fragmentation_bytes", resident as i64 - used as i64);

@@ -7,12 +7,12 @@
 //! `long` (replies in parts) · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets`
 //! `ranges` `algebra` `lists` `blocking` `sorting` `random` (commands about keys) · `streams`
 //! `reading` `groups` `pending` `stream_info`, with `stream_ids` and `trimming` (commands about
-//! streams) · `dump` `stream_dump` (keys as bytes) · `pubsub` (messages) · `server` `info` `backup`
-//! `settings` `ignored` `slowlog` (commands about the server) · `timing` (under which name a
-//! request is counted).
+//! streams) · `scripting` (scripts) · `dump` `stream_dump` (keys as bytes) · `pubsub` (messages) ·
+//! `server` `info` `backup` `settings` `ignored` `slowlog` (commands about the server) · `timing`
+//! (under which name a request is counted).
 //!
 //! What differs from Redis:
-//! * scripts, geographic and probabilistic types, clusters and replication are not there:
+//! * geographic and probabilistic types, clusters and replication are not there:
 //!   their commands are unknown;
 //! * hashes, sets and KEYS, SCAN are in the order of the bytes;
 //! * keys, fields and members have up to 65,472 bytes;
@@ -44,6 +44,11 @@ mod random;
 mod ranges;
 mod reading;
 mod scanning;
+#[cfg(feature = "scripts")]
+mod scripting;
+#[cfg(not(feature = "scripts"))]
+#[path = "without_scripts.rs"]
+mod scripting;
 mod server;
 mod session;
 mod sets;

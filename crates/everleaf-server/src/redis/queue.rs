@@ -53,8 +53,11 @@ impl Queue {
         data: &'d Database,
         database: u8,
         watched: &Watched,
-        waits: bool,
+        (waits, alone): (bool, bool),
     ) -> Option<Held<'d>> {
+        if alone {
+            return data.lock_everything(waits);
+        }
         let mut rows: Vec<Vec<u8>> = Vec::new();
         for (asked, args) in &self.requests {
             let Asked::Store(command) = asked else { continue };

@@ -6,14 +6,14 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use tracing::error;
 
-use super::call::{Blocking, Call, Wait};
+use super::call::{Blocking, Call, Effects, Wait};
 use super::client::Replies;
 use super::command::Command;
 use super::failure::{Failure, Outcome, TOO_LONG};
 use super::long::{Long, More};
 use super::queue::{Queue, Watched};
 use crate::authentication::ClientPlace;
-use crate::data::{Place, Work};
+use crate::data::{Held, Place, Work};
 use crate::memory::Reservation;
 use crate::resp::argument::is;
 use crate::resp::parse::Parser;
@@ -29,6 +29,7 @@ const SHORT_VALUE_BYTES: usize = 1 << 20;
 pub(super) struct Left {
     pub(super) more: Option<More>,
     pub(super) wait: Option<Wait>,
+    pub(super) effects: Effects,
 }
 
 /// A connection.
@@ -66,6 +67,8 @@ pub struct Session {
     pub(super) goes_on: bool,
     /// What it needs is locked by others that take long.
     pub(super) is_locked: bool,
+    /// It is a script that takes long.
+    pub(super) is_script: bool,
     /// Some of that was done already, or tried.
     pub(super) is_asked_again: bool,
     /// Requests that take long are left, and those that others who take long keep waiting.
@@ -115,7 +118,9 @@ pub(super) fn failed(failure: Failure, reply: &mut Reply<'_>) {
         Failure::Text(sentence) => reply.error(&sentence),
         Failure::Store(error) => store_failed(&error, reply),
         // In a transaction nothing is done later.
-        Failure::Later | Failure::Locked => reply.error("ERR ask again"),
+        Failure::Later | Failure::Locked | Failure::Script | Failure::Undeclared => {
+            reply.error("ERR ask again")
+        }
     }
 }
 
@@ -152,6 +157,7 @@ impl Session {
             waits: None,
             goes_on: false,
             is_locked: false,
+            is_script: false,
             is_asked_again: false,
             leaves_long: false,
             subscriber: None,
@@ -214,19 +220,32 @@ impl Session {
 
     /// Runs a command; what is left of its reply for other parts, if it may have any, or what it
     /// waits for.
-    pub(super) fn run(
+    pub(super) fn run<'d>(
         &self,
         command: &Command,
         args: &[&[u8]],
-        work: &mut Work<'_>,
+        work: &mut Work<'d>,
         reply: Reply<'_>,
         (part_bytes, blocking): (Option<usize>, Blocking<'_>),
+        (database, held): (u8, Option<&Held<'d>>),
     ) -> Outcome<Left> {
-        let (shared, database) = (&*self.shared, self.database);
-        let more = None;
-        let mut call = Call { work, args, reply, database, shared, part_bytes, more, blocking };
+        let shared = &*self.shared;
+        let mut call = Call {
+            work,
+            args,
+            reply,
+            database,
+            shared,
+            part_bytes,
+            more: None,
+            blocking,
+            session: self,
+            held,
+            effects: Effects::default(),
+        };
         (command.run)(&mut call)?;
-        let left = Left { more: call.more, wait: call.blocking.wait };
+        let Call { more, blocking, effects, .. } = call;
+        let left = Left { more, wait: blocking.wait, effects };
         if !command.writes {
             let (hits, misses) = work.take_lookups();
             shared.counters.keyspace_hits.add(hits);

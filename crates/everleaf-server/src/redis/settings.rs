@@ -21,6 +21,18 @@ struct Changeable {
     set: fn(&Settings, i64),
 }
 
+/// After how long who waits for a script is turned away: both names of it.
+const BUSY: [Changeable; 2] = [busy("busy-reply-threshold"), busy("lua-time-limit")];
+
+const fn busy(name: &'static str) -> Changeable {
+    Changeable {
+        name,
+        least: 0,
+        most: i64::MAX,
+        set: |settings, number| settings.busy_ms.store(number.unsigned_abs(), Relaxed),
+    }
+}
+
 const CHANGEABLE: &[Changeable] = &[
     Changeable {
         name: "maxclients",
@@ -76,10 +88,12 @@ fn settings(call: &Call<'_, '_, '_>) -> Vec<(&'static str, String)> {
         ("save", String::new()),
         ("appendonly", "no".to_owned()),
         ("appendfsync", "no".to_owned()),
+        ("busy-reply-threshold", settings.busy_ms.load(Relaxed).to_string()),
         ("databases", DATABASES.to_string()),
         ("latency-monitor-threshold", settings.latency_ms.load(Relaxed).to_string()),
         ("latency-tracking", yes_no(settings.tracks_latency.load(Relaxed))),
         ("latency-tracking-info-percentiles", percents.join(" ")),
+        ("lua-time-limit", settings.busy_ms.load(Relaxed).to_string()),
         ("maxclients", settings.connections.load(Relaxed).to_string()),
         ("maxmemory", limit.unwrap_or(0).to_string()),
         ("maxmemory-policy", eviction_policy(call).to_owned()),
@@ -151,7 +165,7 @@ fn change(pair: &[&[u8]], known: &[(&'static str, String)]) -> Outcome<Option<Ch
     if let Some(change) = worded(name, value)? {
         return Ok(Some(change));
     }
-    let Some(setting) = CHANGEABLE.iter().find(|setting| setting.name == *name) else {
+    let Some(setting) = CHANGEABLE.iter().chain(&BUSY).find(|setting| setting.name == *name) else {
         return match *name != "databases" && is(value, now) {
             true => Ok(None),
             false => Err(refused(name, "can't set immutable config")),

@@ -9,8 +9,8 @@ use super::command::{Command, Keys, Named, takes};
 use super::failure::{Failure, Outcome, SYNTAX, wrong_number};
 use super::{
     algebra, backup, bits, blocking, dump, groups, hashes, info, keys, lists, pending, pubsub,
-    random, ranges, reading, scanning, server, sets, settings, slowlog, sorted_sets, sorting,
-    stream_info, streams, strings,
+    random, ranges, reading, scanning, scripting, server, sets, settings, slowlog, sorted_sets,
+    sorting, stream_info, streams, strings,
 };
 use crate::resp::argument::is;
 
@@ -46,6 +46,10 @@ commands! {
     "del" -2 All true keys::del;
     "dump" 2 First false dump::dump;
     "echo" 2 None false server::echo;
+    "eval" -3 TimedCounted true scripting::eval;
+    "eval_ro" -3 TimedCounted false scripting::eval_ro;
+    "evalsha" -3 TimedCounted true scripting::evalsha;
+    "evalsha_ro" -3 TimedCounted false scripting::evalsha_ro;
     "exists" -2 All false keys::exists;
     "expire" -3 First true keys::expire_in;
     "expireat" -3 First true keys::expire_at;
@@ -119,6 +123,7 @@ commands! {
     "save" 1 None false backup::save;
     "scan" -2 None false scanning::scan;
     "scard" 2 First false sets::scard;
+    "script" -2 None false scripting::script;
     "sdiff" -2 All false sets::sdiff;
     "sdiffstore" -3 All true sets::sdiffstore;
     "set" -3 First true strings::set;
@@ -241,6 +246,10 @@ pub const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
     ("memory", &[("help", 2), ("usage", -3)]),
     ("object", &[("encoding", 3), ("freq", 3), ("help", 2), ("idletime", 3), ("refcount", 3)]),
     ("pubsub", &[("channels", -2), ("help", 2), ("numpat", 2), ("numsub", -2)]),
+    (
+        "script",
+        &[("debug", 3), ("exists", -3), ("flush", -2), ("help", 2), ("kill", 2), ("load", 3)],
+    ),
     ("slowlog", &[("get", -2), ("help", 2), ("len", 2), ("reset", 2)]),
     (
         "xgroup",
@@ -360,7 +369,7 @@ mod tests {
             let found = find(command.name.to_ascii_uppercase().as_bytes());
             assert_eq!(found.map(|found| found.name), Some(command.name));
         }
-        assert!(find(b"eval").is_none() && find(&[b'x'; 100]).is_none() && find(b"").is_none());
+        assert!(find(b"evalx").is_none() && find(&[b'x'; 100]).is_none() && find(b"").is_none());
     }
 
     #[test]
@@ -378,6 +387,7 @@ mod tests {
             ("zunion -1 a b", ""),
             ("zunion x a b", ""),
             ("zunionstore d 2 a b AGGREGATE MIN", "dab"),
+            ("eval s 2 a b v", "ab"),
             ("bitop AND d a b", "dab"),
             ("blpop a b 0", "ab"),
             ("blmpop 0 2 a b LEFT", "ab"),

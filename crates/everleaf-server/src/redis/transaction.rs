@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::call::Blocking;
-use super::failure::{Failure, Outcome, wrong_number};
+use super::call::{Blocking, Effects};
+use super::failure::{BUSY, Failure, Outcome, wrong_number};
 use super::queue::{Asked, Queue, Seen, Watched};
 use super::session::{Session, failed, tells_counts};
 use super::timing;
 use crate::data::{Work, key_row};
 use crate::resp::argument::is;
 use crate::resp::reply::Reply;
+use crate::shared::Subscribed;
 
 /// Bytes of memory that an argument that waits takes beside its own.
 const ARGUMENT_BYTES: usize = 32;
@@ -77,29 +78,43 @@ impl Session {
 
     /// Does what waits, or nothing; the connection has selected what it had then.
     fn exec(&mut self, out: &mut Vec<u8>) -> Outcome {
-        let before = (self.database, self.three);
-        let name = self.client.words(|words| words.name.clone());
+        let start = out.len();
+        let before = (self.database, self.three, self.client.words(|words| words.name.clone()));
         let subscribed = self.subscribed();
         self.unsent = Some(Vec::new());
         let command = self.last_command;
-        let done = self.exec_queue(out);
+        let done = match self.exec_queue(out, false) {
+            Err(Failure::Undeclared) => {
+                self.back_to(&before, &subscribed);
+                self.unsent = Some(Vec::new());
+                out.truncate(start);
+                self.exec_queue(out, true)
+            }
+            done => done,
+        };
         self.last_command = command;
         let unsent = self.unsent.take().unwrap_or_default();
         if done.is_err() {
-            (self.database, self.three) = before;
-            self.client.words(|words| words.name = name);
-            self.subscribe_to(&subscribed);
-            self.client.mailbox.speak(self.three);
+            self.back_to(&before, &subscribed);
         } else {
             self.send_unsent(&unsent);
         }
         done
     }
 
+    /// What a connection has selected, as it was.
+    fn back_to(&mut self, before: &(u8, bool, Vec<u8>), subscribed: &Subscribed) {
+        let (database, three, name) = before;
+        (self.database, self.three) = (*database, *three);
+        self.client.words(|words| words.name.clone_from(name));
+        self.subscribe_to(subscribed);
+        self.client.mailbox.speak(self.three);
+    }
+
     /// E1: all is done in memory, and the replies have their room. What fails here changes nothing.
     /// E2: one batch of the store. A crash before it: nothing has happened; after it: everything.
     /// E3: the replies are sent. So what is done is replied to, whatever it takes.
-    fn exec_queue(&mut self, out: &mut Vec<u8>) -> Outcome {
+    fn exec_queue(&mut self, out: &mut Vec<u8>, alone: bool) -> Outcome {
         let Some(queue) = self.queue.take() else { return Err("ERR EXEC without MULTI".into()) };
         let watched = std::mem::take(&mut self.watched);
         if queue.refused {
@@ -109,7 +124,13 @@ impl Session {
         let shared = Arc::clone(&self.shared);
         let data = &shared.data;
         let now_ms = data.begin_request()?;
-        let Some(_held) = queue.lock(data, self.database, &watched, !self.leaves_long) else {
+        let locked = queue.lock(data, self.database, &watched, (!self.leaves_long, alone));
+        let Some(held) = locked else {
+            if !self.leaves_long {
+                return Err(Failure::Text(format!(
+                    "EXECABORT Transaction discarded because of: {BUSY}"
+                )));
+            }
             (self.queue, self.watched) = (Some(queue), watched);
             return Err(Failure::Locked);
         };
@@ -128,6 +149,7 @@ impl Session {
         let start = out.len();
         let end = start.saturating_add(self.whole_limit());
         Reply::to(out, self.three).array(queue.requests.len());
+        let (mut logged, mut again) = (Vec::new(), None);
         for (asked, args) in &queue.requests {
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
             let (before, begun) = (out.len(), Instant::now());
@@ -140,14 +162,23 @@ impl Session {
             let reply = Reply { out, three: self.three, end };
             let done = match asked {
                 Asked::Store(command) => {
+                    let within = (self.database, Some(&held));
                     let alone = (None, Blocking::default());
-                    self.run(command, &args, &mut work, reply, alone).map(drop)
+                    let done = self.run(command, &args, &mut work, reply, alone, within);
+                    done.map(|left| {
+                        self.unsent.get_or_insert_default().extend(left.effects.published);
+                        logged.extend(left.effects.logged);
+                    })
                 }
                 Asked::Connection => self.greet(&args, &mut { reply }),
             };
             match done {
                 Ok(()) => {}
                 Err(Failure::Store(error)) => return Err(error.into()),
+                Err(failure @ (Failure::Script | Failure::Undeclared)) => {
+                    again = Some(failure);
+                    break;
+                }
                 Err(failure) => {
                     work.restore();
                     out.truncate(before);
@@ -159,7 +190,14 @@ impl Session {
             // Here, so that what has no room is not made to its end.
             self.take_room(out, start)?;
         }
-        Ok(work.commit()?)
+        if let Some(failure) = again {
+            drop(held);
+            (self.queue, self.watched) = (Some(queue), watched);
+            return Err(failure);
+        }
+        work.commit()?;
+        self.take_effect(&Effects { logged, ..Effects::default() });
+        Ok(())
     }
 
     fn watch(&mut self, args: &[&[u8]], reply: &mut Reply<'_>) -> Outcome {
@@ -181,7 +219,7 @@ impl Session {
             let data = &self.shared.data;
             self.watched.watching.get_or_insert_with(|| data.watching());
             let held = data.lock_rows([&row[..]], !self.leaves_long);
-            let _held = held.ok_or(Failure::Locked)?;
+            let _held = held.ok_or(self.not_locked())?;
             let version = data.version(&row);
             let there = Work::new(data, data.now_ms()).header(&row)?.is_some();
             self.watched.keys.insert(row, Seen { version, there });

@@ -169,11 +169,18 @@ impl Session {
     /// What a command of a transaction reads and writes: its words and what it reads of
     /// collections or of all keys.
     fn weight_within(&self, args: &[Vec<u8>]) -> u64 {
-        let (name, words) = (&args[0][..], args.len() as u64);
         let args: SmallVec<[&[u8]; 8]> = args.iter().map(Vec::as_slice).collect();
+        self.weight_of(self.database, &args)
+    }
+
+    /// The same of a command in a database.
+    pub(super) fn weight_of(&self, database: u8, args: &[&[u8]]) -> u64 {
+        let (name, words) = (args[0], args.len() as u64);
         words.saturating_add(match name {
-            _ if is_of_streams(name) => self.weight_of_stream(&args, true),
-            _ if reads_much(name, args.len()) => self.members_of(&args).min(asked_for(&args)),
+            _ if is_of_streams(name) => self.weight_of_stream(args, true),
+            _ if reads_much(name, args.len()) => {
+                self.members_in(database, args).min(asked_for(args))
+            }
             _ if is(name, "KEYS") => self.keys(),
             _ if (is(name, "WAIT") || is(name, "WAITAOF")) && self.syncs_late() => u64::MAX,
             _ => 0,
@@ -201,6 +208,10 @@ impl Session {
 
     /// Members of the collections that a command names. What cannot be read is told by the command.
     fn members_of(&self, args: &[&[u8]]) -> u64 {
+        self.members_in(self.database, args)
+    }
+
+    fn members_in(&self, database: u8, args: &[&[u8]]) -> u64 {
         let Some(command) = find(args[0]) else { return 0 };
         let keys = match command.keys.of(args) {
             Named::Keys(keys) => keys,
@@ -211,7 +222,7 @@ impl Session {
         let data = &self.shared.data;
         let work = Work::new(data, data.now_ms());
         let members = |key: &&[u8]| {
-            let found = work.header(&key_row(self.database, key)).ok().flatten();
+            let found = work.header(&key_row(database, key)).ok().flatten();
             found.and_then(|(_, collection)| collection).map_or(0, |collection| collection.members)
         };
         keys.iter().map(members).fold(0, u64::saturating_add)

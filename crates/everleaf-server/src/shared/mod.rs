@@ -26,6 +26,8 @@ use crate::memory::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::options::{Longest, ServeOptions};
 use crate::random::Random;
+#[cfg(feature = "scripts")]
+use crate::scripts::Scripts;
 
 pub use channels::{Channels, Subscribed, Subscriber};
 pub use clients::{Chosen, ClientKind, Clients, Ends, Entry, Flags, Numbers, Paused, Unblocked};
@@ -64,6 +66,11 @@ pub struct Shared {
     pub images: Arc<MemoryBudget>,
     /// Requests that take long and may be served at a time.
     pub(crate) long_requests: Semaphore,
+    /// Scripts that take long and may run at a time.
+    pub(crate) long_scripts: Semaphore,
+    /// Scripts that clients have asked for.
+    #[cfg(feature = "scripts")]
+    pub(crate) scripts: Scripts,
     /// What cursors of SCAN stand for.
     pub(crate) cursors: Cursors,
     /// Who has subscribed to what.

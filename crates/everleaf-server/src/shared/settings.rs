@@ -1,6 +1,7 @@
 //! What can be changed while a server runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub struct Settings {
     pub slow_micros: AtomicI64,
     /// Slow commands that are remembered.
     pub slow_entries: AtomicU64,
+    /// Milliseconds after which who waits for a script is turned away.
+    pub busy_ms: Arc<AtomicU64>,
     /// Whether INFO tells how long commands took.
     pub tracks_latency: AtomicBool,
     /// The percentiles of it.
@@ -33,12 +36,13 @@ pub struct Settings {
 
 impl Settings {
     /// As a server begins with them.
-    pub fn of(options: &ServeOptions) -> Self {
+    pub fn of(options: &ServeOptions, busy_ms: &Arc<AtomicU64>) -> Self {
         let settings = Self {
             idle_ms: AtomicU64::new(0),
             connections: AtomicU64::new(options.limits.connections as u64),
             slow_micros: AtomicI64::new(10_000),
             slow_entries: AtomicU64::new(128),
+            busy_ms: Arc::clone(busy_ms),
             tracks_latency: AtomicBool::new(true),
             percents: Mutex::new(vec![50.0, 99.0, 99.9]),
             latency_ms: AtomicU64::new(0),

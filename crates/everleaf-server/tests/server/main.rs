@@ -23,6 +23,8 @@ mod redis;
 mod restart;
 mod ring;
 mod room;
+#[cfg(feature = "scripts")]
+mod scripts;
 mod stalls;
 mod statistics;
 mod stock;

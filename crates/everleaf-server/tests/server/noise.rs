@@ -151,7 +151,7 @@ fn replies(
             out.extend(some);
             match served.then {
                 Then::Close => return out,
-                Then::Write | Then::Long | Then::Locked => continue,
+                Then::Write | Then::Long | Then::Locked | Then::Script => continue,
                 Then::Read | Then::Wait(_) => break,
             }
         }

@@ -82,7 +82,7 @@ impl Client {
             assert!(part.len() <= WAITING, "{} bytes wait to be sent", part.len());
             all.extend(part);
             match then {
-                Then::Write | Then::Long | Then::Locked => {}
+                Then::Write | Then::Long | Then::Locked | Then::Script => {}
                 Then::Read | Then::Wait(_) => return all,
                 Then::Close => panic!("closed behind {} bytes", all.len()),
             }

@@ -1,0 +1,182 @@
+//! Requests that hold locks for as long as they like: scripts. Who waits for what they hold is
+//! turned away after a time, and they can be ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// The shortest and the longest pause between two tries to get a lock.
+const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(2)];
+
+/// One of them.
+pub struct Holder {
+    since: Instant,
+    /// The locks of keys that it holds, in ascending order; none: everything.
+    stripes: Option<Vec<usize>>,
+    /// Whether it is to end.
+    pub killed: Arc<AtomicBool>,
+}
+
+/// All of them.
+pub struct Holders {
+    list: Mutex<Vec<Arc<Holder>>>,
+    /// How many there are.
+    count: AtomicUsize,
+    /// Who waits for everything: new requests wait behind it.
+    waiting: AtomicUsize,
+    /// After how many milliseconds who waits for them is turned away.
+    busy_ms: Arc<AtomicU64>,
+}
+
+/// It holds its locks as long as this lives.
+pub struct Held<'h> {
+    holders: &'h Holders,
+    /// What is held.
+    pub holder: Arc<Holder>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.holders.list.lock().retain(|other| !Arc::ptr_eq(other, &self.holder));
+        self.holders.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Somebody waits for everything as long as this lives.
+pub(super) struct WaitsForAll<'h>(&'h Holders);
+
+impl Drop for WaitsForAll<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// To share everything with others.
+    Share,
+    /// The lock of a key.
+    Stripe(usize),
+    /// Everything.
+    All,
+}
+
+impl Holder {
+    fn holds(&self, wanted: Wanted) -> bool {
+        match (&self.stripes, wanted) {
+            (None, _) | (_, Wanted::All) => true,
+            (Some(_), Wanted::Share) => false,
+            (Some(stripes), Wanted::Stripe(stripe)) => stripes.binary_search(&stripe).is_ok(),
+        }
+    }
+}
+
+impl Default for Holders {
+    fn default() -> Self {
+        Self {
+            list: Mutex::default(),
+            count: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            busy_ms: Arc::new(AtomicU64::new(5000)),
+        }
+    }
+}
+
+impl Holders {
+    /// The number of milliseconds after which who waits is turned away.
+    pub fn busy_ms(&self) -> &Arc<AtomicU64> {
+        &self.busy_ms
+    }
+
+    /// Somebody begins that holds these locks of keys, or everything.
+    pub fn begin(&self, stripes: Option<Vec<usize>>) -> Held<'_> {
+        let holder = Arc::new(Holder { since: Instant::now(), stripes, killed: Arc::default() });
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.list.lock().push(Arc::clone(&holder));
+        Held { holders: self, holder }
+    }
+
+    fn is_late(&self, holder: &Holder) -> bool {
+        holder.since.elapsed() >= Duration::from_millis(self.busy_ms.load(Ordering::Relaxed))
+    }
+
+    /// Ends those that others are turned away from; whether there are any.
+    pub fn kill(&self) -> bool {
+        let list = self.list.lock();
+        let late: Vec<_> = list.iter().filter(|holder| self.is_late(holder)).collect();
+        late.iter().for_each(|holder| holder.killed.store(true, Ordering::Relaxed));
+        !late.is_empty()
+    }
+
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether one of them holds what is wanted; `late`: for so long that it is not waited for.
+    pub(super) fn is_held(&self, wanted: Wanted, late: bool) -> bool {
+        let holds = |held: &Arc<Holder>| held.holds(wanted) && (!late || self.is_late(held));
+        self.any() && self.list.lock().iter().any(holds)
+    }
+
+    /// Somebody waits for everything: so that it gets it, others wait meanwhile, but where it waits
+    /// for a script itself.
+    pub(super) fn wait_for_all(&self) -> WaitsForAll<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        WaitsForAll(self)
+    }
+
+    /// Whether to wait behind who waits for everything.
+    pub(super) fn is_first(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) == 0 || self.any()
+    }
+
+    /// Tries until it succeeds; none: what is wanted is held by one of them, and `late` as above.
+    pub(super) fn wait<T>(
+        &self,
+        (wanted, late): (Wanted, bool),
+        mut attempt: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        let [mut pause, longest] = PAUSES;
+        loop {
+            if let Some(got) = attempt() {
+                return Some(got);
+            }
+            if self.is_held(wanted, late) {
+                return None;
+            }
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(longest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_what_a_script_holds_is_turned_away_after_a_time() {
+        let holders = Holders::default();
+        let held = holders.begin(Some(vec![3, 7]));
+        assert!(!holders.is_held(Wanted::Stripe(3), true) && !holders.kill());
+        holders.busy_ms().store(0, Ordering::Relaxed);
+        for (wanted, is_busy) in [
+            (Wanted::Stripe(3), true),
+            (Wanted::Stripe(4), false),
+            (Wanted::Share, false),
+            (Wanted::All, true),
+        ] {
+            assert_eq!(holders.is_held(wanted, true), is_busy, "{wanted:?}");
+        }
+        assert_eq!(holders.wait((Wanted::All, true), || None::<()>), None);
+        assert!(holders.kill() && held.holder.killed.load(Ordering::Relaxed));
+        drop(held);
+        assert!(!holders.is_held(Wanted::All, true) && !holders.kill());
+        let _all = holders.begin(None);
+        assert!(holders.is_held(Wanted::Share, true) && holders.is_held(Wanted::Stripe(4), true));
+    }
+}

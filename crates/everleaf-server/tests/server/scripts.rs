@@ -1,0 +1,298 @@
+//! Scripts: what they answer, beside Redis where it is installed, what they may take, and that they
+//! happen wholly or not at all.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use everleaf::Clock;
+use everleaf_server::{Limits, ServeOptions};
+
+use crate::common::{Client, Served, options, tcp};
+use crate::redis::Redis;
+use crate::stock::redis_server;
+
+const TABLE: &str = include_str!("scripts.commands");
+
+fn serve_with(limits: Limits) -> (Served, SocketAddr) {
+    let redis = vec!["127.0.0.1:0".parse().unwrap()];
+    let served = Served::with(ServeOptions { redis, limits, ..options() }, Clock::system());
+    let address = tcp(&served.server.redis_addresses()[0]);
+    (served, address)
+}
+
+fn serve() -> (Served, SocketAddr) {
+    serve_with(Limits::default())
+}
+
+/// The reply to a script with keys and values.
+fn eval(redis: &mut Redis, script: &str, keys: &[&str], values: &[&str]) -> String {
+    let count = keys.len().to_string();
+    let words: Vec<&[u8]> = [&["EVAL", script, &count][..], keys, values]
+        .concat()
+        .into_iter()
+        .map(str::as_bytes)
+        .collect();
+    String::from_utf8_lossy(&redis.ask_bytes(&words)).into_owned()
+}
+
+fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+#[test]
+fn scripts_are_answered_as_redis_answers_them() {
+    let Some(stock) = redis_server() else { return };
+    let (_served, address) = serve();
+    let mut different = Vec::new();
+    for greeting in ["HELLO 2", "HELLO 3"] {
+        let (mut ours, mut theirs) = (Redis::connect(address), Redis::connect(stock.address));
+        let mut ask = |line: &str| {
+            [&mut ours, &mut theirs].map(|redis| match line.strip_prefix("! ") {
+                Some(command) => redis.ask(command),
+                None => eval(redis, &line.replace(" \\n ", "\n"), &[], &[]),
+            })
+        };
+        ask(&format!("! {greeting}"));
+        for line in TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let [ours, theirs] = ask(line);
+            if ours != theirs {
+                different.push(format!("{greeting}: {line}: {ours:?} instead of {theirs:?}"));
+            }
+        }
+    }
+    assert!(different.is_empty(), "{different:#?}");
+}
+
+#[test]
+fn scripts_that_are_kept_are_called_by_their_names() {
+    let (_served, address) = serve();
+    let mut redis = Redis::connect(address);
+    let name = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"; // of `return 1`
+    let missing = "-NOSCRIPT No matching script. Please use EVAL.\r\n";
+    assert_eq!(redis.ask(&format!("EVALSHA {name} 0")), missing);
+    assert_eq!(redis.ask("SCRIPT LOAD \"return 1\""), bulk(name));
+    assert_eq!(redis.ask(&format!("EVALSHA {} 0", name.to_uppercase())), ":1\r\n");
+    assert_eq!(redis.ask(&format!("SCRIPT EXISTS {name} abc")), "*2\r\n:1\r\n:0\r\n");
+    assert_eq!(redis.ask("SCRIPT FLUSH"), "+OK\r\n");
+    assert_eq!(redis.ask(&format!("EVALSHA_RO {name} 0")), missing);
+    assert_eq!(eval(&mut redis, "return 1", &[], &[]), ":1\r\n");
+    assert_eq!(redis.ask(&format!("EVALSHA {name} 0")), ":1\r\n");
+    // Those that nobody has loaded go when there are many.
+    for number in 0..600 {
+        eval(&mut redis, &format!("return {number} + 1"), &[], &[]);
+    }
+    assert_eq!(redis.ask(&format!("EVALSHA {name} 0")), missing);
+}
+
+/// Nothing of a script is left for another one, and what all see stays as it is.
+#[test]
+fn scripts_leave_nothing_behind() {
+    let (_served, address) = serve();
+    let mut redis = Redis::connect(address);
+    let before = eval(&mut redis, "return tostring(string.format('%d', 7))", &[], &[]);
+    for script in [
+        "rawset(string, 'format', nil)",
+        "string.format = nil",
+        "table.insert(string, 7)",
+        "table.insert(_G, 7)",
+        "for _, t in ipairs({redis, string, math, table, cjson, os}) do table.insert(t, 1) end",
+        "getmetatable('').__index = nil",
+        "getmetatable(_G).__index = nil",
+        "redis.left = 1",
+        "KEYS.left = 1",
+        "collectgarbage('stop')",
+        "cjson.encode_max_depth(1)",
+    ] {
+        eval(&mut redis, script, &["a"], &[]);
+        assert_eq!(eval(&mut redis, "return string.format('%d', 7)", &[], &[]), before);
+        let left = "return {rawget(string, 1) or 0, rawget(_G, 1) or 0, redis[1] or 0, \
+                    KEYS.left or 0, #KEYS, rawget(_G, 'left') or 0}";
+        let none = "*6\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n";
+        assert_eq!(eval(&mut redis, left, &[], &[]), none, "{script}");
+    }
+    let ways = "return {rawget(_G, 'io') == nil, rawget(_G, 'require') == nil, \
+                rawget(_G, 'dofile') == nil, rawget(_G, 'debug') == nil, \
+                rawget(_G, 'getfenv') == nil, rawget(_G, 'package') == nil, \
+                os.execute == nil, os.clock() >= 0}";
+    let all = format!("*8\r\n{}", ":1\r\n".repeat(8));
+    assert_eq!(eval(&mut redis, ways, &[], &[]), all);
+    let code = "local f, why = loadstring('\\27Lua') return {f == nil, why}";
+    assert!(eval(&mut redis, code, &[], &[]).starts_with("*2\r\n:1\r\n"));
+}
+
+/// What a script writes is there at once for itself, and for others when it has ended.
+#[test]
+fn scripts_read_what_they_write_and_keep_what_was_before_an_error() {
+    let (_served, address) = serve();
+    let mut redis = Redis::connect(address);
+    let script = "redis.call('SET', KEYS[1], 'v') redis.call('RPUSH', KEYS[2], 1, 2) \
+                  return {redis.call('GET', KEYS[1]), redis.call('LLEN', KEYS[2])}";
+    assert_eq!(eval(&mut redis, script, &["a", "b"], &[]), "*2\r\n$1\r\nv\r\n:2\r\n");
+    let fails = "redis.call('SET', KEYS[1], 'w') redis.pcall('INCR', KEYS[1]) \
+                 redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[1], 'x')";
+    assert!(eval(&mut redis, fails, &["a"], &[]).starts_with("-ERR value is not an integer"));
+    assert_eq!(redis.ask("GET a"), "$1\r\nw\r\n");
+    // Keys that are not declared are used as well.
+    let open = "redis.call('INCR', KEYS[1]) redis.call('INCR', 'other') \
+                redis.call('PUBLISH', 'news', 'x') return redis.call('DBSIZE')";
+    let mut subscriber = Redis::connect(address);
+    subscriber.ask("SUBSCRIBE news");
+    for count in 1..4 {
+        assert_eq!(eval(&mut redis, open, &["n"], &[]), ":4\r\n");
+        for key in ["n", "other"] {
+            assert_eq!(redis.ask(&format!("GET {key}")), bulk(&count.to_string()));
+        }
+        assert!(subscriber.next().contains("news"));
+    }
+    redis.ask("PUBLISH news end");
+    assert!(subscriber.next().contains("end"), "a message came twice");
+}
+
+#[test]
+fn scripts_are_parts_of_transactions() {
+    let (_served, address) = serve();
+    let (mut redis, mut other) = (Redis::connect(address), Redis::connect(address));
+    let set = "EVAL \"redis.call('SET', KEYS[1], ARGV[1]) return 5\" 1 a v";
+    for (declared, script) in [
+        ("declared", set),
+        ("not declared", "EVAL \"redis.call('SET', 'a', 'v') return 5\" 0"),
+        ("again", "EVAL \"redis.call('SET', 'a', 'v') return 5\" 0"),
+    ] {
+        redis.ask("DEL a n");
+        redis.ask("MULTI");
+        for line in ["INCR n", script, "GET a", "INCR a", "INCR n"] {
+            assert_eq!(redis.ask(line), "+QUEUED\r\n");
+        }
+        let done = redis.ask("EXEC");
+        assert!(done.starts_with("*5\r\n:1\r\n:5\r\n$1\r\nv\r\n-ERR"), "{declared}: {done}");
+        assert!(done.ends_with(":2\r\n"), "{declared}: {done}");
+    }
+    // What a script writes has changed for who watches it.
+    redis.ask("WATCH a");
+    assert_eq!(other.ask(set), ":5\r\n");
+    redis.ask("MULTI");
+    redis.ask("SET a w");
+    assert_eq!(redis.ask("EXEC"), "*-1\r\n");
+}
+
+/// A script that takes too long or too much is ended, whatever it catches, and the rest goes on.
+#[test]
+fn scripts_have_an_end() {
+    let limits = Limits {
+        script_time: Duration::from_millis(300),
+        script_bytes: 8 << 20,
+        ..Limits::default()
+    };
+    let (_served, address) = serve_with(limits);
+    let mut redis = Redis::connect(address);
+    let backtracks = format!("return string.find(string.rep('a', 60), '{}b')", "a*".repeat(60));
+    for script in [
+        "while true do end",
+        "redis.call('SET', KEYS[1], 1) while true do pcall(function() while true do end end) end",
+        "while true do xpcall(function() while true do end end, function() while true do end end) \
+         end",
+        "local function f() while true do end end \
+         while true do coroutine.resume(coroutine.create(f)) end",
+        "while true do coroutine.wrap(function() while true do coroutine.yield() end end)() end",
+        "while true do redis.pcall('GET', KEYS[1]) end",
+        "for i = 1, 1e9 do string.rep('x', 1e6) end",
+        &backtracks,
+        "return string.gsub(string.rep('a', 1e6), '.-b', '')",
+        "local s = string.rep('x', 1e6) while true do string.gsub(s, 'x', function() end) end",
+    ] {
+        let said = eval(&mut redis, script, &["k"], &[]);
+        assert!(said.starts_with("-ERR the script ran for 300ms"), "{script}: {said}");
+        assert_eq!(redis.ask("EXISTS k"), ":0\r\n", "{script}");
+    }
+    for (script, sentence) in [
+        ("return string.rep('x', 2^31)", "not enough memory"),
+        ("local s = 'x' while true do s = s .. s end", "not enough memory"),
+        ("local t = {} while true do t[#t + 1] = {} end", "not enough memory"),
+        (
+            "local t = {} while true do t[#t + 1] = redis.call('ECHO', ('x'):rep(9999) .. #t) end",
+            "memory",
+        ),
+        ("local function f() return 1 + f() end return f()", "stack overflow"),
+        ("local s = '' for i = 1, 300 do s = s .. '(' end return loadstring(s)", ""),
+        (
+            "local t = {} for i = 1, 60 do t = {t, t} end return cjson.encode(t)",
+            "not enough memory",
+        ),
+        ("local t = {} for i = 1, 60 do t = {t, t} end return t", "takes too much memory"),
+        ("for i = 1, 1e6 do redis.call('SET', 'k' .. i, ('x'):rep(1e4)) end", "a script writes at"),
+        ("return string.find(('a'):rep(1e5), ('a?'):rep(1e5))", "pattern too complex"),
+        ("local f f = function(s) return (s:gsub('.', f)) end return f('x')", "stack overflow"),
+        ("return #table.concat({('x'):rep(7e6), ('x'):rep(7e6)})", "not enough memory"),
+        ("return unpack({}, -2147483648, 2147483647)", "too many results to unpack"),
+        ("return unpack({}, 1, 1e300)", "too many results to unpack"),
+        ("return select('#', unpack({}, 1, 7000))", ":7000"),
+    ] {
+        let said = eval(&mut redis, script, &[], &[]);
+        assert!(said.contains(sentence), "{script}: {said}");
+    }
+    assert_eq!(eval(&mut redis, "return 1", &[], &[]), ":1\r\n");
+    let mut t = eval(&mut redis, "local x = {} x[1] = x return x", &[], &[]);
+    t.drain(..t.find('-').unwrap());
+    assert_eq!(t, "-ERR reached lua stack limit\r\n");
+}
+
+/// A script that others wait for does not hold up who needs nothing of it, and can be ended.
+#[test]
+fn who_waits_for_a_script_is_turned_away_and_others_are_answered() {
+    let (served, address) = serve();
+    let mut redis = Redis::connect(address);
+    assert_eq!(redis.ask("CONFIG SET lua-time-limit 100"), "+OK\r\n");
+    let told = "*2\r\n$20\r\nbusy-reply-threshold\r\n$3\r\n100\r\n";
+    assert_eq!(redis.ask("CONFIG GET busy-reply-threshold"), told);
+    assert_eq!(redis.ask("SCRIPT KILL"), "-NOTBUSY No scripts in execution right now.\r\n");
+    let busy = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
+                NOSAVE.\r\n";
+    for (keys, waits) in [
+        (&["k"][..], &["DEL k", "SET k 2", "DEL k other", "FLUSHALL", "SORT k BY w_*"][..]),
+        (&[], &["DEL k", "SET k 2", "SET other 2", "FLUSHALL"]),
+    ] {
+        let mut runs = Client::connect(address);
+        // Without keys it takes all locks.
+        let count = keys.len();
+        let key = keys.first().copied().unwrap_or_default();
+        runs.send(format!(
+            "EVAL \"redis.call('SET', 'k', 1) while true do end\" {count} {key}\r\n"
+        ));
+        let begun = Instant::now();
+        let mut others: Vec<Redis> = waits.iter().map(|_| Redis::connect(address)).collect();
+        while others[0].ask(waits[0]) != busy {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it is not turned away");
+        }
+        for (redis, line) in others.iter_mut().zip(waits) {
+            assert_eq!(redis.ask(line), busy, "{line}");
+        }
+        let (mut second, mut memcached) = (Redis::connect(address), served.memcached());
+        assert_eq!(second.ask("GET k"), "$-1\r\n");
+        assert_eq!(second.ask("PING"), "+PONG\r\n");
+        if count > 0 {
+            assert_eq!(second.ask("SET other 1"), "+OK\r\n");
+            memcached.ask("set another 0 0 1\r\nx\r\n", "STORED\r\n");
+            assert_eq!(
+                eval(&mut second, "return redis.call('INCR', KEYS[1])", &["n"], &[]),
+                ":1\r\n"
+            );
+        }
+        assert_eq!(second.ask("SCRIPT KILL"), "+OK\r\n");
+        assert!(runs.line().starts_with("-ERR Script killed by user with SCRIPT KILL."));
+        assert_eq!(second.ask("EXISTS k"), ":0\r\n");
+        assert_eq!(second.ask("SCRIPT KILL"), "-NOTBUSY No scripts in execution right now.\r\n");
+    }
+}
+
+/// Values on the way into scripts and out of them, in both versions of the protocol.
+#[test]
+fn what_redis_answers_otherwise() {
+    let (_served, address) = serve();
+    let mut redis = Redis::connect(address);
+    // What waits elsewhere does not wait here; later versions of Redis have it so.
+    assert_eq!(eval(&mut redis, "return redis.call('BLPOP', KEYS[1], 0)", &["l"], &[]), "$-1\r\n");
+    // Redis itself ends here.
+    let sentence = "-ERR unknown error script: ";
+    assert!(eval(&mut redis, "error({1, 2})", &[], &[]).starts_with(sentence));
+    assert!(redis.ask("SCRIPT DEBUG YES").starts_with("-ERR scripts cannot be stepped through"));
+}
