@@ -50,6 +50,11 @@ open *WORDS:
     cargo build --release
     tests/open/run {{WORDS}}
 
+# Frameworks that build on Redis, and queues whose server is killed: just clients --server stock
+clients *WORDS:
+    cargo build --release
+    tests/clients/run {{WORDS}}
+
 # A cluster of three processes under faults, or what it achieves: just cluster --seconds 3600
 cluster *WORDS:
     cargo build --release -p everleaf-raft -p everleaf-cli -p everleaf-testkit \

@@ -126,10 +126,11 @@ impl Waiting {
         match kind {
             Some(Kind::Stream) => {
                 let mut groups = HashSet::new();
-                let wakes = |waiter: &&Arc<Waiter>| {
-                    waiter.group.as_ref().is_none_or(|group| groups.insert(group.clone()))
-                };
-                line(Kind::Stream).filter(wakes).for_each(|waiter| waiter.wake());
+                for waiter in line(Kind::Stream) {
+                    if waiter.group.as_ref().is_none_or(|group| groups.insert(group)) {
+                        waiter.wake();
+                    }
+                }
                 return;
             }
             Some(kind) => line(kind).take(1).for_each(|first| first.wake()),

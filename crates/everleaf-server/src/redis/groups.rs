@@ -10,7 +10,8 @@ use everleaf::Direction;
 
 use super::call::Call;
 use super::failure::{Failure, NOT_INTEGER, Outcome, check_length};
-use super::streams::{Open, id, id_or_end, ids};
+use super::stream_ids::{id, id_or_end, ids};
+use super::streams::Open;
 use crate::data::{
     Consumer, Ends, Group, Id, MAX_KEY_BYTES, Pending, Stream, Work, group_row, groups,
 };

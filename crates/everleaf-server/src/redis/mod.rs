@@ -5,10 +5,11 @@
 //! `queue` `transaction` (MULTI and EXEC) · `weight` (what takes long) · `command` `table` (the
 //! commands that there are) · `call` (one command at work) · `failure` (why one is not done) ·
 //! `long` (replies in parts) · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets`
-//! `ranges` `algebra` `lists` `blocking` `sorting` `random` `streams` `reading` `groups` `pending`
-//! `stream_info` (commands about keys) · `scripting` (scripts) · `dump` `stream_dump` (keys as
-//! bytes) · `pubsub` (messages) · `server` `info` `backup` `settings` `ignored` `slowlog` (commands
-//! about the server) · `timing` (under which name a request is counted).
+//! `ranges` `algebra` `lists` `blocking` `sorting` `random` (commands about keys) · `streams`
+//! `reading` `groups` `pending` `stream_info`, with `stream_ids` and `trimming` (commands about
+//! streams) · `scripting` (scripts) · `dump` `stream_dump` (keys as bytes) · `pubsub` (messages) ·
+//! `server` `info` `backup` `settings` `ignored` `slowlog` (commands about the server) · `timing`
+//! (under which name a request is counted).
 //!
 //! What differs from Redis:
 //! * geographic and probabilistic types, clusters and replication are not there:
@@ -56,12 +57,14 @@ mod slowlog;
 mod sorted_sets;
 mod sorting;
 mod stream_dump;
+mod stream_ids;
 mod stream_info;
 mod streams;
 mod strings;
 mod table;
 mod timing;
 mod transaction;
+mod trimming;
 mod weight;
 
 pub use session::Session;

@@ -11,7 +11,8 @@ use super::call::{Call, Timeout};
 use super::failure::{Failure, Outcome, SYNTAX, TOO_LONG};
 use super::groups::{OpenGroup, collect, read_with};
 use super::long::{Rows, Show, show_entry};
-use super::streams::{Open, count, id};
+use super::stream_ids::{count, id};
+use super::streams::Open;
 use crate::data::{Awaited, Id, Kind, Pending};
 use crate::resp::argument::is;
 

@@ -55,7 +55,7 @@ pub fn command(found: Option<&'static Command>, args: &[&[u8]]) -> usize {
     let unknown = unknown();
     let Some(name) = args.first() else { return unknown };
     if let Some(word) = args.get(1)
-        && found.is_none_or(|command| command.keys == Keys::None)
+        && found.is_none_or(|command| matches!(command.keys, Keys::None | Keys::Second))
         && let Some(at) = long(name, word)
     {
         return at.map_or(unknown, |at| short_len() + at);

@@ -6,8 +6,9 @@ use smallvec::SmallVec;
 
 use super::command::Named;
 use super::session::Session;
-use super::streams::most_read;
+
 use super::table::find;
+use super::trimming::most_read;
 use crate::data::{Work, key_row};
 use crate::resp::argument::{is, slice};
 use crate::resp::number::integer;

@@ -2,9 +2,10 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use everleaf::Clock;
+use everleaf::{Clock, Key, Scan};
 use everleaf_server::ServeOptions;
 
 use crate::common::{Client, PATIENCE, Served, options, tcp};
@@ -136,6 +137,10 @@ fn a_watched_stream_has_changed_when_its_entries_have() {
         ("XTRIM s MAXLEN 1", false),
         ("XADD s 2-1 a b", false),
         ("XRANGE s - +", false),
+        // As in Redis: what a group does changes nothing of the stream.
+        ("XGROUP CREATE s g 0", false),
+        ("XREADGROUP GROUP g c STREAMS s >", false),
+        ("XACK s g 2-1", false),
         ("XTRIM s MAXLEN 0", true),
         ("XADD s NOMKSTREAM 3-1 a b", true),
         ("DEL s", true),
@@ -354,6 +359,67 @@ fn nothing_is_left_of_a_stream_with_groups() {
         std::thread::sleep(Duration::from_millis(5));
     }
     drop(sweeper);
+}
+
+/// What there is of some streams, all of it.
+fn all_of(client: &mut crate::keyspace::Client, keys: [&str; 2]) -> Vec<String> {
+    keys.map(|key| client.ask(&format!("XINFO STREAM {key} FULL COUNT 0"))).into()
+}
+
+/// The number behind each line with this word.
+fn told(reply: &str, word: &str) -> usize {
+    let lines: Vec<&str> = reply.lines().collect();
+    let numbers = lines.windows(2).filter(|two| two[0] == word);
+    numbers.map(|two| two[1][1..].parse::<usize>().unwrap()).sum()
+}
+
+/// Whatever is done, a stream says how many rows it has, and a restart changes nothing of it.
+#[test]
+fn random_commands_leave_the_rows_that_they_tell() {
+    let mut pool = Pool::new();
+    pool.client().ask("SET warm x");
+    pool.client().ask("DEL warm");
+    for seed in 0..30 {
+        let (mut random, mut client) = (Random(1000 + seed), pool.client());
+        let rows = || {
+            let tree = pool.shared.data.store().tree("everleaf.server").unwrap();
+            let mut rows = 0;
+            let counted = tree.scan_with(Scan::all(), |row, _| {
+                if let Key::Bytes([1 | 2, ..]) = row {
+                    rows += 1;
+                }
+                ControlFlow::Continue(())
+            });
+            counted.unwrap();
+            rows
+        };
+        client.ask("FLUSHALL");
+        let sweep = |pool: &Pool| {
+            let _sweeper = pool.shared.data.sweep(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(60));
+        };
+        sweep(&pool);
+        let begin = rows();
+        for at in 0..400 {
+            let line = random.command(1 + at / 20);
+            client.ask(line.trim_end());
+        }
+        sweep(&pool);
+        let all = all_of(&mut client, ["s", "t"]);
+        let mut expected = 0;
+        for reply in all.iter().filter(|reply| !reply.starts_with('-')) {
+            // The group's own number of pending entries, and those of its consumers.
+            let pending = told(reply, "pel-count");
+            assert_eq!(pending % 2, 0, "seed {seed}: {reply}");
+            let consumers = reply.lines().filter(|line| *line == "seen-time").count();
+            let groups = reply.lines().filter(|line| *line == "entries-read").count();
+            expected += 1 + told(reply, "length") + groups + consumers + pending;
+        }
+        assert_eq!(rows() - begin, expected, "seed {seed}: {all:?}");
+        drop(client);
+        pool = pool.again(seed % 2 == 0);
+        assert_eq!(all_of(&mut pool.client(), ["s", "t"]), all, "seed {seed}");
+    }
 }
 
 #[test]
