@@ -218,7 +218,8 @@ fn run(call: &mut Call<'_, '_, '_>, script: &Script, read_only: bool) -> Outcome
     let (keys, values) = call.args[3..].split_at(keys);
     let asked = Asked { script, keys, values, bounds };
     let (mut out, three) = (Vec::new(), call.reply.three);
-    let end = call.reply.end.saturating_sub(call.reply.out.len());
+    let most = usize::try_from(limits.script_bytes).unwrap_or(usize::MAX);
+    let end = call.reply.end.saturating_sub(call.reply.out.len()).min(most);
     let read_only = read_only || script.flags.no_writes;
     let database = call.database;
     let mut commands =

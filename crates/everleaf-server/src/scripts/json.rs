@@ -65,13 +65,14 @@ pub fn module(lua: &Lua, control: &Arc<Control>) -> mlua::Result<Table> {
         encoder.value(&arguments.values[0], 0)?;
         arguments.lua.create_string(encoder.out)
     })?;
-    let own = Arc::clone(&settings);
+    let (own, bounds) = (Arc::clone(&settings), Arc::clone(control));
     add(lua, &table, "decode", move |arguments| {
         if arguments.count() != 1 {
             return Err(arguments.bad(0, "expected 1 argument"));
         }
         let (text, settings) = (arguments.string(0)?, own.lock().clone());
-        Decoder { lua: arguments.lua, text: &text.as_bytes(), at: 0, settings }.all()
+        Decoder { lua: arguments.lua, text: &text.as_bytes(), at: 0, settings, bounds: &bounds }
+            .all()
     })?;
     let bounds = Arc::clone(control);
     add(lua, &table, "new", move |arguments| module(arguments.lua, &bounds))?;
@@ -343,6 +344,7 @@ struct Decoder<'d> {
     text: &'d [u8],
     at: usize,
     settings: Settings,
+    bounds: &'d Control,
 }
 
 impl Decoder<'_> {
@@ -463,6 +465,7 @@ impl Decoder<'_> {
     }
 
     fn value(&mut self, token: (Token, usize), depth: i64) -> mlua::Result<Value> {
+        check_bytes(self.bounds, 0)?;
         match token.0 {
             Token::Text(text) => Ok(Value::String(self.lua.create_string(text)?)),
             Token::Number(number) => Ok(Value::Number(number)),

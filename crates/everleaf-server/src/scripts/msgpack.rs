@@ -33,16 +33,19 @@ pub fn module(lua: &Lua, control: &Arc<Control>) -> mlua::Result<Table> {
         }
         arguments.lua.create_string(out)
     })?;
-    add(lua, &table, "unpack", |arguments| unpack(&arguments, 0, 0))?;
-    add(lua, &table, "unpack_one", |arguments| {
+    let bounds = Arc::clone(control);
+    add(lua, &table, "unpack", move |arguments| unpack(&arguments, &bounds, (0, 0)))?;
+    let bounds = Arc::clone(control);
+    add(lua, &table, "unpack_one", move |arguments| {
         let offset = arguments.integer_or(1, 0)?;
-        unpack(&arguments, 1, offset)
+        unpack(&arguments, &bounds, (1, offset))
     })?;
-    add(lua, &table, "unpack_limit", |arguments| {
+    let bounds = Arc::clone(control);
+    add(lua, &table, "unpack_limit", move |arguments| {
         arguments.string(0)?;
         let limit = arguments.number(1)? as i64;
         let offset = arguments.integer_or(2, 0)?;
-        unpack(&arguments, limit, offset)
+        unpack(&arguments, &bounds, (limit, offset))
     })?;
     Ok(table)
 }
@@ -170,10 +173,15 @@ const BAD: &str = "Bad data format in input.";
 struct Unpacker<'u> {
     lua: &'u Lua,
     rest: &'u [u8],
+    bounds: &'u Control,
 }
 
 /// All values, or so many from an offset on, with the offset of what follows.
-fn unpack(arguments: &Arguments<'_>, limit: i64, offset: i64) -> mlua::Result<MultiValue> {
+fn unpack(
+    arguments: &Arguments<'_>,
+    bounds: &Control,
+    (limit, offset): (i64, i64),
+) -> mlua::Result<MultiValue> {
     let (lua, text) = (arguments.lua, arguments.string(0)?);
     let bytes = text.as_bytes();
     let length = bytes.len();
@@ -190,7 +198,7 @@ fn unpack(arguments: &Arguments<'_>, limit: i64, offset: i64) -> mlua::Result<Mu
         return Err(fail(lua, &sentence));
     };
     let is_all = limit == 0 && offset == 0;
-    let mut unpacker = Unpacker { lua, rest };
+    let mut unpacker = Unpacker { lua, rest, bounds };
     let mut values = Vec::new();
     while !unpacker.rest.is_empty() && (is_all || (values.len() as i64) < limit) {
         values.push(unpacker.value(UNPACKED_DEPTH)?);
@@ -227,6 +235,7 @@ impl<'u> Unpacker<'u> {
     }
 
     fn value(&mut self, depth: usize) -> mlua::Result<Value> {
+        check_bytes(self.bounds, 0)?;
         let [form] = self.array()?;
         let number = match form {
             0x00..=0x7f => f64::from(form),

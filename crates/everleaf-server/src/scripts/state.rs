@@ -180,7 +180,8 @@ impl State {
         let is_done = matches!(results.next(), Some(Value::Boolean(true)));
         let value = results.next().unwrap_or(Value::Nil);
         if is_done {
-            return values::to_reply(&value, self.said.lock().three, reply);
+            let three = self.said.lock().three;
+            return values::to_reply(&value, three, &self.control, reply);
         }
         // Lua hands this to no handler.
         if let Value::String(text) = &value

@@ -39,8 +39,12 @@ fn failed(lua: &Lua, fault: Fault) -> mlua::Error {
     }
 }
 
-/// A string that Lua has no memory for; asked before it is made.
+/// Refuses a string that Lua has no memory for, before it is made. Who makes it bit by bit asks each
+/// time, and learns so that the script ends.
 pub fn check_bytes(control: &Control, bytes: usize) -> mlua::Result<()> {
+    if !control.may_go_on() {
+        return Err(stopped());
+    }
     if bytes as u64 <= control.memory_bytes() {
         return Ok(());
     }

@@ -3,6 +3,8 @@
 use mlua::{Lua, Table, Value};
 
 use super::arguments::number_of;
+use super::control::Control;
+use super::errors::stopped;
 use crate::resp::reply::Reply;
 
 /// How deep tables may lie in each other in a reply.
@@ -122,12 +124,18 @@ impl<'r> Reader<'r> {
 }
 
 /// Replies with what a script has returned; `three`: it has asked for RESP3 within it.
-pub fn to_reply(value: &Value, three: bool, reply: &mut Reply<'_>) -> mlua::Result<()> {
-    Writer { three, reply }.value(value, DEPTH)
+pub fn to_reply(
+    value: &Value,
+    three: bool,
+    control: &Control,
+    reply: &mut Reply<'_>,
+) -> mlua::Result<()> {
+    Writer { three, control, reply }.value(value, DEPTH)
 }
 
 struct Writer<'w, 'o> {
     three: bool,
+    control: &'w Control,
     reply: &'w mut Reply<'o>,
 }
 
@@ -169,6 +177,9 @@ impl Writer<'_, '_> {
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<()> {
+        if !self.control.may_go_on() {
+            return Err(stopped());
+        }
         let field = |name: &str| table.raw_get::<Value>(name);
         if let Value::String(sentence) = field("err")? {
             self.reply.error(&one_line(&sentence.as_bytes()));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use everleaf::Clock;
 use everleaf_server::{Limits, ServeOptions};
 
-use crate::common::{Client, Served, options, tcp};
+use crate::common::{Client, PATIENCE, Served, options, tcp};
 use crate::redis::Redis;
 use crate::stock::redis_server;
 
@@ -183,7 +183,7 @@ fn scripts_have_an_end() {
         script_bytes: 8 << 20,
         ..Limits::default()
     };
-    let (_served, address) = serve_with(limits);
+    let (_served, address) = serve_with(limits.clone());
     let mut redis = Redis::connect(address);
     let backtracks = format!("return string.find(string.rep('a', 60), '{}b')", "a*".repeat(60));
     for script in [
@@ -204,6 +204,8 @@ fn scripts_have_an_end() {
         assert!(said.starts_with("-ERR the script ran for 300ms"), "{script}: {said}");
         assert_eq!(redis.ask("EXISTS k"), ":0\r\n", "{script}");
     }
+    let (_served, address) = serve_with(Limits { script_time: PATIENCE, ..limits });
+    let mut redis = Redis::connect(address);
     for (script, sentence) in [
         ("return string.rep('x', 2^31)", "not enough memory"),
         ("local s = 'x' while true do s = s .. s end", "not enough memory"),
