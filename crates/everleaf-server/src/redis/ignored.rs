@@ -53,7 +53,6 @@ const IGNORED: &[(&str, &str, Takes)] = &[
     ("set-max-intset-entries", "512", Number),
     ("stop-writes-on-bgsave-error", "yes", YesNo),
     ("stream-node-max-bytes", "4096", Bytes),
-    ("stream-node-max-entries", "100", Number),
     ("zset-max-listpack-entries", "128", Number),
     ("zset-max-listpack-value", "64", Number),
     ("zset-max-ziplist-entries", "128", Number),
