@@ -229,7 +229,7 @@ fn run(call: &mut Call<'_, '_, '_>, script: &Script, read_only: bool) -> Outcome
     let is_too_long = reply.is_too_long();
     let Commands { failure, own, .. } = commands;
     match ended {
-        Ended::Replied(_) if is_too_long => return Err(TOO_LONG.into()),
+        Ended::Replied(_) if is_too_long => Err(TOO_LONG.into()),
         Ended::Replied(messages) => {
             call.effects.logged.extend(messages.into_iter().map(logged));
             call.reply.out.extend_from_slice(&own);

@@ -15,6 +15,9 @@ fn number(bits: u32) -> f64 {
     f64::from(bits as i32)
 }
 
+/// A function of two numbers, and its name.
+type Named = (&'static str, fn(u32, u32) -> u32);
+
 /// The module.
 pub fn module(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
@@ -23,8 +26,7 @@ pub fn module(lua: &Lua) -> mlua::Result<Table> {
     add(lua, &table, "bswap", |arguments| {
         bits(&arguments, 0).map(|bits| number(bits.swap_bytes()))
     })?;
-    let all: [(&str, fn(u32, u32) -> u32); 3] =
-        [("band", |a, b| a & b), ("bor", |a, b| a | b), ("bxor", |a, b| a ^ b)];
+    let all: [Named; 3] = [("band", |a, b| a & b), ("bor", |a, b| a | b), ("bxor", |a, b| a ^ b)];
     for (name, join) in all {
         add(lua, &table, name, move |arguments| {
             let mut joined = bits(&arguments, 0)?;
@@ -34,7 +36,7 @@ pub fn module(lua: &Lua) -> mlua::Result<Table> {
             Ok(number(joined))
         })?;
     }
-    let shifts: [(&str, fn(u32, u32) -> u32); 5] = [
+    let shifts: [Named; 5] = [
         ("lshift", |bits, by| bits << by),
         ("rshift", |bits, by| bits >> by),
         ("arshift", |bits, by| (bits as i32 >> by) as u32),

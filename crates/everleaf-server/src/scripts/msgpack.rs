@@ -94,16 +94,16 @@ fn pack_number(number: f64, out: &mut Vec<u8>) {
             out.push(0xce);
             out.extend((whole as u32).to_be_bytes());
         }
-        0.. => {
+        0x1_0000_0000.. => {
             out.push(0xcf);
             out.extend(whole.to_be_bytes());
         }
-        -0x80..0 => out.extend([0xd0, whole as u8]),
-        -0x8000..0 => {
+        -0x80..-32 => out.extend([0xd0, whole as u8]),
+        -0x8000..-0x80 => {
             out.push(0xd1);
             out.extend((whole as i16).to_be_bytes());
         }
-        -0x8000_0000..0 => {
+        -0x8000_0000..-0x8000 => {
             out.push(0xd2);
             out.extend((whole as i32).to_be_bytes());
         }

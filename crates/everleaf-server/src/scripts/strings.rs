@@ -39,8 +39,8 @@ fn failed(lua: &Lua, fault: Fault) -> mlua::Error {
     }
 }
 
-/// Refuses a string that Lua has no memory for, before it is made. Who makes it bit by bit asks each
-/// time, and learns so that the script ends.
+/// Refuses a string that Lua has no memory for, before it is made. Who makes it bit by bit asks
+/// each time, and learns so that the script ends.
 pub fn check_bytes(control: &Control, bytes: usize) -> mlua::Result<()> {
     if !control.may_go_on() {
         return Err(stopped());
