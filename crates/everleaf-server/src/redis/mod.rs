@@ -3,11 +3,13 @@
 //! Map of the files: `session` (a connection) · `dispatch` (the way of its requests to the
 //! commands) · `ahead` (keys of a pipeline) · `greeting` `client` (what is about the connection) ·
 //! `queue` `transaction` (MULTI and EXEC) · `weight` (what takes long) · `command` `table` (the
-//! commands that there are) · `call` (one command at work) · `failure` (why one is not done) ·
-//! `long` (replies in parts) · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets`
-//! `ranges` `algebra` `lists` `blocking` `sorting` `random` (commands about keys) · `dump` (keys as
-//! bytes) · `pubsub` (messages) · `server` `info` `backup` `settings` `ignored` `slowlog` (commands
-//! about the server) · `timing` (under which name a request is counted).
+//! commands that there are) · `describing` `groups` (what is told of them) · `call` (one command at
+//! work) · `failure` (why one is not done) · `long` (replies in parts) · `strings` `bits`
+//! `bitfield` `common_part` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges` `algebra`
+//! `lists` `blocking` `sorting` `random` (commands about keys) · `dump` (keys as bytes) · `pubsub`
+//! `events` `tracking` `monitor` (messages) · `server` `info` `backup` `settings` `ignored`
+//! `slowlog` `latency` `roles` (commands about the server) · `timing` (under which name a request
+//! is counted).
 //!
 //! What differs from Redis:
 //! * scripts, streams, geographic and probabilistic types, clusters and replication are not there:
@@ -19,25 +21,33 @@
 mod ahead;
 mod algebra;
 mod backup;
+mod bitfield;
 mod bits;
 mod blocking;
 mod call;
 mod client;
 mod command;
+mod common_part;
+mod describing;
 mod dispatch;
 mod dump;
+mod events;
 mod failure;
 mod greeting;
+mod groups;
 mod hashes;
 mod ignored;
 mod info;
 mod keys;
+mod latency;
 mod lists;
 mod long;
+mod monitor;
 mod pubsub;
 mod queue;
 mod random;
 mod ranges;
+mod roles;
 mod scanning;
 mod server;
 mod session;
@@ -49,6 +59,7 @@ mod sorting;
 mod strings;
 mod table;
 mod timing;
+mod tracking;
 mod transaction;
 mod weight;
 

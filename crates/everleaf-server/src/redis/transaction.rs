@@ -85,12 +85,14 @@ impl Session {
         let done = self.exec_queue(out);
         self.last_command = command;
         let unsent = self.unsent.take().unwrap_or_default();
+        let events = std::mem::take(&mut self.events);
         if done.is_err() {
             (self.database, self.three) = before;
             self.client.words(|words| words.name = name);
             self.subscribe_to(&subscribed);
             self.client.mailbox.speak(self.three);
         } else {
+            self.notify_of(&events);
             self.send_unsent(&unsent);
         }
         done
@@ -117,6 +119,7 @@ impl Session {
             data.count_all()?; // They were counted before, but for an error.
         }
         let mut work = Work::new(data, now_ms);
+        work.by = self.client.id;
         for (row, seen) in &watched.keys {
             let gone = seen.there && work.header(row)?.is_none();
             if gone || data.version(row) != seen.version {
@@ -130,7 +133,7 @@ impl Session {
         Reply::to(out, self.three).array(queue.requests.len());
         for (asked, args) in &queue.requests {
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-            let (before, begun) = (out.len(), Instant::now());
+            let (before, begun, touched) = (out.len(), Instant::now(), work.touched());
             work.save();
             let found = match asked {
                 Asked::Store(command) => Some(*command),
@@ -141,7 +144,12 @@ impl Session {
             let done = match asked {
                 Asked::Store(command) => {
                     let alone = (None, Blocking::default());
-                    self.run(command, &args, &mut work, reply, alone).map(drop)
+                    let done = self.run(command, &args, &mut work, reply, alone).map(drop);
+                    if done.is_ok() {
+                        let events = self.events(command, &args, &work, touched)?;
+                        self.events.extend(events);
+                    }
+                    done
                 }
                 Asked::Connection => self.greet(&args, &mut { reply }),
             };
@@ -155,6 +163,7 @@ impl Session {
                 }
             }
             self.note_error(&out[before..], true);
+            self.feed_monitors(&args);
             self.shared.metrics.redis.add(self.last_command, begun.elapsed());
             // Here, so that what has no room is not made to its end.
             self.take_room(out.len(), start)?;
