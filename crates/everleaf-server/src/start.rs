@@ -1,7 +1,7 @@
 //! What a server begins with: nothing was done yet.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use tokio::sync::Semaphore;
@@ -9,23 +9,64 @@ use tokio::sync::Semaphore;
 use crate::authentication::Attempts;
 use crate::backup::Backups;
 use crate::counters::Counters;
-use crate::data::Database;
+use crate::data::{Database, Gone, Listener};
 use crate::memcached::{Prefixes, Uses};
 use crate::memory::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::options::ServeOptions;
 use crate::random::Random;
-use crate::shared::{Cursors, Errors, Settings, Shared, Slowlog};
+use crate::shared::{
+    Channels, Clients, Cursors, Errors, Event, Latency, Notifications, Settings, Shared, Slowlog,
+    Tracking,
+};
 use crate::{memcached, redis};
 
 /// Requests that take long and are served at a time, for each thread that answers.
 const LONG_REQUESTS: usize = 2;
+
+/// Who is told of changes of keys.
+struct Told {
+    channels: Arc<Channels>,
+    notifications: Arc<Notifications>,
+    /// It has the database, which has this.
+    tracking: Weak<Tracking>,
+}
+
+impl Listener for Told {
+    fn changed(&self, rows: &[&[u8]], by: u64) {
+        self.tracking.upgrade().iter().for_each(|tracking| tracking.changed(rows, by));
+    }
+
+    fn emptied(&self) {
+        self.tracking.upgrade().iter().for_each(|tracking| tracking.emptied());
+    }
+
+    fn gone(&self, row: &[u8], why: Gone) {
+        if !self.notifications.is_on() {
+            return;
+        }
+        let (class, name) = match why {
+            Gone::Expired => (b'x', "expired"),
+            Gone::Evicted => (b'e', "evicted"),
+        };
+        let event = Event { class, name, row: row.to_vec() };
+        self.notifications.tell(&self.channels, &event);
+    }
+}
 
 impl Shared {
     /// Nothing was done yet.
     pub fn new(data: Arc<Database>, options: ServeOptions) -> Arc<Self> {
         let limits = options.limits.clone();
         let random = Random::default();
+        let clients = Arc::<Clients>::default();
+        let (channels, notifications) = (Arc::<Channels>::default(), Arc::default());
+        let tracking = Arc::new(Tracking::of(&data, &clients));
+        data.listening.set(Arc::new(Told {
+            channels: Arc::clone(&channels),
+            notifications: Arc::clone(&notifications),
+            tracking: Arc::downgrade(&tracking),
+        }));
         let digits = (0..40).map(|_| char::from_digit(random.below(16) as u32, 16).unwrap_or('0'));
         // What cannot be asked is told by the first request that needs it.
         let pool_bytes = data.statistics().map_or(u64::MAX, |store| store.max_bytes);
@@ -55,10 +96,14 @@ impl Shared {
             counters: Counters::default(),
             open_connections: AtomicU64::new(0),
             cursors: Cursors::default(),
-            channels: Arc::default(),
-            clients: Arc::default(),
+            channels,
+            clients,
+            monitors: Arc::default(),
+            notifications,
+            tracking,
             slowlog: Slowlog::default(),
             errors: Errors::default(),
+            latency: Latency::default(),
             peak_bytes: AtomicU64::new(0),
             run_id: digits.collect(),
             random,

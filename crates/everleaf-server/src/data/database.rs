@@ -19,6 +19,7 @@ use super::counts::Counts;
 use super::flush_words::Flushes;
 use super::holders::{Holders, Wanted};
 use super::last_use::Eviction;
+use super::listener::Listening;
 use super::owners::Owners;
 use super::picture::LastPicture;
 use super::ranks::Ranks;
@@ -64,6 +65,8 @@ pub struct Database {
     has_collections: AtomicBool,
     /// As many as watch keys, and one more.
     watchers: Arc<()>,
+    /// Who is told of changes.
+    pub listening: Listening,
     /// Clients that wait for keys.
     pub waiting: Arc<Waiting>,
     /// Scripts that take long.
@@ -172,6 +175,7 @@ impl Database {
             watchers: Arc::default(),
             has_collections: tree.prefix(PARTS_PREFIX).next().transpose()?.is_some().into(),
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
+            listening: Listening::default(),
             waiting: Arc::default(),
             holders: Holders::default(),
             expired_keys: Counter::default(),

@@ -15,6 +15,7 @@ use std::ops::{Bound, ControlFlow};
 use everleaf::{DurabilityMode, Error, Key, OwnedKey, Scan};
 
 use super::database::Database;
+use super::listener::Gone;
 use super::removal::{Removed, Spared};
 use super::rows::{Pending, keys_prefix};
 
@@ -49,6 +50,11 @@ impl Database {
     /// Keys that were evicted.
     pub fn evicted(&self) -> u64 {
         self.eviction.evicted.get()
+    }
+
+    /// How many seconds ago a row was used, where that is known: where keys are evicted.
+    pub fn idle_seconds(&self, row: &[u8]) -> u16 {
+        self.eviction.age(row)
     }
 
     /// What an epoch has retired is in use until it ends: so it ends, where there are epochs.
@@ -120,8 +126,14 @@ impl Database {
         rows.dedup();
         let mut locks = Vec::new();
         let removed = self.remove_keys(&rows, &BTreeMap::new(), spared, &mut locks)?;
-        self.eviction.evicted.add(removed.keys);
+        self.count_evicted(&removed);
         Ok(removed)
+    }
+
+    /// Keys were evicted.
+    pub(super) fn count_evicted(&self, removed: &Removed) {
+        self.eviction.evicted.add(removed.keys);
+        self.listening.tell(|to| removed.rows.iter().for_each(|row| to.gone(row, Gone::Evicted)));
     }
 
     /// Some keys that lie together, at a place that is drawn.

@@ -4,14 +4,15 @@
 //! deleted) · `flush` (emptying a database in constant time) · `commit` (the end of a request's
 //! writes) · `room` (for a write that finds none) · `evict` (room of what was not used for long) ·
 //! `removal` (of keys with their parts) · `moment` (what replies are read from that are sent in
-//! parts) · `keys` (all keys of a database) · `collections` (members of a key) · `work` (the writes
-//! of one request) · `database` (opening, locks, reading), and what it has: `counts` (how many keys
-//! there are) · `picture` (about where) · `holders` (who keeps locks for long) · `ranks` (of
-//! members) · `flush_words` (what was emptied) · `last_use` (of keys) · `owners` (keys of
-//! collections) · `waiting` (clients that wait for a key) · `sequence` (numbers that are never
-//! given twice) · `stream` (rows of streams) · `record` (values of the store) · `rows` (keys of the
-//! store).
+//! parts) · `keys` (all keys of a database) · `collections` (members of a key) · `changes` (what
+//! one request has written) · `work` (its writes) · `database` (opening, locks, reading), and what
+//! it has: `counts` (how many keys there are) · `picture` (about where) · `holders` (who keeps
+//! locks for long) · `ranks` (of members) · `flush_words` (what was emptied) · `last_use` (of keys)
+//! · `listener` (who is told of changes) · `owners` (keys of collections) · `waiting` (clients that
+//! wait for a key) · `sequence` (numbers that are never given twice) · `stream` (rows of streams) ·
+//! `record` (values of the store) · `rows` (keys of the store).
 
+mod changes;
 mod collections;
 mod commit;
 mod counts;
@@ -22,6 +23,7 @@ mod flush_words;
 mod holders;
 mod keys;
 mod last_use;
+mod listener;
 mod moment;
 mod owners;
 mod picture;
@@ -36,9 +38,11 @@ mod sweep;
 mod waiting;
 mod work;
 
+pub use changes::Change;
 pub use collections::behind;
 pub use database::{Database, Held, Live};
 pub use keys::key_ends;
+pub use listener::{Gone, Listener};
 pub use moment::{Moment, Source};
 pub use ranks::Spot;
 pub use record::{Collection, HEADER_BYTES, Header, Kind};

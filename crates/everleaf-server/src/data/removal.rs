@@ -28,9 +28,11 @@ const BATCHES: usize = 16;
 type Locks<'d> = Vec<(usize, MutexGuard<'d, ()>)>;
 
 /// What was removed.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(super) struct Removed {
     pub keys: u64,
+    /// Their rows.
+    pub rows: Vec<Vec<u8>>,
     /// About.
     pub bytes: u64,
 }
@@ -38,6 +40,7 @@ pub(super) struct Removed {
 impl Removed {
     fn add(&mut self, key: &Doomed<'_>) {
         self.keys += 1;
+        self.rows.push(key.row.to_vec());
         self.bytes += key.bytes;
     }
 }

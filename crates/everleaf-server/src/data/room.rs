@@ -216,7 +216,7 @@ impl Database {
         let keys: Vec<Vec<u8>> = keys.into_iter().collect();
         let mut locks = Vec::new();
         let removed = self.remove_keys(&keys, &parts, spared, &mut locks)?;
-        self.eviction.evicted.add(removed.keys);
+        self.count_evicted(&removed);
         // What is still there is of a key that stays.
         let mut moved = false;
         for row in &rows {
@@ -244,7 +244,7 @@ impl Database {
         let rows = self.first_rows(&keys_prefix(None), limit)?;
         let mut locks = Vec::new();
         let removed = self.remove_keys(&rows, &BTreeMap::new(), spared, &mut locks)?;
-        self.eviction.evicted.add(removed.keys);
+        self.count_evicted(&removed);
         Ok(removed.keys > 0)
     }
 }

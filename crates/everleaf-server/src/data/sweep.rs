@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use everleaf::{Error, Key, OwnedKey, Scan};
 
 use super::database::Database;
+use super::listener::Gone;
 use super::picture::Picture;
 use super::record::{Header, collection_of};
 use super::removal::BATCH;
@@ -163,20 +164,22 @@ impl Database {
     /// Removes keys that are not there any more, as one batch: the store waits for its medium once.
     fn remove_gone(&self, rows: &[Vec<u8>], now_ms: u64) -> Result<(), Error> {
         let _held = self.lock_many(rows.iter().map(Vec::as_slice));
-        let (mut work, mut expired_keys, mut gone_keys) = (Work::new(self, now_ms), 0, 0);
+        let (mut work, mut expired, mut gone_keys) = (Work::new(self, now_ms), Vec::new(), 0);
         for row in rows {
             // It may have been written meanwhile.
             let gone = |value: &[u8]| {
                 (!self.is_there(row, value, now_ms)).then(|| has_expired(value, now_ms))
             };
-            if let Some(expired) = work.show(row, gone)?.flatten() {
+            if let Some(has_expired) = work.show(row, gone)?.flatten() {
                 work.remove_key(row)?;
-                (expired_keys, gone_keys) = (expired_keys + u64::from(expired), gone_keys + 1);
+                expired.extend(has_expired.then_some(row));
+                gone_keys += 1;
             }
         }
         let _beside = self.beside();
         work.commit_sweep()?;
-        self.expired_keys.add(expired_keys);
+        self.expired_keys.add(expired.len() as u64);
+        self.listening.tell(|to| expired.iter().for_each(|row| to.gone(row, Gone::Expired)));
         self.reclaimed.add(gone_keys);
         Ok(())
     }

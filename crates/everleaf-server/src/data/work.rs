@@ -11,7 +11,7 @@ use super::record::{Collection, Header, Kind, collection_of};
 use super::rows::{DATABASES, Pending, deleted_of, deleted_row, key_of};
 
 /// A row, and what was pending of it.
-type Before = (Vec<u8>, Option<Option<Vec<u8>>>);
+pub(super) type Before = (Vec<u8>, Option<Option<Vec<u8>>>);
 
 /// Writes that are not done yet. Its maker holds the locks of the keys.
 pub struct Work<'d> {
@@ -30,6 +30,8 @@ pub struct Work<'d> {
     bytes: usize,
     /// Keys that were looked for: how many were there, and how many not.
     lookups: Cell<(u64, u64)>,
+    /// The number of the client that writes; 0: it is no Redis client.
+    pub by: u64,
 }
 
 impl<'d> Work<'d> {
@@ -45,7 +47,26 @@ impl<'d> Work<'d> {
             undo: None,
             bytes: 0,
             lookups: Cell::new((0, 0)),
+            by: 0,
         }
+    }
+
+    /// What rows were before, since the moment that was saved.
+    pub(super) fn undo(&self) -> Option<&[Before]> {
+        self.undo.as_deref()
+    }
+
+    /// Whether a value of a key is there, as a key that has not expired.
+    pub(super) fn shows(&self, row: &[u8], value: &[u8]) -> bool {
+        self.live_header(row, value).is_some()
+    }
+
+    /// Whether a key is not there. It is not counted as looked for.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn is_missing(&self, row: &[u8]) -> Result<bool, Error> {
+        Ok(self.show(row, |value| self.shows(row, value))? != Some(true))
     }
 
     /// Counts a key that was looked for.
@@ -269,11 +290,21 @@ impl<'d> Work<'d> {
             self.data.sync()?;
             self.data.flushes.raise(&self.since);
             self.data.counts.empty(&self.since);
+            if self.data.listening.is_on() {
+                self.data.listening.tell(|listener| listener.emptied());
+            }
         }
         self.data.counts.add(&growth);
         self.data.owners.note(&pending);
         let written = pending.keys().filter(|row| key_of(row).is_some());
         touched.iter().chain(written).for_each(|row| self.data.changed(row));
+        if self.data.listening.is_on() {
+            let written = pending.keys().filter(|row| key_of(row).is_some());
+            let rows: Vec<&[u8]> = touched.iter().chain(written).map(Vec::as_slice).collect();
+            if !rows.is_empty() {
+                self.data.listening.tell(|listener| listener.changed(&rows, self.by));
+            }
+        }
         if self.data.waiting.clients() > 0 {
             for (row, value) in pending.iter().filter(|(row, _)| key_of(row).is_some()) {
                 let header = value.as_deref().and_then(Header::read);

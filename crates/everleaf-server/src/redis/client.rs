@@ -99,6 +99,18 @@ impl Session {
                 reply.ok();
             }
             (what, [how]) if is(what, "REPLY") => self.choose_replies(how, reply)?,
+            (what, words) if is(what, "TRACKING") => {
+                self.track(words)?;
+                reply.ok();
+            }
+            (what, [how]) if is(what, "CACHING") => {
+                self.cache(how)?;
+                reply.ok();
+            }
+            (what, []) if is(what, "TRACKINGINFO") => self.tracking_info(reply),
+            (what, []) if is(what, "GETREDIR") => {
+                reply.integer(self.tracking.redirect() as i64 - 1);
+            }
             // Nothing of a client is ever evicted.
             (what, [how]) if is(what, "NO-EVICT") => {
                 self.is_kept = yes_or_no(how, "ON", "OFF")?;
@@ -141,7 +153,13 @@ impl Session {
     pub(super) fn tell(&self, now: Instant) {
         let subscribed = self.subscriber.as_ref().map_or([0, 0], |subscriber| subscriber.counts());
         let queue = self.queue.as_ref();
+        let (tracks, by_fronts) = self.tracking.flags();
+        let is_broken = tracks && self.shared.tracking.is_broken(self.client.id);
         let flags = Flags::default()
+            .with(b'O', self.monitor.is_some())
+            .with(b't', tracks)
+            .with(b'R', is_broken)
+            .with(b'B', by_fronts)
             .with(b'P', subscribed != [0, 0])
             .with(b'x', queue.is_some())
             .with(b'b', self.waits.is_some() || self.is_paused)
@@ -163,7 +181,7 @@ impl Session {
                 input_bytes: self.input_bytes as u64,
                 held_bytes: self.parser.held_bytes() as u64,
                 command: self.last_command as u64,
-                redirect: 0,
+                redirect: self.tracking.redirect(),
                 protocol: if self.three { 3 } else { 2 },
             },
         );
@@ -305,6 +323,10 @@ fn choose(chosen: &mut Chosen, spares_own: &mut bool, option: &[u8], value: &[u8
 }
 
 const HELP: &[&str] = &[
+    "CACHING (YES|NO)",
+    "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
+    "GETREDIR",
+    "    Return the client ID we are redirecting to when tracking is enabled.",
     "GETNAME",
     "    Return the name of the current connection.",
     "ID",
@@ -330,6 +352,11 @@ const HELP: &[&str] = &[
     "    Say what library the client is.",
     "SETNAME <name>",
     "    Assign the name <name> to the current connection.",
+    "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+    "         [OPTIN] [OPTOUT] [NOLOOP]",
+    "    Control server assisted client side caching.",
+    "TRACKINGINFO",
+    "    Report tracking status for the current connection.",
     "UNBLOCK <clientid> [TIMEOUT|ERROR]",
     "    Unblock the specified blocked client.",
     "UNPAUSE",

@@ -67,7 +67,9 @@ impl Session {
             }
             match front {
                 // Who has subscribed waits for messages as well.
-                Front::Incomplete if self.subscriptions() > 0 => break Then::Wait(None),
+                Front::Incomplete if self.subscriptions() > 0 || self.monitor.is_some() => {
+                    break Then::Wait(None);
+                }
                 Front::Incomplete => break Then::Read,
                 Front::Wrong(why) => {
                     Reply::to(out, self.three).error(&format!("ERR {why}"));
@@ -286,7 +288,7 @@ impl Session {
             !self.three && self.subscriptions() > 0 && !greeting::is_for_subscribers(name);
         let at_once = if known || refused { None } else { self.at_once(args, out) };
         let is_queued = at_once.is_none() && self.queue.is_some();
-        let mut is_begun = true;
+        let (mut is_begun, was_waiting) = (true, self.waits.is_some());
         let done = at_once.unwrap_or_else(|| {
             let asked = match asked(found, args) {
                 Ok(_) if refused => Err(only_for_subscribers(args)),
@@ -319,6 +321,12 @@ impl Session {
             failed(failure, &mut Reply::to(out, self.three));
         }
         self.note_error(&out[start..], is_begun && !is_queued);
+        if !was_waiting && is_begun && !is_queued {
+            self.feed_monitors(args);
+        }
+        if !is(name, "CLIENT") && self.queue.is_none() {
+            self.tracking.caching = false;
+        }
         if self.replies.is_silent() && !is_of_subscribers(name) {
             out.truncate(start);
         }
@@ -330,6 +338,11 @@ impl Session {
         let limit = u64::try_from(self.shared.settings.slow_micros.load(Ordering::Relaxed)).ok();
         if limit.is_some_and(|micros| took.as_micros() >= u128::from(micros)) && !greeting() {
             self.log_slow(args, took);
+        }
+        let limit_ms = self.shared.settings.latency_ms.load(Ordering::Relaxed);
+        if limit_ms > 0 && took.as_millis() >= u128::from(limit_ms) {
+            let at = self.shared.data.now_ms() / 1000;
+            self.shared.latency.add("command", at, took.as_millis() as u64);
         }
         begun + took
     }
@@ -388,6 +401,7 @@ impl Session {
         waits.iter().for_each(|waits| waits.place.look());
         let start = out.len();
         let mut work = Work::new(data, now_ms);
+        work.by = self.client.id;
         let reply = Reply { three: self.three, end: start + self.whole_limit(), out };
         let part_bytes = Some(shared.options.limits.reply_bytes);
         let place = waits.as_ref().map(|waits| &waits.place);
@@ -408,8 +422,10 @@ impl Session {
         }
         // Before the commit: what is removed is replied.
         self.take_room(out, start)?;
+        let events = self.events(command, args, &work, 0)?;
         work.commit()?;
         self.take_effect(&left.effects);
+        self.notify_of(&events);
         Ok(())
     }
 

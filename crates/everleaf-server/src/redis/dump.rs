@@ -20,7 +20,7 @@ use everleaf::Direction;
 use super::call::Call;
 use super::failure::{Failure, Outcome, SYNTAX, TOO_LONG, check_length};
 use super::sorted_sets::{self, Members};
-use super::{lists, stream_dump};
+use super::{lists, roles, stream_dump};
 use crate::data::{Collection, HEADER_BYTES, Header, Kind, Part, add_string, part_row};
 use crate::resp::argument::is;
 use crate::resp::number::{of_ordered, to_ordered};
@@ -238,10 +238,25 @@ fn scored(entries: &[Vec<u8>]) -> Outcome<Members> {
 pub fn memory(call: &mut Call<'_, '_, '_>) -> Outcome {
     if is(call.args[1], "HELP") {
         call.help(&[
+            "DOCTOR",
+            "    Return memory problems reports: there are none.",
+            "STATS",
+            "    Return information about the memory usage of the server.",
             "USAGE <key> [SAMPLES <count>]",
             "    Return memory in bytes used by <key> and its value. Nested values are",
             "    sampled up to <count> times (default: 5, 0 means sample all).",
         ]);
+        return Ok(());
+    }
+    if is(call.args[1], "STATS") {
+        return roles::memory_stats(call);
+    }
+    if is(call.args[1], "PURGE") {
+        call.reply.ok();
+        return Ok(());
+    }
+    if is(call.args[1], "DOCTOR") {
+        call.reply.text("The values are in the pool: INFO memory tells how full it is.\n");
         return Ok(());
     }
     let samples = match call.rest(3) {

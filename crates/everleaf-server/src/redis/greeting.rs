@@ -19,6 +19,7 @@ pub const COMMANDS: &[(&str, i8)] = &[
     ("AUTH", -2),
     ("CLIENT", -2),
     ("HELLO", -1),
+    ("MONITOR", 1),
     ("PING", -1),
     ("PSUBSCRIBE", -2),
     ("PUBLISH", 3),
@@ -61,6 +62,7 @@ impl Session {
                 reply.ok();
                 Ok(())
             }
+            name if is(name, "MONITOR") => self.begin_monitor(reply),
             name if is(name, "PING") => self.ping(&args[1..], reply),
             name if is(name, "PUBLISH") => {
                 self.publish([args[1], args[2]], reply);

@@ -245,6 +245,10 @@ fn stats(text: &mut Text<'_>, shared: &Shared) {
     text.lines(&["migrate_cached_sockets", "slave_expires_tracked_keys"], 0);
     text.lines(&["active_defrag_hits", "active_defrag_misses"], 0);
     text.lines(&["active_defrag_key_hits", "active_defrag_key_misses"], 0);
+    let [keys, items, fronts] = shared.tracking.counts();
+    text.line("tracking_total_keys", keys);
+    text.line("tracking_total_items", items);
+    text.line("tracking_total_prefixes", fronts);
     text.line("unexpected_error_replies", 0);
     text.line("total_error_replies", shared.errors.total.get());
     // What both protocols have done, under the names of this server.

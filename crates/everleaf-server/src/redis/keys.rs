@@ -307,8 +307,9 @@ pub fn object(call: &mut Call<'_, '_, '_>) -> Outcome {
         ]);
         return Ok(());
     }
-    let found = call.work.value(&call.row(2)?)?;
-    let Some((header, value)) = found else {
+    let row = call.row(2)?;
+    let idle = call.work.data.idle_seconds(&row); // Before it is used by this.
+    let Some((header, value)) = call.work.value(&row)? else {
         call.reply.null();
         return Ok(());
     };
@@ -329,7 +330,7 @@ pub fn object(call: &mut Call<'_, '_, '_>) -> Outcome {
                             LRU and LFU data will take some time to adjust.";
             return Err(sentence.into());
         }
-        s if is(s, "IDLETIME") => call.reply.integer(0),
+        s if is(s, "IDLETIME") => call.reply.integer(i64::from(idle)),
         _ => call.reply.integer(1),
     }
     Ok(())

@@ -3,13 +3,14 @@
 //! Map of the files: `session` (a connection) · `dispatch` (the way of its requests to the
 //! commands) · `ahead` (keys of a pipeline) · `greeting` `client` (what is about the connection) ·
 //! `queue` `transaction` (MULTI and EXEC) · `weight` (what takes long) · `command` `table` (the
-//! commands that there are) · `call` (one command at work) · `failure` (why one is not done) ·
-//! `long` (replies in parts) · `strings` `bits` `keys` `scanning` `hashes` `sets` `sorted_sets`
-//! `ranges` `algebra` `lists` `blocking` `sorting` `random` (commands about keys) · `streams`
-//! `reading` `groups` `pending` `stream_info`, with `stream_ids` and `trimming` (commands about
-//! streams) · `scripting` (scripts) · `dump` `stream_dump` (keys as bytes) · `pubsub` (messages) ·
-//! `server` `info` `backup` `settings` `ignored` `slowlog` (commands about the server) · `timing`
-//! (under which name a request is counted).
+//! commands that there are) · `describing` `command_groups` (what is told of them) · `call` (one
+//! command at work) · `failure` (why one is not done) · `long` (replies in parts) · `strings`
+//! `bits` `bitfield` `common_part` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges`
+//! `algebra` `lists` `blocking` `sorting` `random` (commands about keys) · `streams` `reading`
+//! `groups` `pending` `stream_info`, with `stream_ids` and `trimming` (commands about streams) ·
+//! `scripting` (scripts) · `dump` `stream_dump` (keys as bytes) · `pubsub` `events` `tracking`
+//! `monitor` (messages) · `server` `info` `backup` `settings` `ignored` `slowlog` `latency` `roles`
+//! (commands about the server) · `timing` (under which name a request is counted).
 //!
 //! What differs from Redis:
 //! * geographic and probabilistic types, clusters and replication are not there:
@@ -21,13 +22,18 @@
 mod ahead;
 mod algebra;
 mod backup;
+mod bitfield;
 mod bits;
 mod blocking;
 mod call;
 mod client;
 mod command;
+mod command_groups;
+mod common_part;
+mod describing;
 mod dispatch;
 mod dump;
+mod events;
 mod failure;
 mod greeting;
 mod groups;
@@ -35,14 +41,17 @@ mod hashes;
 mod ignored;
 mod info;
 mod keys;
+mod latency;
 mod lists;
 mod long;
+mod monitor;
 mod pending;
 mod pubsub;
 mod queue;
 mod random;
 mod ranges;
 mod reading;
+mod roles;
 mod scanning;
 #[cfg(feature = "scripts")]
 mod scripting;
@@ -63,6 +72,7 @@ mod streams;
 mod strings;
 mod table;
 mod timing;
+mod tracking;
 mod transaction;
 mod trimming;
 mod weight;

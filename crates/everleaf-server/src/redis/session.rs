@@ -12,13 +12,14 @@ use super::command::Command;
 use super::failure::{Failure, Outcome, TOO_LONG};
 use super::long::{Long, More};
 use super::queue::{Queue, Watched};
+use super::tracking::Own;
 use crate::authentication::ClientPlace;
 use crate::data::{Held, Place, Work};
 use crate::memory::Reservation;
 use crate::resp::argument::is;
 use crate::resp::parse::Parser;
 use crate::resp::reply::Reply;
-use crate::shared::{Ends, Entry, Shared, Subscriber};
+use crate::shared::{Ends, Entry, Event, Monitor, Shared, Subscriber};
 
 /// What a reply has beside its values, at most, when it is not counted as made whole.
 const HEAD_BYTES: usize = 64;
@@ -75,6 +76,12 @@ pub struct Session {
     pub(super) leaves_long: bool,
     /// What it has subscribed to.
     pub(super) subscriber: Option<Subscriber>,
+    /// It is told of every command.
+    pub(super) monitor: Option<Monitor>,
+    /// Keys that its client keeps.
+    pub(super) tracking: Own,
+    /// What a transaction at work has done to keys.
+    pub(super) events: Vec<Event>,
     /// What a transaction at work has published.
     pub(super) unsent: Option<Vec<[Vec<u8>; 2]>>,
     /// The room of a reply that was made whole and is not sent.
@@ -161,6 +168,9 @@ impl Session {
             is_asked_again: false,
             leaves_long: false,
             subscriber: None,
+            monitor: None,
+            tracking: Own::default(),
+            events: Vec::new(),
             unsent: None,
             whole,
             requests: 0,
@@ -229,6 +239,7 @@ impl Session {
         (part_bytes, blocking): (Option<usize>, Blocking<'_>),
         (database, held): (u8, Option<&Held<'d>>),
     ) -> Outcome<Left> {
+        self.remember_keys(command, args);
         let shared = &*self.shared;
         let mut call = Call {
             work,

@@ -11,14 +11,14 @@ use crate::open_files::allow_files;
 use crate::resp::argument::is;
 use crate::resp::glob;
 use crate::resp::number::{float, integer};
-use crate::shared::Settings;
+use crate::shared::{Classes, Shared};
 
 /// A setting that can be changed: its name, and the numbers that it may have.
 struct Changeable {
     name: &'static str,
     least: i64,
     most: i64,
-    set: fn(&Settings, i64),
+    set: fn(&Shared, i64),
 }
 
 /// After how long who waits for a script is turned away: both names of it.
@@ -29,7 +29,7 @@ const fn busy(name: &'static str) -> Changeable {
         name,
         least: 0,
         most: i64::MAX,
-        set: |settings, number| settings.busy_ms.store(number.unsigned_abs(), Relaxed),
+        set: |shared, number| shared.settings.busy_ms.store(number.unsigned_abs(), Relaxed),
     }
 }
 
@@ -38,40 +38,50 @@ const CHANGEABLE: &[Changeable] = &[
         name: "maxclients",
         least: 1,
         most: u32::MAX as i64,
-        set: |settings, number| {
+        set: |shared, number| {
             allow_files(number.unsigned_abs());
-            settings.connections.store(number.unsigned_abs(), Relaxed);
+            shared.settings.connections.store(number.unsigned_abs(), Relaxed);
         },
     },
     Changeable {
         name: "latency-monitor-threshold",
         least: 0,
         most: i64::MAX,
-        set: |settings, number| settings.latency_ms.store(number.unsigned_abs(), Relaxed),
+        set: |shared, number| shared.settings.latency_ms.store(number.unsigned_abs(), Relaxed),
     },
     Changeable {
         name: "slowlog-log-slower-than",
         least: -1,
         most: i64::MAX,
-        set: |settings, number| settings.slow_micros.store(number, Relaxed),
+        set: |shared, number| shared.settings.slow_micros.store(number, Relaxed),
     },
     Changeable {
         name: "slowlog-max-len",
         least: 0,
         most: i64::MAX,
-        set: |settings, number| settings.slow_entries.store(number.unsigned_abs(), Relaxed),
+        set: |shared, number| shared.settings.slow_entries.store(number.unsigned_abs(), Relaxed),
     },
     Changeable {
         name: "stream-node-max-entries",
         least: 0,
         most: i64::MAX,
-        set: |settings, number| settings.stream_node_entries.store(number.unsigned_abs(), Relaxed),
+        set: |shared, number| {
+            shared.settings.stream_node_entries.store(number.unsigned_abs(), Relaxed)
+        },
     },
     Changeable {
         name: "timeout",
         least: 0,
         most: i32::MAX as i64,
-        set: |settings, number| settings.set_idle(Duration::from_secs(number.unsigned_abs())),
+        set: |shared, number| {
+            shared.settings.set_idle(Duration::from_secs(number.unsigned_abs()));
+        },
+    },
+    Changeable {
+        name: "tracking-table-max-keys",
+        least: 0,
+        most: i64::MAX,
+        set: |shared, number| shared.tracking.set_max_keys(number.unsigned_abs()),
     },
 ];
 
@@ -97,11 +107,13 @@ fn settings(call: &Call<'_, '_, '_>) -> Vec<(&'static str, String)> {
         ("maxclients", settings.connections.load(Relaxed).to_string()),
         ("maxmemory", limit.unwrap_or(0).to_string()),
         ("maxmemory-policy", eviction_policy(call).to_owned()),
+        ("notify-keyspace-events", call.shared.notifications.classes().text()),
         ("proto-max-bulk-len", call.shared.longest.redis.to_string()),
         ("slowlog-log-slower-than", settings.slow_micros.load(Relaxed).to_string()),
         ("slowlog-max-len", settings.slow_entries.load(Relaxed).to_string()),
         ("stream-node-max-entries", settings.stream_node_entries.load(Relaxed).to_string()),
         ("timeout", settings.idle_seconds().to_string()),
+        ("tracking-table-max-keys", call.shared.tracking.max_keys().to_string()),
     ];
     let set = settings.ignored.lock();
     known.extend(
@@ -125,7 +137,12 @@ fn worded(name: &'static str, value: &[u8]) -> Outcome<Option<Change>> {
             if !yes && !is(value, "no") {
                 return Err(refused(name, "argument must be 'yes' or 'no'"));
             }
-            Ok(Some(Box::new(move |settings| settings.tracks_latency.store(yes, Relaxed))))
+            Ok(Some(Box::new(move |shared| shared.settings.tracks_latency.store(yes, Relaxed))))
+        }
+        "notify-keyspace-events" => {
+            let why = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+            let classes = Classes::read(value).ok_or_else(|| refused(name, why))?;
+            Ok(Some(Box::new(move |shared| shared.notifications.set(classes))))
         }
         "latency-tracking-info-percentiles" => {
             let words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
@@ -137,10 +154,10 @@ fn worded(name: &'static str, value: &[u8]) -> Outcome<Option<Change>> {
                            [0.0,100.0]";
                 return Err(refused(name, why));
             }
-            Ok(Some(Box::new(move |settings| *settings.percents.lock() = percents)))
+            Ok(Some(Box::new(move |shared| *shared.settings.percents.lock() = percents)))
         }
         name => Ok(ignored::value(name, value)?.map(|(name, told)| -> Change {
-            Box::new(move |settings| drop(settings.ignored.lock().insert(name, told)))
+            Box::new(move |shared| drop(shared.settings.ignored.lock().insert(name, told)))
         })),
     }
 }
@@ -151,7 +168,7 @@ pub fn refused(name: &str, why: &str) -> Failure {
 }
 
 /// What sets a setting.
-type Change = Box<dyn FnOnce(&Settings)>;
+type Change = Box<dyn FnOnce(&Shared)>;
 
 /// What a pair of CONFIG SET changes; none: it has this value, and keeps it.
 fn change(pair: &[&[u8]], known: &[(&'static str, String)]) -> Outcome<Option<Change>> {
@@ -178,7 +195,7 @@ fn change(pair: &[&[u8]], known: &[(&'static str, String)]) -> Outcome<Option<Ch
         let why = format!("argument must be between {least} and {most} inclusive");
         return Err(refused(name, &why));
     }
-    Ok(Some(Box::new(move |settings| set(settings, number))))
+    Ok(Some(Box::new(move |shared| set(shared, number))))
 }
 
 /// Sets all, or nothing.
@@ -195,7 +212,7 @@ fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
             return Err(refused(&name, "duplicate parameter"));
         }
     }
-    changes.into_iter().flatten().for_each(|change| change(&call.shared.settings));
+    changes.into_iter().flatten().for_each(|change| change(call.shared));
     call.reply.ok();
     Ok(())
 }

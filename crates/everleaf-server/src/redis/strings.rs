@@ -190,7 +190,9 @@ pub fn getex(call: &mut Call<'_, '_, '_>) -> Outcome {
     let found = call.string(&row)?;
     if let Some((header, body)) = &found {
         let expires_ms = options.expires_ms(call.work.now_ms, "getex")?;
-        if expires_ms.is_some() || options.persist {
+        if expires_ms.is_some_and(|expires_ms| expires_ms <= call.work.now_ms) {
+            call.work.remove_key(&row)?;
+        } else if expires_ms.is_some() || options.persist && header.expires_ms.is_some() {
             call.work.put(row, Header { expires_ms, ..*header }.with(body));
         }
     }

@@ -4,13 +4,13 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-use super::call::Call;
-use super::command::{Command, Keys, Named, takes};
-use super::failure::{Failure, Outcome, SYNTAX, wrong_number};
+use super::command::{Command, Keys, takes};
+use super::failure::{Failure, Outcome, wrong_number};
 use super::{
-    algebra, backup, bits, blocking, dump, groups, hashes, info, keys, lists, pending, pubsub,
-    random, ranges, reading, scanning, scripting, server, sets, settings, slowlog, sorted_sets,
-    sorting, stream_info, streams, strings,
+    algebra, backup, bitfield, bits, blocking, common_part, describing, dump, greeting, groups,
+    hashes, info, keys, latency, lists, pending, pubsub, random, ranges, reading, roles, scanning,
+    scripting, server, sets, settings, slowlog, sorted_sets, sorting, stream_info, streams,
+    strings, transaction,
 };
 use crate::resp::argument::is;
 
@@ -24,9 +24,12 @@ macro_rules! commands {
 }
 
 commands! {
+    "acl" -2 None false roles::acl;
     "append" 3 First true strings::append;
     "bgsave" -1 None false backup::bgsave;
     "bitcount" -2 First false bits::bitcount;
+    "bitfield" -2 First true bitfield::bitfield;
+    "bitfield_ro" -2 First false bitfield::bitfield_ro;
     "bitop" -4 Behind true bits::bitop;
     "bitpos" -3 First false bits::bitpos;
     "blmove" 6 Two true blocking::blmove;
@@ -37,7 +40,7 @@ commands! {
     "bzmpop" -5 TimedCounted true blocking::bzmpop;
     "bzpopmax" -3 Before true blocking::bzpopmax;
     "bzpopmin" -3 Before true blocking::bzpopmin;
-    "command" -1 None false command;
+    "command" -1 None false describing::command;
     "config" -2 None false settings::config;
     "copy" -3 Two true keys::copy;
     "dbsize" 1 None false server::dbsize;
@@ -54,6 +57,7 @@ commands! {
     "expire" -3 First true keys::expire_in;
     "expireat" -3 First true keys::expire_at;
     "expiretime" 2 First false keys::expiretime;
+    "failover" -1 None false roles::failover;
     "flushall" -1 Everything true server::flushall;
     "flushdb" -1 Everything true server::flushdb;
     "function" -2 None false server::function;
@@ -85,11 +89,14 @@ commands! {
     "info" -1 None false info::info;
     "keys" 2 None false scanning::keys;
     "lastsave" 1 None false backup::lastsave;
+    "latency" -2 None false latency::latency;
+    "lcs" -3 Two false common_part::lcs;
     "lindex" 3 First false lists::lindex;
     "linsert" 5 First true lists::linsert;
     "llen" 2 First false lists::llen;
     "lmove" 5 Two true lists::lmove;
     "lmpop" -4 Counted true lists::lmpop;
+    "lolwut" -1 None false roles::lolwut;
     "lpop" -2 First true lists::lpop;
     "lpos" -3 First false lists::lpos;
     "lpush" -3 First true lists::lpush;
@@ -100,6 +107,7 @@ commands! {
     "ltrim" 4 First true lists::ltrim;
     "memory" -2 None false dump::memory;
     "mget" -2 All false strings::mget;
+    "module" -2 None false roles::module;
     "move" 3 First true keys::move_to;
     "mset" -3 Pairs true strings::mset;
     "msetnx" -3 Pairs true strings::msetnx;
@@ -115,6 +123,7 @@ commands! {
     "rename" 3 Two true keys::rename;
     "renamenx" 3 Two true keys::renamenx;
     "restore" -4 First true dump::restore;
+    "role" 1 None false roles::role;
     "rpop" -2 First true lists::rpop;
     "rpoplpush" 3 Two true lists::rpoplpush;
     "rpush" -3 First true lists::rpush;
@@ -222,9 +231,25 @@ static NAMES: LazyLock<FxHashMap<&[u8], &Command>> =
 /// The second words of commands that have some, and numbers of arguments with both words.
 pub const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
     (
+        "acl",
+        &[
+            ("cat", -2),
+            ("deluser", -3),
+            ("getuser", 3),
+            ("help", 2),
+            ("list", 2),
+            ("log", -2),
+            ("setuser", -3),
+            ("users", 2),
+            ("whoami", 2),
+        ],
+    ),
+    (
         "client",
         &[
+            ("caching", 3),
             ("getname", 2),
+            ("getredir", 2),
             ("help", 2),
             ("id", 2),
             ("info", 2),
@@ -236,14 +261,40 @@ pub const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
             ("reply", 3),
             ("setinfo", 4),
             ("setname", 3),
+            ("tracking", -3),
+            ("trackinginfo", 2),
             ("unblock", -3),
             ("unpause", 2),
         ],
     ),
-    ("command", &[("count", 2), ("docs", -2), ("getkeys", -4), ("info", -2), ("list", -2)]),
+    (
+        "command",
+        &[
+            ("count", 2),
+            ("docs", -2),
+            ("getkeys", -4),
+            ("getkeysandflags", -4),
+            ("help", 2),
+            ("info", -2),
+            ("list", -2),
+        ],
+    ),
     ("config", &[("get", -3), ("help", 2), ("resetstat", 2), ("rewrite", 2), ("set", -4)]),
     ("function", &[("flush", -2)]),
-    ("memory", &[("help", 2), ("usage", -3)]),
+    (
+        "latency",
+        &[
+            ("doctor", 2),
+            ("graph", 3),
+            ("help", 2),
+            ("histogram", -2),
+            ("history", 3),
+            ("latest", 2),
+            ("reset", -2),
+        ],
+    ),
+    ("memory", &[("doctor", 2), ("help", 2), ("purge", 2), ("stats", 2), ("usage", -3)]),
+    ("module", &[("help", 2), ("list", 2)]),
     ("object", &[("encoding", 3), ("freq", 3), ("help", 2), ("idletime", 3), ("refcount", 3)]),
     ("pubsub", &[("channels", -2), ("help", 2), ("numpat", 2), ("numsub", -2)]),
     (
@@ -289,77 +340,50 @@ pub fn has_subcommands(name: &[u8]) -> bool {
     SUBCOMMANDS.iter().any(|(command, _)| is(name, command))
 }
 
-/// COMMAND.
-pub fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
-    match call.rest(1) {
-        [] => {
-            call.reply.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|command| describe(call, command));
-        }
-        [what] if is(what, "COUNT") => call.reply.count(COMMANDS.len()),
-        [what] if is(what, "LIST") => {
-            call.reply.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|command| call.reply.bulk(command.name));
-        }
-        [what, names @ ..] if is(what, "INFO") => {
-            call.reply.array(names.len());
-            for name in names {
-                match find(name) {
-                    Some(command) => describe(call, command),
-                    None => call.reply.null_array(),
-                }
-            }
-        }
-        [what, ..] if is(what, "GETKEYS") => return keys_of(call),
-        [what, names @ ..] if is(what, "DOCS") => {
-            let asked = |command: &&Command| {
-                names.is_empty() || names.iter().any(|name| is(name, command.name))
-            };
-            let found: Vec<_> = COMMANDS.iter().filter(asked).collect();
-            call.reply.map(found.len());
-            for command in found {
-                call.reply.bulk(command.name);
-                call.reply.map(1);
-                call.reply.bulk("group");
-                call.reply.bulk(if command.keys == Keys::None { "server" } else { "generic" });
-            }
-        }
-        _ => return Err(SYNTAX.into()),
-    }
-    Ok(())
+/// What there is to know of a command.
+pub struct Known {
+    /// In small letters; with a second word behind a bar.
+    pub name: String,
+    pub arity: i8,
+    pub keys: Keys,
+    pub writes: bool,
 }
 
-/// COMMAND GETKEYS.
-fn keys_of(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let args = call.rest(2);
-    let Some(command) = find(args[0]) else { return Err("ERR Invalid command specified".into()) };
-    if !takes(command.arity, args.len()) {
-        return Err("ERR Invalid number of arguments specified for command".into());
-    }
-    match command.keys.of(args) {
-        Named::Keys(keys) if !keys.is_empty() => {
-            call.reply.array(keys.len());
-            keys.iter().for_each(|key| call.reply.bulk(key));
-            Ok(())
-        }
-        _ => Err("ERR The command has no key arguments".into()),
-    }
+/// All commands, without second words.
+pub fn all_commands() -> Vec<Known> {
+    let known = COMMANDS.iter().map(|Command { name, arity, keys, writes, .. }| Known {
+        name: (*name).to_owned(),
+        arity: *arity,
+        keys: *keys,
+        writes: *writes,
+    });
+    let at_once =
+        transaction::AT_ONCE.iter().map(|name| (*name, if *name == "WATCH" { -2 } else { 1 }));
+    let others = greeting::COMMANDS.iter().copied().chain(at_once).map(|(name, arity)| Known {
+        name: name.to_ascii_lowercase(),
+        arity,
+        keys: if name == "WATCH" { Keys::All } else { Keys::None },
+        writes: false,
+    });
+    known.chain(others).collect()
 }
 
-fn describe(call: &mut Call<'_, '_, '_>, command: &Command) {
-    let (first, last, step) = command.keys.positions();
-    call.reply.array(10);
-    call.reply.bulk(command.name);
-    call.reply.integer(i64::from(command.arity));
-    call.reply.set(1);
-    call.reply.simple(if command.writes { "write" } else { "readonly" });
-    [first, last, step].iter().for_each(|position| call.reply.integer(*position));
-    call.reply.set(0);
-    (0..3).for_each(|_| call.reply.array(0));
+/// Their second words.
+pub fn subcommands_of(name: &str) -> Vec<Known> {
+    let found = SUBCOMMANDS.iter().find(|(command, _)| *command == name);
+    let words = found.iter().flat_map(|(_, words)| words.iter());
+    let known = words.map(|(word, arity)| Known {
+        name: format!("{name}|{word}"),
+        arity: *arity,
+        keys: Keys::None,
+        writes: false,
+    });
+    known.collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::command::Named;
     use super::*;
 
     #[test]

@@ -94,9 +94,11 @@ impl Session {
         };
         self.last_command = command;
         let unsent = self.unsent.take().unwrap_or_default();
+        let events = std::mem::take(&mut self.events);
         if done.is_err() {
             self.back_to(&before, &subscribed);
         } else {
+            self.notify_of(&events);
             self.send_unsent(&unsent);
         }
         done
@@ -138,6 +140,7 @@ impl Session {
             data.count_all()?; // They were counted before, but for an error.
         }
         let mut work = Work::new(data, now_ms);
+        work.by = self.client.id;
         for (row, seen) in &watched.keys {
             let gone = seen.there && work.header(row)?.is_none();
             if gone || data.version(row) != seen.version {
@@ -152,7 +155,7 @@ impl Session {
         let (mut logged, mut again) = (Vec::new(), None);
         for (asked, args) in &queue.requests {
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-            let (before, begun) = (out.len(), Instant::now());
+            let (before, begun, touched) = (out.len(), Instant::now(), work.touched());
             work.save();
             let found = match asked {
                 Asked::Store(command) => Some(*command),
@@ -165,10 +168,15 @@ impl Session {
                     let within = (self.database, Some(&held));
                     let alone = (None, Blocking::default());
                     let done = self.run(command, &args, &mut work, reply, alone, within);
-                    done.map(|left| {
+                    let done = done.map(|left| {
                         self.unsent.get_or_insert_default().extend(left.effects.published);
                         logged.extend(left.effects.logged);
-                    })
+                    });
+                    if done.is_ok() {
+                        let events = self.events(command, &args, &work, touched)?;
+                        self.events.extend(events);
+                    }
+                    done
                 }
                 Asked::Connection => self.greet(&args, &mut { reply }),
             };
@@ -186,6 +194,7 @@ impl Session {
                 }
             }
             self.note_error(&out[before..], true);
+            self.feed_monitors(&args);
             self.shared.metrics.redis.add(self.last_command, begun.elapsed());
             // Here, so that what has no room is not made to its end.
             self.take_room(out, start)?;

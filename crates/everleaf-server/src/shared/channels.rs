@@ -125,6 +125,11 @@ impl Mailbox {
         self.is_lost.load(Ordering::Acquire)
     }
 
+    /// Whether its client speaks RESP3.
+    pub fn is_three(&self) -> bool {
+        self.three.load(Ordering::Relaxed)
+    }
+
     /// From now on it is spoken to in this version of the protocol.
     pub fn speak(&self, three: bool) {
         self.three.store(three, Ordering::Relaxed);

@@ -200,6 +200,11 @@ impl Client {
     // ---- waiting
     // ---------------------------------------------------------------------------------------------
 
+    /// What it is doing, as it has told.
+    pub fn told_flags(&self) -> Flags {
+        Flags(self.told.flags.load(Relaxed))
+    }
+
     /// It waits for something, or no more.
     pub fn set_blocked(&self, is_blocked: bool) {
         if is_blocked {

@@ -1,15 +1,20 @@
 //! What all connections of a server share.
 //!
 //! Map of the files: `settings` (what can be changed) · `cursors` (of SCAN) · `channels` (messages
-//! between clients) · `clients` (who is connected) · `errors` (that they
-//! were told) · `slowlog` (commands that took long).
+//! between clients) · `notify` (what happens to keys) · `tracking` (keys that clients keep) ·
+//! `monitors` (clients that see all commands) · `clients` (who is connected) · `errors` (that they
+//! were told) · `slowlog` `latency` (what took long).
 
 mod channels;
 mod clients;
 mod cursors;
 mod errors;
+mod latency;
+mod monitors;
+mod notify;
 mod settings;
 mod slowlog;
+mod tracking;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -33,8 +38,12 @@ pub use channels::{Channels, Subscribed, Subscriber};
 pub use clients::{Chosen, ClientKind, Clients, Ends, Entry, Flags, Numbers, Paused, Unblocked};
 pub use cursors::Cursors;
 pub use errors::Errors;
+pub use latency::{Events, Latency};
+pub use monitors::{Monitor, Monitors};
+pub use notify::{Classes, Event, Notifications};
 pub use settings::Settings;
 pub use slowlog::Slowlog;
+pub use tracking::{Mode, Tracked, Tracking};
 
 /// What all connections of a server share.
 pub struct Shared {
@@ -81,6 +90,14 @@ pub struct Shared {
     pub(crate) slowlog: Slowlog,
     /// Errors that Redis clients were told.
     pub(crate) errors: Errors,
+    /// Clients that are told of every command.
+    pub(crate) monitors: Arc<Monitors>,
+    /// Which events of keys are told.
+    pub(crate) notifications: Arc<Notifications>,
+    /// Keys that clients keep.
+    pub(crate) tracking: Arc<Tracking>,
+    /// Events that took long.
+    pub(crate) latency: Latency,
     /// The most bytes of the pool that were in use when they were looked at.
     pub(crate) peak_bytes: AtomicU64,
     /// What tells this run of the server from others: forty digits.

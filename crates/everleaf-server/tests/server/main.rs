@@ -4,6 +4,7 @@
 mod backup;
 mod blocking;
 mod cases;
+mod changes;
 mod clients;
 mod common;
 mod dialog;
