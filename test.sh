@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that has to hold before a change lands: the width of lines, format, lints,
 # documentation, tests (the crash explorer's short explorations among them). `./test.sh width` looks
-# at the width only.
+# at the width only, `./test.sh lints` at all that needs no test to run.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -28,23 +28,40 @@ cargo fmt --manifest-path fuzz/Cargo.toml --check
 cargo fmt --manifest-path bindings/python/Cargo.toml --check
 # The peers of the benchmarks and the plots are no part of the default build; here they are tested.
 features=(--features peers,plots,tls,cluster,scripts)
-cargo clippy --workspace --all-targets "${features[@]}" --locked -- -D warnings
-# The library for Python; an interpreter is not needed to look at it.
-PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \
-    cargo clippy --manifest-path bindings/python/Cargo.toml --locked -- -D warnings
-# The benchmarks and the two programs are no libraries.
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude everleaf-bench --exclude everleaf-cli \
-    --exclude everleaf-lab --no-deps --locked --quiet
-# What would be published: every file of each package, its licence and its versions.
-laboratory=()
-for crate in lab bench testkit conformance crash engines baselines; do
-    laboratory+=(--exclude "everleaf-$crate")
-done
-cargo package --workspace "${laboratory[@]}" --no-verify --allow-dirty --locked --quiet
+lints() {
+    cargo clippy --workspace --all-targets "${features[@]}" --locked -- -D warnings
+    # The library for Python; an interpreter is not needed to look at it.
+    PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \
+        cargo clippy --manifest-path bindings/python/Cargo.toml --locked -- -D warnings
+    # The benchmarks and the two programs are no libraries.
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude everleaf-bench \
+        --exclude everleaf-cli --exclude everleaf-lab --no-deps --locked --quiet
+    # What would be published: every file of each package, its licence and its versions.
+    laboratory=()
+    for crate in lab bench testkit conformance crash engines baselines; do
+        laboratory+=(--exclude "everleaf-$crate")
+    done
+    cargo package --workspace "${laboratory[@]}" --no-verify --allow-dirty --locked --quiet
+}
+if [[ ${1:-} == lints ]]; then
+    lints
+    exit
+fi
+# Tests wait for disks, sockets and clocks: the lints take what processor time that leaves.
+mkdir -p target
+CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/lints nice -n 19 ./test.sh lints \
+    >target/lints.out 2>&1 &
+lints=$!
+trap 'kill "$lints" 2>/dev/null || true' EXIT
 # `--tests` leaves the example programs out, which have no tests: clippy has looked at them, and to
 # make them takes a minute.
 cargo test --workspace "${features[@]}" --tests --locked
 cargo test --workspace "${features[@]}" --doc --locked
+if ! wait "$lints"; then
+    cat target/lints.out
+    exit 1
+fi
+trap - EXIT
 
 # The library for aarch64: built, because a mere check does not assemble the instructions; no linker
 # is needed for that.
