@@ -299,7 +299,7 @@ fn run(bench: &Bench, arguments: &[&str]) -> Ran {
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", "60", crate::PROGRAM]).args(arguments);
     let ran = Ran::new(command.current_dir(bench.path("")).stdin(Stdio::null()).output().unwrap());
-    assert!(ran.code.is_some_and(|code| code < 2), "{arguments:?} {ran:?}");
+    assert!(matches!(ran.code, Some(0 | 1 | 3)), "{arguments:?} {ran:?}");
     ran
 }
 
