@@ -57,7 +57,7 @@ enum Command {
     Shell(shell::Args),
     Info(info::Args),
     Check(check::Args),
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     #[cfg(feature = "cluster")]
     Cluster(cluster::Args),
     /// Measure engines (a command of the program everleaf-lab).
@@ -142,7 +142,7 @@ impl Cli {
             Command::Shell(args) => shell::run(args),
             Command::Info(args) => info::run(args),
             Command::Check(args) => check::run(args),
-            Command::Serve(args) => serve::run(args),
+            Command::Serve(args) => serve::run(*args),
             #[cfg(feature = "cluster")]
             Command::Cluster(args) => cluster::run(args),
             Command::Bench(words) => lab::run("bench", words),

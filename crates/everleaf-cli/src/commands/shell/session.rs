@@ -369,7 +369,9 @@ fn say(error: Error) -> Sentence {
 /// A failure of the command line as a sentence for the user.
 fn sentence(failure: Failure) -> Sentence {
     match failure {
-        Failure::Usage(sentence) | Failure::Failed(sentence) => sentence,
+        Failure::Usage(sentence) | Failure::Failed(sentence) | Failure::Absent(sentence) => {
+            sentence
+        }
         Failure::OutputClosed => "the output is closed".to_owned(),
     }
 }
