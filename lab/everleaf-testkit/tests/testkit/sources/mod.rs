@@ -33,8 +33,8 @@ fn no_files_of_a_folder_import_each_other_in_a_circle() {
     for folder in crates() {
         let name = folder.file_name().unwrap().to_str().unwrap();
         let mut circles = sources_of(name).circles();
-        // To be taken apart: scripts call commands, whose calls have the session that runs them; and
-        // what is shared has counts of memcached.
+        // To be taken apart: scripts call commands, whose calls have the session that runs them;
+        // and what is shared has counts of memcached.
         let known = |circle: &String| {
             ["redis: ", "scripts: ", ": memcached ", ": shared "]
                 .iter()
