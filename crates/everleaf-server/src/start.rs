@@ -10,14 +10,13 @@ use crate::authentication::Attempts;
 use crate::backup::Backups;
 use crate::counters::Counters;
 use crate::data::{Database, Gone, Listener};
-use crate::memcached::{Prefixes, Uses};
 use crate::memory::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::options::ServeOptions;
 use crate::random::Random;
 use crate::shared::{
-    Channels, Clients, Cursors, Errors, Event, Latency, Notifications, Settings, Shared, Slowlog,
-    Tracking,
+    Channels, Clients, Cursors, Errors, Event, Latency, Notifications, Prefixes, Settings, Shared,
+    Slowlog, Tracking, Uses,
 };
 use crate::{memcached, redis};
 

@@ -6,10 +6,10 @@ use tracing::warn;
 
 use super::parse::{expiry, seconds, unsigned};
 use super::session::{Request, Session, Taken, failed};
-use super::uses::Used;
 use super::{VERSION, items, meta, stats};
 use crate::data::{HEADER_BYTES, Header, Kind, Work};
 use crate::protocol::is_http;
+use crate::shared::Used;
 
 const OK: &[u8] = b"OK\r\n";
 const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";

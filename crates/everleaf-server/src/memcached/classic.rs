@@ -2,10 +2,10 @@
 
 use super::items::{self, Counted, Counting, Mode, Stored, Storing};
 use super::parse::{MAX_KEY_BYTES, Words, expiry, length as length_of, seconds, unsigned};
-use super::prefixes::Use;
 use super::session::{Block, Request, Session, Taken, failed};
 use crate::data::Header;
 use crate::shared::Shared;
+use crate::shared::prefixes::Use;
 
 const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
 const BAD_TIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";

@@ -8,9 +8,9 @@ use super::flags::{Flags, MetaKey, OPAQUE_TOO_LONG};
 use super::items::{self, Counted, Counting, Mode, Stored, Storing};
 use super::parse::{MAX_KEY_BYTES, Words, expiry, length};
 use super::session::{Block, Request, Session, Taken, failed};
-use super::uses::Used;
 use crate::counters::Counters;
 use crate::data::{Database, HEADER_BYTES, Header, Kind, Work};
+use crate::shared::Used;
 
 /// A reply that says what is wrong with the request.
 type Refused = &'static [u8];

@@ -4,12 +4,12 @@
 //! (a connection) · `dispatch` (the way of its requests to the commands) · `ahead` (keys of a
 //! pipeline) · `classic` (get, set, incr and their like) · `meta` (mg, ms, md, ma, mn, me) ·
 //! `flags` (what follows a meta command's key) · `admin` `stats` (everything that is about the
-//! server) · `uses` (when items were used) · `prefixes` (what was done by prefix).
+//! server).
 //!
 //! What differs from memcached:
 //! * the binary protocol is not offered: a connection that begins with byte 80 is closed;
 //! * slab classes, LRU queues and watchers do not exist: their commands say so;
-//! * flags h and l of `mg`, and `la` and `fetch` elsewhere, are kept in memory alone (`uses`);
+//! * flags h and l of `mg`, and `la` and `fetch` elsewhere, are kept in memory alone;
 //! * nothing at all is sent for a line that ends in `noreply`, and the value behind one that is
 //!   refused is swallowed;
 //! * flags and lengths of more than 32 bits are refused instead of being cut (times are cut).
@@ -22,14 +22,10 @@ mod flags;
 pub mod items;
 mod meta;
 pub mod parse;
-mod prefixes;
 mod session;
 mod stats;
-mod uses;
 
-pub use prefixes::Prefixes;
 pub use session::Session;
-pub use uses::Uses;
 
 /// Names under which the time of requests is counted, the more frequent first; what has none of its
 /// own is the last.

@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering;
 
 use everleaf::{Error, Statistics};
 
-use super::prefixes::DELIMITER;
 use super::{VERSION, items};
 use crate::Address;
 use crate::data::Work;
 use crate::shared::Shared;
+use crate::shared::prefixes::DELIMITER;
 
 /// Names and what they stand for.
 type Lines = Vec<(&'static str, String)>;

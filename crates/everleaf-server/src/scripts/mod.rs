@@ -10,10 +10,10 @@
 //!   code comes as text only.
 //!
 //! Map of the files: `state` (a state of Lua, and one run) · `sandbox` (what it begins with) ·
-//! `prelude.lua` (what scripts see) · `cache` (scripts by their names) · `shebang` (their first
-//! line) · `api` (the module `redis`) · `json` `msgpack` `structs` `bits` `strings` (other modules)
-//! · `patterns` (of strings) · `values` (replies and values) · `control` (when a run ends) ·
-//! `arguments` `errors` `numbers`.
+//! `prelude.lua` (what scripts see) · `script` (one of them) · `cache` (by their names) · `shebang`
+//! (their first line) · `api` (the module `redis`) · `json` `msgpack` `structs` `bits` `strings`
+//! (other modules) · `patterns` (of strings) · `values` (replies and values) · `control` (when a
+//! run ends) · `arguments` `errors` `numbers`.
 
 mod api;
 mod arguments;
@@ -26,6 +26,7 @@ mod msgpack;
 mod numbers;
 mod patterns;
 mod sandbox;
+mod script;
 mod shebang;
 mod state;
 mod strings;
@@ -33,6 +34,7 @@ mod structs;
 mod values;
 
 pub use api::{Level, Message};
-pub use cache::{Script, Scripts};
+pub use cache::Scripts;
 pub use control::{Bounds, Stop};
+pub use script::Script;
 pub use state::{Asked, Ended, Host};

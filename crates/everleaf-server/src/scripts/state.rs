@@ -9,11 +9,11 @@ use rustc_hash::FxHashMap;
 
 use super::api::{Message, Said};
 use super::arguments::number_of;
-use super::cache::Script;
 use super::control::{Bounds, Control, Stop};
 use super::errors::{NO_MEMORY, Raised, innermost, said, stopped};
 use super::numbers::{Draws, general};
 use super::sandbox::{Sandbox, build, compile};
+use super::script::Script;
 use super::values;
 use crate::resp::reply::Reply;
 

@@ -3,7 +3,7 @@
 //! Map of the files: `settings` (what can be changed) · `cursors` (of SCAN) · `channels` (messages
 //! between clients) · `notify` (what happens to keys) · `tracking` (keys that clients keep) ·
 //! `monitors` (clients that see all commands) · `clients` (who is connected) · `errors` (that they
-//! were told) · `slowlog` `latency` (what took long).
+//! were told) · `slowlog` `latency` (what took long) · `uses` `prefixes` (of memcached's items).
 
 mod channels;
 mod clients;
@@ -12,9 +12,11 @@ mod errors;
 mod latency;
 mod monitors;
 mod notify;
+pub mod prefixes;
 mod settings;
 mod slowlog;
 mod tracking;
+mod uses;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -26,7 +28,6 @@ use crate::authentication::Attempts;
 use crate::backup::Backups;
 use crate::counters::Counters;
 use crate::data::Database;
-use crate::memcached::{Prefixes, Uses};
 use crate::memory::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::options::{Longest, ServeOptions};
@@ -41,9 +42,11 @@ pub use errors::Errors;
 pub use latency::{Events, Latency};
 pub use monitors::{Monitor, Monitors};
 pub use notify::{Classes, Event, Notifications};
+pub use prefixes::Prefixes;
 pub use settings::Settings;
 pub use slowlog::Slowlog;
 pub use tracking::{Mode, Tracked, Tracking};
+pub use uses::{Used, Uses};
 
 /// What all connections of a server share.
 pub struct Shared {

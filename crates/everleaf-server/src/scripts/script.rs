@@ -1,0 +1,75 @@
+//! A script, and what its runs have shown.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use super::shebang::{self, Flags};
+
+/// Runs of a script that begin where they may take long, after one that took long.
+const LONG_RUNS: u32 = 64;
+
+/// A script.
+pub struct Script {
+    pub sha1: [u8; 20],
+    pub body: Vec<u8>,
+    /// Where its code begins.
+    begins: usize,
+    pub flags: Flags,
+    /// Runs of it that are expected to take long.
+    long_runs: AtomicU32,
+    /// Whether it uses keys that it does not declare.
+    is_open: AtomicBool,
+}
+
+impl Script {
+    /// A script of any bytes.
+    ///
+    /// # Errors
+    /// The first line is wrong: why.
+    pub fn new(body: &[u8]) -> Result<Self, String> {
+        let (flags, begins) = shebang::read(body)?;
+        Ok(Self {
+            sha1: sha1(body),
+            body: body.to_vec(),
+            begins,
+            flags,
+            long_runs: AtomicU32::new(0),
+            is_open: AtomicBool::new(false),
+        })
+    }
+
+    /// The name by which it is asked for: its SHA-1 in small hexadecimal digits.
+    pub fn name(&self) -> String {
+        self.sha1.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// What Lua reads of it.
+    pub fn code(&self) -> &[u8] {
+        &self.body[self.begins..]
+    }
+
+    /// A run took long, so the next ones begin where they may.
+    pub fn took_long(&self) {
+        self.long_runs.store(LONG_RUNS, Ordering::Relaxed);
+    }
+
+    /// Whether this run is expected to take long.
+    pub fn takes_long(&self) -> bool {
+        let less = |runs: u32| runs.checked_sub(1);
+        self.long_runs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    /// It has used a key that it had not declared.
+    pub fn uses_more(&self) {
+        self.is_open.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is expected to use keys that it does not declare.
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+}
+
+/// The SHA-1 of some bytes.
+pub fn sha1(bytes: &[u8]) -> [u8; 20] {
+    sha1_smol::Sha1::from(bytes).digest().bytes()
+}
