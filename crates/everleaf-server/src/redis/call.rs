@@ -1,18 +1,19 @@
 //! One command at work: its arguments, the keys that it reads and writes, its reply.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 use std::time::Duration;
 
 use everleaf::Direction;
 
+use super::command::{Command, Known};
 use super::failure::{
     Failure, NOT_FLOAT, NOT_INTEGER, Outcome, SYNTAX, WRONG_TYPE, check_length, wrong_number,
 };
 use super::long::{More, Rows};
-use super::session::Session;
 use crate::data::{
-    Awaited, Collection, HEADER_BYTES, Header, Held, Kind, Live, Part, Place, Source, Spot, Work,
-    key_row, part_prefix,
+    Awaited, Collection, DATABASES, HEADER_BYTES, Header, Held, Kind, Live, Part, Place, Source,
+    Spot, Work, key_row, part_prefix,
 };
 use crate::resp::long_double::LongDouble;
 use crate::resp::number::{bound, float, integer};
@@ -55,6 +56,43 @@ pub struct Effects {
     pub logged: Vec<(tracing::Level, String)>,
 }
 
+/// The connection that a command works for, as far as commands ask for it.
+pub trait Caller {
+    /// Whether it leaves what takes long to another thread.
+    fn leaves_long(&self) -> bool;
+
+    /// Members of collections that a command is about, which say how long it takes.
+    fn weight(&self, database: u8, args: &[&[u8]]) -> u64;
+
+    /// The command of a name, in any case.
+    fn find(&self, name: &[u8]) -> Option<&'static Command>;
+
+    /// All commands, without second words.
+    fn all_commands(&self) -> Vec<Known>;
+
+    /// Does a command as part of the one at work.
+    fn run_within(
+        &self,
+        command: &'static Command,
+        args: &[&[u8]],
+        work: &mut Work<'_>,
+        reply: Reply<'_>,
+        database: u8,
+    ) -> Outcome;
+
+    /// How many will get a message that is sent later, and what its own connection gets.
+    fn publish_later(&self, message: [&[u8]; 2]) -> (usize, Vec<Arc<[u8]>>);
+}
+
+/// The database of a number.
+pub fn database(index: &[u8]) -> Outcome<u8> {
+    let index = integer(index).ok_or(Failure::Said(NOT_INTEGER))?;
+    match u8::try_from(index) {
+        Ok(index) if index < DATABASES => Ok(index),
+        _ => Err("ERR DB index is out of range".into()),
+    }
+}
+
 /// One command at work.
 pub struct Call<'a, 'd, 'o> {
     /// What it writes.
@@ -74,7 +112,7 @@ pub struct Call<'a, 'd, 'o> {
     /// Whether it may wait.
     pub blocking: Blocking<'a>,
     /// The connection.
-    pub session: &'a Session,
+    pub caller: &'a dyn Caller,
     /// The locks that it has, for what calls other commands.
     pub held: Option<&'a Held<'d>>,
     /// What it does beside.

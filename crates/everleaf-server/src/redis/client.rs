@@ -3,42 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX};
+use super::replies::Replies;
 use super::session::Session;
 use super::timing;
 use crate::resp::argument::is;
 use crate::resp::number::integer;
 use crate::resp::reply::Reply;
 use crate::shared::{Chosen, ClientKind, Flags, Numbers, Paused, Unblocked};
-
-/// Which replies a client wants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Replies {
-    /// All.
-    #[default]
-    All,
-    /// None.
-    None,
-    /// Not that to the next request.
-    NotNext,
-    /// Not that to this request.
-    NotThis,
-}
-
-impl Replies {
-    /// What is wanted of the request that begins now.
-    pub fn next(self) -> Self {
-        match self {
-            Self::NotNext => Self::NotThis,
-            Self::NotThis => Self::All,
-            other => other,
-        }
-    }
-
-    /// Whether there is no reply to this request.
-    pub fn is_silent(self) -> bool {
-        matches!(self, Self::None | Self::NotThis)
-    }
-}
 
 fn yes_or_no(word: &[u8], yes: &str, no: &str) -> Outcome<bool> {
     match word {

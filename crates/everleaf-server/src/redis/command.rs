@@ -2,9 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::call::Call;
-use super::failure::Outcome;
-use super::{reading, sorting};
+use super::sort_options;
+use crate::resp::argument::is;
 use crate::resp::number::integer;
 
 /// Which arguments are keys.
@@ -61,6 +60,26 @@ fn counted<'a>(args: &[&'a [u8]]) -> Words<'a> {
     keys.take(usize::try_from(count).unwrap_or(0)).copied().collect()
 }
 
+/// Where the keys begin, and what follows them; none: the options are wrong.
+fn position(args: &[&[u8]]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        match args.get(at)? {
+            option if is(option, "STREAMS") => return Some(at + 1),
+            option if is(option, "BLOCK") || is(option, "COUNT") => at += 2,
+            option if is(option, "GROUP") => at += 3,
+            option if is(option, "NOACK") => at += 1,
+            _ => return None,
+        }
+    }
+}
+
+/// The keys of XREAD and XREADGROUP: the first half of what stands behind STREAMS.
+fn streams<'s, 'a>(args: &'s [&'a [u8]]) -> &'s [&'a [u8]] {
+    let streams = position(args).map_or(&[][..], |at| args.get(at..).unwrap_or_default());
+    &streams[..streams.len() / 2]
+}
+
 impl Keys {
     /// The positions of the first and the last, and the step, as COMMAND tells them.
     pub const fn positions(self) -> (i64, i64, i64) {
@@ -95,8 +114,8 @@ impl Keys {
                 to.chain(counted(rest.get(1..).unwrap_or_default())).collect()
             }
             Self::Second => rest.iter().skip(1).take(1).copied().collect(),
-            Self::Streams => reading::keys(args).into(),
-            Self::Sort => match sorting::keys(rest) {
+            Self::Streams => streams(args).into(),
+            Self::Sort => match sort_options::keys(rest) {
                 Some(keys) => keys.into(),
                 None => return Named::Everything,
             },
@@ -104,7 +123,7 @@ impl Keys {
     }
 }
 
-/// A command.
+/// A command of the table.
 pub struct Command {
     /// Its name, in small letters.
     pub name: &'static str,
@@ -114,8 +133,15 @@ pub struct Command {
     pub keys: Keys,
     /// Whether it may write.
     pub writes: bool,
-    /// What does it.
-    pub run: fn(&mut Call<'_, '_, '_>) -> Outcome,
+}
+
+/// What there is to know of any command, also of one that is not in the table.
+pub struct Known {
+    /// In small letters; with a second word behind a bar.
+    pub name: String,
+    pub arity: i8,
+    pub keys: Keys,
+    pub writes: bool,
 }
 
 /// Whether a command of this arity may have so many arguments, its name included.

@@ -1,7 +1,6 @@
 //! Groups of commands, as COMMAND and ACL tell them.
 
-use super::command::Keys;
-use super::table::Known;
+use super::command::{Keys, Known};
 
 /// Categories of ACL.
 pub const CATEGORIES: &[&str] = &[

@@ -1,10 +1,10 @@
 //! COMMAND: what the commands are.
 
 use super::call::Call;
-use super::command::{Command, Keys, Named, Words, takes};
+use super::command::{Command, Keys, Known, Named, Words, takes};
 use super::command_groups::{categories, group};
 use super::failure::{Failure, Outcome, SYNTAX};
-use super::table::{Known, all_commands, find, full_name, subcommands_of};
+use super::names::{full_name, subcommands_of};
 use crate::resp::argument::is;
 use crate::resp::glob;
 
@@ -12,20 +12,20 @@ use crate::resp::glob;
 pub fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
     match call.rest(1) {
         [] => {
-            let all = all_commands();
+            let all = call.caller.all_commands();
             call.reply.array(all.len());
             all.iter().for_each(|command| describe(call, command));
         }
-        [what] if is(what, "COUNT") => call.reply.count(all_commands().len()),
+        [what] if is(what, "COUNT") => call.reply.count(call.caller.all_commands().len()),
         [what, filter @ ..] if is(what, "LIST") => return list(call, filter),
         [what, names @ ..] if is(what, "INFO") => info(call, names),
         [what, args @ ..] if is(what, "GETKEYS") => {
-            let keys = keys_of(args)?;
+            let keys = keys_of(call, args)?;
             call.reply.array(keys.len());
             keys.iter().for_each(|(key, _)| call.reply.bulk(key));
         }
         [what, args @ ..] if is(what, "GETKEYSANDFLAGS") => {
-            let keys = keys_of(args)?;
+            let keys = keys_of(call, args)?;
             call.reply.array(keys.len());
             for (key, flags) in keys {
                 call.reply.array(2);
@@ -56,8 +56,8 @@ pub fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// All commands, also with second words.
-fn with_subcommands() -> Vec<Known> {
-    let all = all_commands().into_iter();
+fn with_subcommands(call: &Call<'_, '_, '_>) -> Vec<Known> {
+    let all = call.caller.all_commands().into_iter();
     all.flat_map(|command| {
         let words = subcommands_of(&command.name);
         std::iter::once(command).chain(words).collect::<Vec<_>>()
@@ -66,7 +66,7 @@ fn with_subcommands() -> Vec<Known> {
 }
 
 fn list(call: &mut Call<'_, '_, '_>, filter: &[&[u8]]) -> Outcome {
-    let mut all = with_subcommands();
+    let mut all = with_subcommands(call);
     match filter {
         [] => {}
         [word, what, name] if is(word, "FILTERBY") => match what {
@@ -88,9 +88,9 @@ fn list(call: &mut Call<'_, '_, '_>, filter: &[&[u8]]) -> Outcome {
 }
 
 fn info(call: &mut Call<'_, '_, '_>, names: &[&[u8]]) {
-    let all = with_subcommands();
+    let all = with_subcommands(call);
     if names.is_empty() {
-        let all = all_commands();
+        let all = call.caller.all_commands();
         call.reply.array(all.len());
         all.iter().for_each(|command| describe(call, command));
         return;
@@ -105,7 +105,7 @@ fn info(call: &mut Call<'_, '_, '_>, names: &[&[u8]]) {
 }
 
 fn docs(call: &mut Call<'_, '_, '_>, names: &[&[u8]]) {
-    let mut all = with_subcommands();
+    let mut all = with_subcommands(call);
     all.retain(|command| match names {
         [] => !command.name.contains('|'),
         names => names.iter().any(|name| is(name, &command.name)),
@@ -152,10 +152,10 @@ fn access(command: &Command) -> [Access; 2] {
 }
 
 /// The keys of a request, and how it uses each.
-fn keys_of<'a>(args: &[&'a [u8]]) -> Outcome<Vec<(&'a [u8], Access)>> {
+fn keys_of<'a>(call: &Call<'_, '_, '_>, args: &[&'a [u8]]) -> Outcome<Vec<(&'a [u8], Access)>> {
     let wrong = Failure::Said("ERR Invalid command specified");
-    let Some(command) = find(args[0]) else {
-        let known = all_commands();
+    let Some(command) = call.caller.find(args[0]) else {
+        let known = call.caller.all_commands();
         let known = known.iter().find(|command| is(args[0], &command.name)).ok_or(wrong)?;
         let sentence = "ERR The command has no key arguments";
         return match known.keys {

@@ -10,13 +10,13 @@ use tracing::{debug, info, warn};
 
 use super::call::{Blocking, Effects, Timeout, Wait};
 use super::command::{Command, Named, takes};
-use super::failure::{BUSY, Failure, Outcome, wrong_number};
+use super::failure::{BUSY, Failure, Outcome, failed, wrong_number};
 use super::long::Long;
+use super::names::{full_name, has_subcommands, is_at_once, tells_counts};
 use super::queue::{Asked, Queue};
-use super::session::{Session, Waits, failed, tells_counts};
-use super::table::{find, full_name, has_subcommands};
-use super::transaction::is_at_once;
-use super::{backup, greeting, timing};
+use super::session::{Session, Waits};
+use super::table::find;
+use super::{backup, names, timing};
 use crate::authentication::UNAUTHENTICATED_BYTES;
 use crate::data::{Database, Held, Work};
 use crate::protocol::{Served, Then, is_http};
@@ -254,7 +254,7 @@ impl Session {
             self.count_requests();
         }
         let found = find(name);
-        let known = found.is_some() || greeting::arity(name).is_some();
+        let known = found.is_some() || names::arity(name).is_some();
         if !known && is_http(name, args.last().unwrap_or(name)) {
             warn!("closed a connection: a request of HTTP");
             self.closing = true;
@@ -284,8 +284,7 @@ impl Session {
         }
         let start = out.len();
         self.last_command = timing::command(found, args);
-        let refused =
-            !self.three && self.subscriptions() > 0 && !greeting::is_for_subscribers(name);
+        let refused = !self.three && self.subscriptions() > 0 && !names::is_for_subscribers(name);
         let at_once = if known || refused { None } else { self.at_once(args, out) };
         let is_queued = at_once.is_none() && self.queue.is_some();
         let (mut is_begun, was_waiting) = (true, self.waits.is_some());
@@ -376,7 +375,7 @@ impl Session {
         }
     }
 
-    fn command(&mut self, command: &Command, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
+    fn command(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
         match self.command_with(command, args, out, false) {
             Err(Failure::Undeclared) => self.command_with(command, args, out, true),
             done => done,
@@ -386,7 +385,7 @@ impl Session {
     /// Does one; `alone`: with all locks.
     fn command_with(
         &mut self,
-        command: &Command,
+        command: &'static Command,
         args: &[&[u8]],
         out: &mut Vec<u8>,
         alone: bool,
@@ -444,7 +443,7 @@ impl Session {
     /// Locks the keys of a command.
     fn lock<'d>(
         &self,
-        command: &Command,
+        command: &'static Command,
         args: &[&[u8]],
         data: &'d Database,
         alone: bool,
@@ -489,7 +488,7 @@ fn asked(found: Option<&'static Command>, args: &[&[u8]]) -> Outcome<Asked> {
     let (asked, arity) = match found {
         Some(command) => (Asked::Store(command), command.arity),
         None => {
-            let arity = greeting::arity(args[0]).ok_or_else(|| unknown(args))?;
+            let arity = names::arity(args[0]).ok_or_else(|| unknown(args))?;
             (Asked::Connection, arity)
         }
     };

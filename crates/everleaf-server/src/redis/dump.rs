@@ -19,6 +19,7 @@ use everleaf::Direction;
 
 use super::call::Call;
 use super::failure::{Failure, Outcome, SYNTAX, TOO_LONG, check_length};
+use super::payload::{BAD_FORMAT, entries};
 use super::sorted_sets::{self, Members};
 use super::{lists, roles, stream_dump};
 use crate::data::{Collection, HEADER_BYTES, Header, Kind, Part, add_string, part_row};
@@ -29,7 +30,6 @@ use crate::resp::number::{of_ordered, to_ordered};
 const TAIL: [u8; 4] = *b"elv\x01";
 /// Bytes in front of the body.
 const HEAD_BYTES: usize = 5;
-pub const BAD_FORMAT: &str = "ERR Bad data format";
 
 /// Which of a collection's rows are told.
 const fn part_of(kind: Kind) -> Part {
@@ -81,21 +81,6 @@ fn checked(payload: &[u8]) -> Outcome<&[u8]> {
     match told.strip_suffix(&TAIL) {
         Some(body) if crc32c::crc32c(told).to_le_bytes() == *checksum => Ok(body),
         _ => Err(wrong),
-    }
-}
-
-/// The entries of a collection.
-pub fn entries(mut body: &[u8]) -> Outcome<Vec<Vec<u8>>> {
-    let mut entries = Vec::new();
-    while let Some((length, rest)) = body.split_first_chunk::<4>() {
-        let length = u32::from_le_bytes(*length) as usize;
-        let entry = rest.get(..length).ok_or(Failure::Said(BAD_FORMAT))?;
-        entries.push(entry.to_vec());
-        body = &rest[length..];
-    }
-    match body.is_empty() && !entries.is_empty() {
-        true => Ok(entries),
-        false => Err(BAD_FORMAT.into()),
     }
 }
 

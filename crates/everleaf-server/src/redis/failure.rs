@@ -1,8 +1,10 @@
 //! Why commands are not done, in the words of Redis.
 
 use everleaf::Error;
+use tracing::error;
 
 use crate::data::MAX_KEY_BYTES;
+use crate::resp::reply::Reply;
 
 /// Why a command was not done.
 #[derive(Debug)]
@@ -64,4 +66,26 @@ pub fn check_length(key: &[u8]) -> Outcome {
         )));
     }
     Ok(())
+}
+
+fn store_failed(error: &Error, reply: &mut Reply<'_>) {
+    if error.is_full() {
+        reply.error("OOM command not allowed when used memory > 'maxmemory'.");
+    } else {
+        error!(%error, "a request failed in the store");
+        reply.error(&format!("ERR {error}"));
+    }
+}
+
+/// Says why a command was not done.
+pub fn failed(failure: Failure, reply: &mut Reply<'_>) {
+    match failure {
+        Failure::Said(sentence) => reply.error(sentence),
+        Failure::Text(sentence) => reply.error(&sentence),
+        Failure::Store(error) => store_failed(&error, reply),
+        // In a transaction nothing is done later.
+        Failure::Later | Failure::Locked | Failure::Script | Failure::Undeclared => {
+            reply.error("ERR ask again")
+        }
+    }
 }

@@ -3,52 +3,15 @@
 use std::time::Instant;
 
 use super::VERSION;
-use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX, wrong_number};
+use super::call;
+use super::failure::{Outcome, SYNTAX, wrong_number};
 use super::queue::Watched;
 use super::session::Session;
 use crate::authentication::same_bytes;
-use crate::data::DATABASES;
 use crate::resp::argument::is;
 use crate::resp::number;
 use crate::resp::parse::Parser;
 use crate::resp::reply::Reply;
-
-/// Their names, and numbers of arguments as the table of commands has them. In a transaction they
-/// wait for EXEC like the others.
-pub const COMMANDS: &[(&str, i8)] = &[
-    ("AUTH", -2),
-    ("CLIENT", -2),
-    ("HELLO", -1),
-    ("MONITOR", 1),
-    ("PING", -1),
-    ("PSUBSCRIBE", -2),
-    ("PUBLISH", 3),
-    ("PUNSUBSCRIBE", -1),
-    ("SELECT", 2),
-    ("SUBSCRIBE", -2),
-    ("UNSUBSCRIBE", -1),
-    ("UNWATCH", 1),
-];
-
-/// What a client of RESP2 may ask for that has subscribed to something.
-pub fn is_for_subscribers(name: &[u8]) -> bool {
-    let words = ["PING", "PSUBSCRIBE", "PUNSUBSCRIBE", "QUIT", "RESET", "SUBSCRIBE", "UNSUBSCRIBE"];
-    words.iter().any(|word| is(name, word))
-}
-
-/// Number of arguments of one of them.
-pub fn arity(name: &[u8]) -> Option<i8> {
-    COMMANDS.iter().find(|(word, _)| is(name, word)).map(|(_, arity)| *arity)
-}
-
-/// The database of a number.
-pub fn database(index: &[u8]) -> Outcome<u8> {
-    let index = number::integer(index).ok_or(Failure::Said(NOT_INTEGER))?;
-    match u8::try_from(index) {
-        Ok(index) if index < DATABASES => Ok(index),
-        _ => Err("ERR DB index is out of range".into()),
-    }
-}
 
 impl Session {
     /// Does one of them.
@@ -96,7 +59,7 @@ impl Session {
 
     fn select(&mut self, args: &[&[u8]]) -> Outcome {
         let [_, index] = args else { return Err(wrong_number(args[0])) };
-        self.database = database(index)?;
+        self.database = call::database(index)?;
         Ok(())
     }
 

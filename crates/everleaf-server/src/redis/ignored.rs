@@ -1,8 +1,7 @@
 //! Settings of Redis that change no reply: how it keeps values in memory, what it does in the
 //! background, what it logs. They are taken and told, and change nothing here.
 
-use super::failure::Outcome;
-use super::settings::refused;
+use super::failure::{Failure, Outcome};
 use crate::resp::argument::is;
 use crate::resp::number::integer;
 
@@ -79,6 +78,11 @@ fn bytes(text: &[u8]) -> Option<i64> {
         _ => return None,
     };
     number.checked_mul(unit)
+}
+
+/// Says why a setting is not set.
+pub fn refused(name: &str, why: &str) -> Failure {
+    Failure::Text(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
 }
 
 /// What a value of one of them is told as; none: it is no such setting.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::call::Call;
 use super::failure::Outcome;
+use super::names::is_command;
 use super::settings::eviction_policy;
-use super::timing::is_command;
 use super::{VERSION, scripting};
 use crate::data::DATABASES;
 use crate::options::Address;

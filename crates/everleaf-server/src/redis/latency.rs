@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use super::failure::{Failure, Outcome};
-use super::timing::is_command;
+use super::names::is_command;
 use crate::metrics::Command;
 use crate::resp::argument::is;
 

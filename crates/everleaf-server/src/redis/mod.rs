@@ -1,14 +1,15 @@
 //! Redis' protocol, RESP2 and RESP3.
 //!
 //! Map of the files: `session` (a connection) · `dispatch` (the way of its requests to the
-//! commands) · `ahead` (keys of a pipeline) · `greeting` `client` (what is about the connection) ·
-//! `queue` `transaction` (MULTI and EXEC) · `weight` (what takes long) · `command` `table` (the
-//! commands that there are) · `describing` `command_groups` (what is told of them) · `call` (one
-//! command at work) · `failure` (why one is not done) · `long` (replies in parts) · `strings`
-//! `bits` `bitfield` `common_part` `keys` `scanning` `hashes` `sets` `sorted_sets` `ranges`
-//! `algebra` `lists` `blocking` `sorting` `random` (commands about keys) · `streams` `reading`
-//! `groups` `pending` `stream_info`, with `stream_ids` and `trimming` (commands about streams) ·
-//! `scripting` (scripts) · `dump` `stream_dump` (keys as bytes) · `pubsub` `events` `tracking`
+//! commands) · `running` (one command for it) · `ahead` (keys of a pipeline) · `greeting` `client`
+//! `replies` (what is about the connection) · `queue` `transaction` (MULTI and EXEC) · `weight`
+//! (what takes long) · `table` (the commands that there are) · `command` `names` `command_groups`
+//! `describing` (what is known and told of them) · `call` (one command at work) · `failure` (why
+//! one is not done) · `long` (replies in parts) · `strings` `bits` `bitfield` `common_part` `keys`
+//! `scanning` `hashes` `sets` `sorted_sets` `ranges` `algebra` `lists` `blocking` `sorting`
+//! `sort_options` `random` (commands about keys) · `streams` `reading` `groups` `pending`
+//! `stream_info`, with `stream_ids` and `trimming` (commands about streams) · `scripting` (scripts)
+//! · `dump` `stream_dump` `payload` (keys as bytes) · `pubsub` `events` `tracking` `tracked`
 //! `monitor` (messages) · `server` `info` `backup` `settings` `ignored` `slowlog` `latency` `roles`
 //! (commands about the server) · `timing` (under which name a request is counted).
 //!
@@ -45,13 +46,17 @@ mod latency;
 mod lists;
 mod long;
 mod monitor;
+mod names;
+mod payload;
 mod pending;
 mod pubsub;
 mod queue;
 mod random;
 mod ranges;
 mod reading;
+mod replies;
 mod roles;
+mod running;
 mod scanning;
 #[cfg(feature = "scripts")]
 mod scripting;
@@ -63,6 +68,7 @@ mod session;
 mod sets;
 mod settings;
 mod slowlog;
+mod sort_options;
 mod sorted_sets;
 mod sorting;
 mod stream_dump;
@@ -72,6 +78,7 @@ mod streams;
 mod strings;
 mod table;
 mod timing;
+mod tracked;
 mod tracking;
 mod transaction;
 mod trimming;

@@ -19,26 +19,6 @@ use crate::resp::argument::is;
 /// The most entries that who has waited gets, where it has not said how many.
 const AWAITED: u64 = 1000;
 
-/// Where the keys begin, and what follows them; none: the options are wrong.
-fn position(args: &[&[u8]]) -> Option<usize> {
-    let mut at = 1;
-    loop {
-        match args.get(at)? {
-            option if is(option, "STREAMS") => return Some(at + 1),
-            option if is(option, "BLOCK") || is(option, "COUNT") => at += 2,
-            option if is(option, "GROUP") => at += 3,
-            option if is(option, "NOACK") => at += 1,
-            _ => return None,
-        }
-    }
-}
-
-/// The keys of the streams: the first half of what stands behind STREAMS.
-pub fn keys<'s, 'a>(args: &'s [&'a [u8]]) -> &'s [&'a [u8]] {
-    let streams = position(args).map_or(&[][..], |at| args.get(at..).unwrap_or_default());
-    &streams[..streams.len() / 2]
-}
-
 /// What is to be read.
 pub struct Reading<'a> {
     pub timeout: Option<Timeout>,

@@ -4,7 +4,6 @@ use super::VERSION;
 use super::call::Call;
 use super::command_groups::{CATEGORIES, categories};
 use super::failure::{Failure, Outcome};
-use super::table::all_commands;
 use crate::process;
 use crate::resp::argument::is;
 
@@ -117,7 +116,7 @@ fn cat(call: &mut Call<'_, '_, '_>) -> Outcome {
         let name = category.escape_ascii();
         return Err(Failure::Text(format!("ERR Unknown category '{name}'")));
     };
-    let of = all_commands();
+    let of = call.caller.all_commands();
     let of = of.iter().filter(|command| categories(command).contains(category));
     call.reply.array(of.clone().count());
     of.for_each(|command| call.reply.bulk(&command.name));

@@ -14,13 +14,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::call::{Blocking, Call};
-use super::command::{Named, takes};
-use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG};
-use super::greeting;
-use super::session::{failed, tells_counts};
-use super::table::{find, full_name, has_subcommands};
-use super::transaction::is_at_once;
+use super::call::{self, Call};
+use super::command::{Command, Named, takes};
+use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG, failed};
+use super::names::{self, full_name, has_subcommands, is_at_once, tells_counts};
 use crate::resp::argument::is;
 use crate::resp::number::integer;
 use crate::resp::reply::Reply;
@@ -187,7 +184,7 @@ pub fn script(call: &mut Call<'_, '_, '_>) -> Outcome {
 // -------------------------------------------------------------------------------------------------
 
 fn run(call: &mut Call<'_, '_, '_>, script: &Script, read_only: bool) -> Outcome {
-    let (session, shared) = (call.session, call.shared);
+    let (caller, shared) = (call.caller, call.shared);
     let limits = &shared.options.limits;
     if read_only && script.flags.is_said && !script.flags.no_writes {
         return Err("ERR Can not execute a script with write flag using *_ro command.".into());
@@ -196,10 +193,10 @@ fn run(call: &mut Call<'_, '_, '_>, script: &Script, read_only: bool) -> Outcome
     if script.is_open() && stripes.is_some() {
         return Err(Failure::Undeclared);
     }
-    if session.leaves_long && script.takes_long() {
+    if caller.leaves_long() && script.takes_long() {
         return Err(Failure::Script);
     }
-    let long = (!session.leaves_long).then(|| shared.data.holders.begin(stripes));
+    let long = (!caller.leaves_long()).then(|| shared.data.holders.begin(stripes));
     let bounds = match &long {
         None => Bounds {
             until: Instant::now() + SHORT,
@@ -284,9 +281,9 @@ struct Commands<'c, 'a, 'd, 'o> {
 
 impl Host for Commands<'_, '_, '_, '_> {
     fn call(&mut self, args: &[&[u8]], three: bool, out: &mut Vec<u8>) -> Result<(), Stop> {
-        let session = self.call.session;
-        if session.leaves_long {
-            self.weight = self.weight.saturating_add(session.weight_of(self.database, args));
+        let caller = self.call.caller;
+        if caller.leaves_long() {
+            self.weight = self.weight.saturating_add(caller.weight(self.database, args));
             if self.weight > self.call.shared.options.limits.short_elements {
                 return Err(Stop::Long);
             }
@@ -316,7 +313,9 @@ impl Host for Commands<'_, '_, '_, '_> {
 
     fn knows(&self, args: &[&[u8]]) -> bool {
         let name = args[0];
-        let is_known = find(name).is_some() || greeting::arity(name).is_some() || is_at_once(name);
+        let is_known = self.call.caller.find(name).is_some()
+            || names::arity(name).is_some()
+            || is_at_once(name);
         is_known && (!has_subcommands(name) || full_name(args).is_ok())
     }
 }
@@ -324,8 +323,8 @@ impl Host for Commands<'_, '_, '_, '_> {
 impl Commands<'_, '_, '_, '_> {
     fn command(&mut self, args: &[&[u8]], three: bool, out: &mut Vec<u8>) -> Outcome {
         let name = args[0];
-        let found = find(name);
-        let arity = match (found, greeting::arity(name)) {
+        let found = self.call.caller.find(name);
+        let arity = match (found, names::arity(name)) {
             (Some(command), _) => command.arity,
             (None, Some(arity)) => arity,
             (None, None) if is_at_once(name) => -1,
@@ -346,7 +345,7 @@ impl Commands<'_, '_, '_, '_> {
         }
         let reply = Reply { out, three, end: self.reply_bytes() };
         match found {
-            Some(_) => self.stored(args, reply),
+            Some(command) => self.stored(command, args, reply),
             None => self.about_connection(args, reply),
         }
     }
@@ -356,8 +355,7 @@ impl Commands<'_, '_, '_, '_> {
         usize::try_from(self.call.shared.options.limits.script_bytes).unwrap_or(usize::MAX)
     }
 
-    fn stored(&mut self, args: &[&[u8]], reply: Reply<'_>) -> Outcome {
-        let Some(command) = find(args[0]) else { return Ok(()) };
+    fn stored(&mut self, command: &'static Command, args: &[&[u8]], reply: Reply<'_>) -> Outcome {
         let held = self.call.held;
         let covers = |key: &&[u8]| held.is_some_and(|held| held.covers(key));
         let is_covered = match command.keys.of(args) {
@@ -375,27 +373,19 @@ impl Commands<'_, '_, '_, '_> {
         if tells_counts(args[0]) {
             self.call.work.data.count_all()?;
         }
-        let (session, work) = (self.call.session, &mut *self.call.work);
-        let whole = (None, Blocking::default());
-        let end = reply.end;
-        let out = &mut *reply.out;
-        let reply = Reply { out, three: reply.three, end };
-        session.run(command, args, work, reply, whole, (self.database, None))?;
-        Ok(())
+        self.call.caller.run_within(command, args, self.call.work, reply, self.database)
     }
 
     fn about_connection(&mut self, args: &[&[u8]], mut reply: Reply<'_>) -> Outcome {
-        let (session, shared) = (self.call.session, self.call.shared);
         match (args[0], &args[1..]) {
             (name, [channel, text]) if is(name, "PUBLISH") => {
-                let own = session.subscriber.as_ref();
-                let (count, owns) = shared.channels.publish([channel, text], own, false);
+                let (count, owns) = self.call.caller.publish_later([channel, text]);
                 owns.iter().for_each(|bytes| self.own.extend_from_slice(bytes));
                 self.call.effects.published.push([channel.to_vec(), text.to_vec()]);
                 reply.count(count);
             }
             (name, [index]) if is(name, "SELECT") => {
-                self.database = greeting::database(index)?;
+                self.database = call::database(index)?;
                 reply.ok();
             }
             (name, []) if is(name, "PING") => reply.simple("PONG"),

@@ -4,34 +4,22 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::Notify;
-use tracing::error;
 
-use super::call::{Blocking, Call, Effects, Wait};
-use super::client::Replies;
-use super::command::Command;
-use super::failure::{Failure, Outcome, TOO_LONG};
-use super::long::{Long, More};
+use super::failure::{Outcome, TOO_LONG};
+use super::long::Long;
 use super::queue::{Queue, Watched};
-use super::tracking::Own;
+use super::replies::Replies;
+use super::tracked::Own;
 use crate::authentication::ClientPlace;
-use crate::data::{Held, Place, Work};
+use crate::data::Place;
 use crate::memory::Reservation;
-use crate::resp::argument::is;
 use crate::resp::parse::Parser;
-use crate::resp::reply::Reply;
 use crate::shared::{Ends, Entry, Event, Monitor, Shared, Subscriber};
 
 /// What a reply has beside its values, at most, when it is not counted as made whole.
 const HEAD_BYTES: usize = 64;
 /// A value that belongs to a part of a reply.
 const SHORT_VALUE_BYTES: usize = 1 << 20;
-
-/// What is left of a command.
-pub(super) struct Left {
-    pub(super) more: Option<More>,
-    pub(super) wait: Option<Wait>,
-    pub(super) effects: Effects,
-}
 
 /// A connection.
 pub struct Session {
@@ -90,11 +78,6 @@ pub struct Session {
     pub(super) requests: u64,
 }
 
-/// Whether a command tells numbers of keys.
-pub(super) fn tells_counts(name: &[u8]) -> bool {
-    is(name, "DBSIZE") || is(name, "INFO")
-}
-
 /// A request that waits for a key.
 pub(super) struct Waits {
     pub(super) place: Place,
@@ -107,27 +90,6 @@ pub(super) struct Waits {
 impl Waits {
     pub(super) fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
-    }
-}
-
-fn store_failed(error: &everleaf::Error, reply: &mut Reply<'_>) {
-    if error.is_full() {
-        reply.error("OOM command not allowed when used memory > 'maxmemory'.");
-    } else {
-        error!(%error, "a request failed in the store");
-        reply.error(&format!("ERR {error}"));
-    }
-}
-
-pub(super) fn failed(failure: Failure, reply: &mut Reply<'_>) {
-    match failure {
-        Failure::Said(sentence) => reply.error(sentence),
-        Failure::Text(sentence) => reply.error(&sentence),
-        Failure::Store(error) => store_failed(&error, reply),
-        // In a transaction nothing is done later.
-        Failure::Later | Failure::Locked | Failure::Script | Failure::Undeclared => {
-            reply.error("ERR ask again")
-        }
     }
 }
 
@@ -226,43 +188,6 @@ impl Session {
         let subscribed = self.subscriber.as_ref().map_or(0, Subscriber::held_bytes);
         let words = self.client.words(|words| words.len());
         self.parser.held_bytes() + queue + waits + subscribed + self.watched.bytes + words
-    }
-
-    /// Runs a command; what is left of its reply for other parts, if it may have any, or what it
-    /// waits for.
-    pub(super) fn run<'d>(
-        &self,
-        command: &Command,
-        args: &[&[u8]],
-        work: &mut Work<'d>,
-        reply: Reply<'_>,
-        (part_bytes, blocking): (Option<usize>, Blocking<'_>),
-        (database, held): (u8, Option<&Held<'d>>),
-    ) -> Outcome<Left> {
-        self.remember_keys(command, args);
-        let shared = &*self.shared;
-        let mut call = Call {
-            work,
-            args,
-            reply,
-            database,
-            shared,
-            part_bytes,
-            more: None,
-            blocking,
-            session: self,
-            held,
-            effects: Effects::default(),
-        };
-        (command.run)(&mut call)?;
-        let Call { more, blocking, effects, .. } = call;
-        let left = Left { more, wait: blocking.wait, effects };
-        if !command.writes {
-            let (hits, misses) = work.take_lookups();
-            shared.counters.keyspace_hits.add(hits);
-            shared.counters.keyspace_misses.add(misses);
-        }
-        Ok(left)
     }
 
     // ---- replies that are made whole

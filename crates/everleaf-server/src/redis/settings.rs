@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::call::Call;
 use super::failure::{Failure, Outcome, SYNTAX};
-use super::ignored;
+use super::ignored::{self, refused};
 use crate::data::DATABASES;
 use crate::open_files::allow_files;
 use crate::resp::argument::is;
@@ -160,11 +160,6 @@ fn worded(name: &'static str, value: &[u8]) -> Outcome<Option<Change>> {
             Box::new(move |shared| drop(shared.settings.ignored.lock().insert(name, told)))
         })),
     }
-}
-
-/// Says why a setting is not set.
-pub fn refused(name: &str, why: &str) -> Failure {
-    Failure::Text(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
 }
 
 /// What sets a setting.

@@ -16,9 +16,9 @@ use std::ops::ControlFlow;
 use everleaf::Direction;
 
 use super::call::Call;
-use super::dump::{BAD_FORMAT, entries};
 use super::failure::{Failure, Outcome};
 use super::groups::{OpenGroup, all};
+use super::payload::{BAD_FORMAT, entries};
 use super::streams::Open;
 use crate::data::{
     Consumer, Ends, Group, Id, Pending, Stream, Work, add_string, group_row, part_rest,

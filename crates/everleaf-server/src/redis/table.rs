@@ -4,22 +4,28 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-use super::command::{Command, Keys, takes};
-use super::failure::{Failure, Outcome, wrong_number};
+use super::call::Call;
+use super::command::{Command, Keys, Known};
+use super::failure::Outcome;
+use super::names;
 use super::{
-    algebra, backup, bitfield, bits, blocking, common_part, describing, dump, greeting, groups,
-    hashes, info, keys, latency, lists, pending, pubsub, random, ranges, reading, roles, scanning,
-    scripting, server, sets, settings, slowlog, sorted_sets, sorting, stream_info, streams,
-    strings, transaction,
+    algebra, backup, bitfield, bits, blocking, common_part, describing, dump, groups, hashes, info,
+    keys, latency, lists, pending, pubsub, random, ranges, reading, roles, scanning, scripting,
+    server, sets, settings, slowlog, sorted_sets, sorting, stream_info, streams, strings,
 };
-use crate::resp::argument::is;
+
+/// What does a command.
+pub type Run = fn(&mut Call<'_, '_, '_>) -> Outcome;
 
 macro_rules! commands {
     ($($name:literal $arity:literal $keys:ident $writes:literal $run:path;)*) => {
         /// All of them, by name.
         pub static COMMANDS: &[Command] = &[$(
-            Command { name: $name, arity: $arity, keys: Keys::$keys, writes: $writes, run: $run },
+            Command { name: $name, arity: $arity, keys: Keys::$keys, writes: $writes },
         )*];
+
+        /// What does each, in the same order.
+        static RUNS: &[Run] = &[$($run),*];
     };
 }
 
@@ -214,6 +220,12 @@ commands! {
     "zunionstore" -4 StoreCounted true algebra::zunionstore;
 }
 
+/// What does a command of the table.
+pub fn run_of(command: &'static Command) -> Run {
+    let at = COMMANDS.element_offset(command);
+    at.map_or(server::echo, |at| RUNS[at])
+}
+
 /// The command of a name, in any case.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
     const LONGEST: usize = 20;
@@ -228,127 +240,6 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
 static NAMES: LazyLock<FxHashMap<&[u8], &Command>> =
     LazyLock::new(|| COMMANDS.iter().map(|command| (command.name.as_bytes(), command)).collect());
 
-/// The second words of commands that have some, and numbers of arguments with both words.
-pub const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
-    (
-        "acl",
-        &[
-            ("cat", -2),
-            ("deluser", -3),
-            ("getuser", 3),
-            ("help", 2),
-            ("list", 2),
-            ("log", -2),
-            ("setuser", -3),
-            ("users", 2),
-            ("whoami", 2),
-        ],
-    ),
-    (
-        "client",
-        &[
-            ("caching", 3),
-            ("getname", 2),
-            ("getredir", 2),
-            ("help", 2),
-            ("id", 2),
-            ("info", 2),
-            ("kill", -3),
-            ("list", -2),
-            ("no-evict", 3),
-            ("no-touch", 3),
-            ("pause", -3),
-            ("reply", 3),
-            ("setinfo", 4),
-            ("setname", 3),
-            ("tracking", -3),
-            ("trackinginfo", 2),
-            ("unblock", -3),
-            ("unpause", 2),
-        ],
-    ),
-    (
-        "command",
-        &[
-            ("count", 2),
-            ("docs", -2),
-            ("getkeys", -4),
-            ("getkeysandflags", -4),
-            ("help", 2),
-            ("info", -2),
-            ("list", -2),
-        ],
-    ),
-    ("config", &[("get", -3), ("help", 2), ("resetstat", 2), ("rewrite", 2), ("set", -4)]),
-    ("function", &[("flush", -2)]),
-    (
-        "latency",
-        &[
-            ("doctor", 2),
-            ("graph", 3),
-            ("help", 2),
-            ("histogram", -2),
-            ("history", 3),
-            ("latest", 2),
-            ("reset", -2),
-        ],
-    ),
-    ("memory", &[("doctor", 2), ("help", 2), ("purge", 2), ("stats", 2), ("usage", -3)]),
-    ("module", &[("help", 2), ("list", 2)]),
-    ("object", &[("encoding", 3), ("freq", 3), ("help", 2), ("idletime", 3), ("refcount", 3)]),
-    ("pubsub", &[("channels", -2), ("help", 2), ("numpat", 2), ("numsub", -2)]),
-    (
-        "script",
-        &[("debug", 3), ("exists", -3), ("flush", -2), ("help", 2), ("kill", 2), ("load", 3)],
-    ),
-    ("slowlog", &[("get", -2), ("help", 2), ("len", 2), ("reset", 2)]),
-    (
-        "xgroup",
-        &[
-            ("create", -5),
-            ("createconsumer", 5),
-            ("delconsumer", 5),
-            ("destroy", 4),
-            ("help", 2),
-            ("setid", -5),
-        ],
-    ),
-    ("xinfo", &[("consumers", 4), ("groups", 3), ("help", 2), ("stream", -3)]),
-];
-
-/// The name of a command, with its second word if it has some. Refuses one that is not there, or
-/// that has another number of arguments.
-pub fn full_name(args: &[&[u8]]) -> Outcome<String> {
-    let name = args.first().copied().unwrap_or_default();
-    let small = || name.escape_ascii().to_string().to_ascii_lowercase();
-    let Some(word) = args.get(1) else { return Ok(small()) };
-    let found = SUBCOMMANDS.iter().find(|(command, _)| is(name, command));
-    let Some((command, words)) = found else { return Ok(small()) };
-    match words.iter().find(|(known, _)| is(word, known)) {
-        Some((known, arity)) if takes(*arity, args.len()) => Ok(format!("{command}|{known}")),
-        Some((known, _)) => Err(wrong_number(format!("{command}|{known}").as_bytes())),
-        None => Err(Failure::Text(format!(
-            "ERR unknown subcommand '{}'. Try {} HELP.",
-            word.escape_ascii(),
-            command.to_ascii_uppercase()
-        ))),
-    }
-}
-
-/// Whether a command has second words.
-pub fn has_subcommands(name: &[u8]) -> bool {
-    SUBCOMMANDS.iter().any(|(command, _)| is(name, command))
-}
-
-/// What there is to know of a command.
-pub struct Known {
-    /// In small letters; with a second word behind a bar.
-    pub name: String,
-    pub arity: i8,
-    pub keys: Keys,
-    pub writes: bool,
-}
-
 /// All commands, without second words.
 pub fn all_commands() -> Vec<Known> {
     let known = COMMANDS.iter().map(|Command { name, arity, keys, writes, .. }| Known {
@@ -357,28 +248,14 @@ pub fn all_commands() -> Vec<Known> {
         keys: *keys,
         writes: *writes,
     });
-    let at_once =
-        transaction::AT_ONCE.iter().map(|name| (*name, if *name == "WATCH" { -2 } else { 1 }));
-    let others = greeting::COMMANDS.iter().copied().chain(at_once).map(|(name, arity)| Known {
+    let at_once = names::AT_ONCE.iter().map(|name| (*name, if *name == "WATCH" { -2 } else { 1 }));
+    let others = names::CONNECTION.iter().copied().chain(at_once).map(|(name, arity)| Known {
         name: name.to_ascii_lowercase(),
         arity,
         keys: if name == "WATCH" { Keys::All } else { Keys::None },
         writes: false,
     });
     known.chain(others).collect()
-}
-
-/// Their second words.
-pub fn subcommands_of(name: &str) -> Vec<Known> {
-    let found = SUBCOMMANDS.iter().find(|(command, _)| *command == name);
-    let words = found.iter().flat_map(|(_, words)| words.iter());
-    let known = words.map(|(word, arity)| Known {
-        name: format!("{name}|{word}"),
-        arity: *arity,
-        keys: Keys::None,
-        writes: false,
-    });
-    known.collect()
 }
 
 #[cfg(test)]

@@ -3,13 +3,9 @@
 use std::sync::LazyLock;
 
 use super::command::{Command, Keys};
-use super::greeting;
-use super::table::{COMMANDS, SUBCOMMANDS};
-use super::transaction::AT_ONCE;
+use super::names::{AT_ONCE, CONNECTION, OTHERS, SUBCOMMANDS};
+use super::table::COMMANDS;
 use crate::resp::argument::is;
-
-/// What waits for EXEC, and what there is not.
-const OTHERS: [&str; 2] = ["queued", "unknown"];
 
 /// Commands with their second words.
 static LONG_NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
@@ -21,7 +17,7 @@ static LONG_NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
 
 /// Those of commands that are not in the table.
 fn more() -> impl Iterator<Item = &'static str> {
-    greeting::COMMANDS.iter().map(|(name, _)| *name).chain(AT_ONCE.iter().copied())
+    CONNECTION.iter().map(|(name, _)| *name).chain(AT_ONCE.iter().copied())
 }
 
 /// All names.
@@ -33,11 +29,6 @@ pub fn names() -> Vec<&'static str> {
 /// The name of a place, as Redis writes it.
 pub fn name(place: usize) -> String {
     names().get(place).map_or_else(String::new, |name| name.to_ascii_lowercase())
-}
-
-/// Whether a name is that of a command, or of one with its second word.
-pub fn is_command(name: &str) -> bool {
-    !OTHERS.contains(&name)
 }
 
 /// The place of what waits for EXEC.
@@ -81,7 +72,7 @@ fn long(name: &[u8], word: &[u8]) -> Option<Option<usize>> {
 }
 
 const fn short_len() -> usize {
-    COMMANDS.len() + greeting::COMMANDS.len() + AT_ONCE.len() + OTHERS.len()
+    COMMANDS.len() + CONNECTION.len() + AT_ONCE.len() + OTHERS.len()
 }
 
 #[cfg(test)]

@@ -5,35 +5,11 @@ use std::collections::BTreeSet;
 use super::command::{Command, Keys, Named};
 use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX};
 use super::session::Session;
+use super::tracked::Own;
 use crate::resp::argument::is;
 use crate::resp::number::integer;
 use crate::resp::reply::Reply;
-use crate::shared::{Mode, Tracked};
-
-/// What a connection tracks.
-#[derive(Default)]
-pub struct Own {
-    /// How, if it does.
-    pub(super) mode: Option<(Mode, Tracked)>,
-    /// CLIENT CACHING was said, for the next command.
-    pub(super) caching: bool,
-}
-
-impl Own {
-    fn mode(&self) -> Option<&Mode> {
-        self.mode.as_ref().map(|(mode, _)| mode)
-    }
-
-    /// Where invalidations go, and one more; 0: it tracks nothing.
-    pub(super) fn redirect(&self) -> u64 {
-        self.mode().map_or(0, |mode| mode.redirect + 1)
-    }
-
-    /// Whether it tracks, and by fronts.
-    pub(super) fn flags(&self) -> (bool, bool) {
-        (self.mode.is_some(), self.mode().is_some_and(|mode| mode.fronts.is_some()))
-    }
-}
+use crate::shared::Mode;
 
 /// What stands behind ON.
 fn options(session: &Session, words: &[&[u8]]) -> Outcome<(Mode, Vec<Vec<u8>>, bool)> {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::call::{Blocking, Effects};
-use super::failure::{BUSY, Failure, Outcome, wrong_number};
+use super::failure::{BUSY, Failure, Outcome, failed, wrong_number};
+use super::names::tells_counts;
 use super::queue::{Asked, Queue, Seen, Watched};
-use super::session::{Session, failed, tells_counts};
+use super::session::Session;
 use super::timing;
 use crate::data::{Work, key_row};
 use crate::resp::argument::is;
@@ -17,14 +18,6 @@ use crate::shared::Subscribed;
 const ARGUMENT_BYTES: usize = 32;
 /// The same for a key that is watched.
 const WATCHED_BYTES: usize = 96;
-
-/// What a transaction does not queue.
-pub const AT_ONCE: &[&str] = &["MULTI", "EXEC", "DISCARD", "WATCH", "QUIT", "RESET"];
-
-/// Whether a command is done at once, also in a transaction.
-pub fn is_at_once(name: &[u8]) -> bool {
-    AT_ONCE.iter().any(|word| is(name, word))
-}
 
 impl Session {
     /// What is done at once, also in a transaction; none: it is something else.

@@ -1,0 +1,93 @@
+//! One command at work for a connection, and what it may ask of that.
+
+use std::sync::Arc;
+
+use super::call::{Blocking, Call, Caller, Effects, Wait};
+use super::command::{Command, Known};
+use super::failure::Outcome;
+use super::long::More;
+use super::session::Session;
+use super::table::{all_commands, find, run_of};
+use crate::data::{Held, Work};
+use crate::resp::reply::Reply;
+
+/// What is left of a command.
+pub(super) struct Left {
+    pub(super) more: Option<More>,
+    pub(super) wait: Option<Wait>,
+    pub(super) effects: Effects,
+}
+
+impl Session {
+    /// Runs a command; what is left of its reply for other parts, if it may have any, or what it
+    /// waits for.
+    pub(super) fn run<'d>(
+        &self,
+        command: &'static Command,
+        args: &[&[u8]],
+        work: &mut Work<'d>,
+        reply: Reply<'_>,
+        (part_bytes, blocking): (Option<usize>, Blocking<'_>),
+        (database, held): (u8, Option<&Held<'d>>),
+    ) -> Outcome<Left> {
+        self.remember_keys(command, args);
+        let shared = &*self.shared;
+        let mut call = Call {
+            work,
+            args,
+            reply,
+            database,
+            shared,
+            part_bytes,
+            more: None,
+            blocking,
+            caller: self,
+            held,
+            effects: Effects::default(),
+        };
+        run_of(command)(&mut call)?;
+        let Call { more, blocking, effects, .. } = call;
+        let left = Left { more, wait: blocking.wait, effects };
+        if !command.writes {
+            let (hits, misses) = work.take_lookups();
+            shared.counters.keyspace_hits.add(hits);
+            shared.counters.keyspace_misses.add(misses);
+        }
+        Ok(left)
+    }
+}
+
+impl Caller for Session {
+    fn leaves_long(&self) -> bool {
+        self.leaves_long
+    }
+
+    fn weight(&self, database: u8, args: &[&[u8]]) -> u64 {
+        self.weight_of(database, args)
+    }
+
+    fn find(&self, name: &[u8]) -> Option<&'static Command> {
+        find(name)
+    }
+
+    fn all_commands(&self) -> Vec<Known> {
+        all_commands()
+    }
+
+    fn run_within(
+        &self,
+        command: &'static Command,
+        args: &[&[u8]],
+        work: &mut Work<'_>,
+        reply: Reply<'_>,
+        database: u8,
+    ) -> Outcome {
+        let whole = (None, Blocking::default());
+        self.run(command, args, work, reply, whole, (database, None))?;
+        Ok(())
+    }
+
+    fn publish_later(&self, message: [&[u8]; 2]) -> (usize, Vec<Arc<[u8]>>) {
+        self.shared.channels.publish(message, self.subscriber.as_ref(), false)
+    }
+}
