@@ -13,6 +13,7 @@
 
 mod bytes;
 mod entry;
+mod install;
 mod log;
 mod machine;
 mod peer;
@@ -26,6 +27,8 @@ mod types;
 
 pub use bytes::{EntryError, Reader};
 pub use entry::{EntryBytes, read_log_id, write_log_id};
+#[doc(hidden)] // For tests of what a peer sends.
+pub use install::install;
 pub use log::Log;
 pub use openraft;
 pub use peer::{
