@@ -17,9 +17,11 @@ mod cli;
 mod commands;
 mod escape;
 pub mod failure;
+mod forms;
 mod input;
 #[doc(hidden)]
 pub mod internal;
+mod key_forms;
 mod keys;
 mod lab;
 mod load;
