@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
+use crate::digits::{hex, unhex};
 use crate::failure::Failure;
 use crate::keys::readable;
-use crate::target::{hex, unhex};
 
 /// How values are written on the command line, in arguments and in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

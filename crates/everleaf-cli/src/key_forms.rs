@@ -183,7 +183,7 @@ impl KeyForm {
             }
             let values: Vec<Value> = serde_json::from_str(text).ok()?;
             let is_whole = values.len() == self.parts.len();
-            if !is_whole && !(may_be_short && values.len() < self.parts.len()) {
+            if !(is_whole || may_be_short && values.len() < self.parts.len()) {
                 return None;
             }
             for (place, (part, value)) in self.parts.iter().zip(&values).enumerate() {

@@ -15,6 +15,7 @@
 pub mod arguments;
 mod cli;
 mod commands;
+mod digits;
 mod escape;
 pub mod failure;
 mod forms;

@@ -14,6 +14,7 @@ use everleaf::{Error, Expiry, Key, KeyType, Scan, Store, Tree};
 
 use serde_json::Value;
 
+use crate::digits::{hex, unhex};
 use crate::escape::{Controls, write_escaped, write_json};
 use crate::failure::Failure;
 use crate::forms::{self, FormArgument, ValueForm};
@@ -439,23 +440,6 @@ pub fn expiry(text: &str) -> Result<Expiry, String> {
     }
 }
 
-/// The bytes that hexadecimal digits stand for, or a sentence.
-pub fn unhex(digits: &[u8]) -> Result<Vec<u8>, String> {
-    let digit = |byte: u8| (byte as char).to_digit(16).map(|value| value as u8);
-    let byte = |pair: &[u8]| match pair {
-        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-        _ => None,
-    };
-    digits.chunks(2).map(byte).collect::<Option<_>>().ok_or_else(|| {
-        format!("`{}` is not hexadecimal; give two digits per byte, like 0aff", readable(digits))
-    })
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -499,20 +483,5 @@ mod tests {
         assert_eq!((expiry("keep"), expiry("never")), (Ok(Expiry::Kept), Ok(Expiry::Never)));
         assert_eq!(expiry("90s"), Ok(Expiry::After(Duration::from_secs(90))));
         assert!(expiry("Keep").unwrap_err().contains("seconds"));
-    }
-
-    #[test]
-    fn hexadecimal_digits_come_in_pairs() {
-        assert_eq!(unhex(b"").unwrap(), b"");
-        assert_eq!(unhex(b"00fFA9").unwrap(), b"\x00\xff\xa9");
-        for text in [&b"0"[..], b"0g", b"+1", b"0x00", b" 00", b"\xc3\xa4"] {
-            assert!(unhex(text).is_err(), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn every_byte_comes_back() {
-        let bytes: Vec<u8> = (0..=255).collect();
-        assert_eq!(unhex(hex(&bytes).as_bytes()).unwrap(), bytes);
     }
 }

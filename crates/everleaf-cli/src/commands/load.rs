@@ -8,6 +8,7 @@ use everleaf::{DurabilityMode, Error, Key, MAX_KEY_BYTES, MAX_VALUE_BYTES, OpenO
 use indicatif::ProgressBar;
 use serde_json::{Map, Value};
 
+use crate::digits::unhex;
 use crate::failure::{Failure, Outcome, complain, sentence};
 use crate::forms::{self, FormArgument, ValueForm};
 use crate::key_forms::KeyForm;
@@ -17,7 +18,7 @@ use crate::load::{
 };
 use crate::signals::Ending;
 use crate::size::{display_counted, parse_size};
-use crate::target::{TreeArgument, TreeKeys, WrittenTree, unhex};
+use crate::target::{TreeArgument, TreeKeys, WrittenTree};
 use crate::{input, open, progress};
 
 /// Put the records of a file, in file order.

@@ -7,11 +7,12 @@ use everleaf::{Key, Scan, Tree};
 use serde_json::{Map, Value};
 
 use super::count;
+use crate::digits::hex;
 use crate::escape::{Controls, write_escaped, write_json};
 use crate::failure::{Failure, Outcome};
 use crate::forms::ValueForm;
 use crate::open;
-use crate::target::{KeyRangeArguments, ValueTarget, hex};
+use crate::target::{KeyRangeArguments, ValueTarget};
 
 /// Print entries in key order: key TAB value, one per line.
 ///
