@@ -1,4 +1,4 @@
-//! A snapshot that another node has sent goes to openraft, unless the node has all of it in its log.
+//! A snapshot that another node has sent goes to openraft, unless the node's log has all of it.
 //!
 //! A leader that has not heard of what a node has, and has purged the entries behind, sends its
 //! state, which may be older than the node's log. openraft takes it, and is left in a state that it
@@ -22,8 +22,8 @@ use crate::log::{Log, failed};
 use crate::snapshot::{Snapshot, SnapshotData};
 use crate::types::{Config, Vote};
 
-/// Installs a snapshot that the leader of `vote` has sent, or lets the log stand for it; the vote of
-/// this node.
+/// Installs a snapshot that the leader of `vote` has sent, or lets the log stand for it; the vote
+/// of this node.
 ///
 /// # Errors
 /// Those of the log; openraft's, which then has stopped.

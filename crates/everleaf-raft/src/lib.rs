@@ -5,9 +5,9 @@
 //! written; it may lag behind, as the log has what it lacks.
 //!
 //! Map of the files: `types` (openraft's types; groups) · `rows`, `entry` (bytes of an entry) ·
-//! `log` (the log on a pool) · `state` (the rows on a pool) · `snapshot` · `pools` (a node's
-//! folder) · `propose` (writes of a leader) · `peer` (a node while it runs, and what nodes say to
-//! each other).
+//! `log` (the log on a pool) · `state` (the rows on a pool) · `snapshot`, `install` · `pools` (a
+//! node's folder) · `propose` (writes of a leader) · `peer` (a node while it runs, and what nodes
+//! say to each other).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
