@@ -62,6 +62,19 @@ cluster *WORDS:
         --example cluster_rows --example cluster_load --example linearizable
     tests/cluster/run {{WORDS}}
 
+# The programs of examples/async, each of which checks itself
+test-examples:
+    cargo build --manifest-path examples/async/Cargo.toml --locked --bins
+    for program in examples/async/src/bin/*.rs; do \
+        cargo run --quiet --manifest-path examples/async/Cargo.toml --locked \
+            --bin "$(basename "$program" .rs)" || exit 1; \
+    done
+
+# Twenty tasks of a new user by the command line, each checked: just tasks 3 19
+tasks *WORDS:
+    cargo build --release
+    tests/tasks/run {{WORDS}}
+
 # The wheel for Python, and its tests
 python:
     bindings/python/run-tests.sh

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 
 use everleaf::{Scan, Transaction, TransactionOn};
 
-use crate::boundary::{Failure, Status, bytes, give_handle, guard, handle, handle_mut, taken};
+use crate::boundary::{Failure, Status, bytes, give_handle, guard, handle, taken};
 use crate::keys::{found, hand_out, life};
 use crate::{IteratorHandle, StoreHandle, TreeHandle, prefix_of, range_of, show};
 
@@ -24,7 +24,7 @@ unsafe fn on<'t>(
     tree: *const TreeHandle,
 ) -> Result<TransactionOn<'t>, Failure> {
     // SAFETY: the caller's promise.
-    let (transaction, tree) = unsafe { (handle_mut(transaction)?, handle(tree)?.tree()?) };
+    let (transaction, tree) = unsafe { (handle(transaction)?, handle(tree)?.tree()?) };
     Ok(transaction.transaction.on(tree)?)
 }
 
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn everleaf_transaction_get(
     guard(|| {
         // SAFETY: the header's contract.
         unsafe {
-            let (mut on, key) = (on(transaction, tree)?, bytes(key, key_bytes)?);
+            let (on, key) = (on(transaction, tree)?, bytes(key, key_bytes)?);
             hand_out(|| Ok(on.get(key)?), value, value_bytes)
         }
     })
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn everleaf_transaction_put(
 ) -> Status {
     guard(|| {
         // SAFETY: the header's contract.
-        let (mut on, key, value) =
+        let (on, key, value) =
             unsafe { (on(transaction, tree)?, bytes(key, key_bytes)?, bytes(value, value_bytes)?) };
         on.put(key, value)?;
         Ok(Status::EverleafOk)
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn everleaf_transaction_put_for(
 ) -> Status {
     guard(|| {
         // SAFETY: the header's contract.
-        let (mut on, key, value) =
+        let (on, key, value) =
             unsafe { (on(transaction, tree)?, bytes(key, key_bytes)?, bytes(value, value_bytes)?) };
         on.put_for(key, value, life(ttl_ms)?)?;
         Ok(Status::EverleafOk)
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn everleaf_transaction_touch(
 ) -> Status {
     guard(|| {
         // SAFETY: the header's contract.
-        let (mut on, key) = unsafe { (on(transaction, tree)?, bytes(key, key_bytes)?) };
+        let (on, key) = unsafe { (on(transaction, tree)?, bytes(key, key_bytes)?) };
         Ok(found(on.touch(key, life(ttl_ms)?)?))
     })
 }
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn everleaf_transaction_persist(
 ) -> Status {
     guard(|| {
         // SAFETY: the header's contract.
-        let (mut on, key) = unsafe { (on(transaction, tree)?, bytes(key, key_bytes)?) };
+        let (on, key) = unsafe { (on(transaction, tree)?, bytes(key, key_bytes)?) };
         Ok(found(on.persist(key)?))
     })
 }
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn everleaf_transaction_remove(
 ) -> Status {
     guard(|| {
         // SAFETY: the header's contract.
-        let (mut on, key) = unsafe { (on(transaction, tree)?, bytes(key, key_bytes)?) };
+        let (on, key) = unsafe { (on(transaction, tree)?, bytes(key, key_bytes)?) };
         Ok(found(on.remove(key)?.is_some()))
     })
 }
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn everleaf_transaction_prefix(
 /// # Safety
 /// As [`show`].
 unsafe fn read(
-    mut on: TransactionOn<'_>,
+    on: TransactionOn<'_>,
     scan: Scan,
     iterator: *mut *mut IteratorHandle,
 ) -> Result<Status, Failure> {

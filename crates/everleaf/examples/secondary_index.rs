@@ -1,5 +1,5 @@
-//! People by number, and an index of their towns: both change in one batch, so neither ever speaks
-//! of what the other does not know.
+//! People by number, and an index of their towns: both change in one transaction, so neither ever
+//! speaks of what the other does not know, and threads that change the same person take turns.
 //!
 //! `cargo run -p everleaf --example secondary_index`
 
@@ -22,21 +22,16 @@ impl People {
         })
     }
 
-    fn town(&self, number: u64) -> Result<Option<String>> {
-        let text = self.by_number.get(number)?;
-        Ok(text.and_then(|text| text.split_once(", ").map(|(_, town)| town.to_owned())))
-    }
-
-    /// One thread changes a person at a time; several would keep each other out by
-    /// `compare_and_swap` on the person.
     fn put(&self, number: u64, name: &str, town: &str) -> Result<()> {
-        let mut batch = self.store.batch();
-        if let Some(before) = self.town(number)? {
-            batch.on(&self.by_town)?.delete((before, number))?;
-        }
-        batch.on(&self.by_number)?.put(number, format!("{name}, {town}"))?;
-        batch.on(&self.by_town)?.put((town, number), ())?;
-        batch.commit().map(drop)
+        self.store.transaction(|tx| {
+            let (people, towns) = (tx.on(&self.by_number)?, tx.on(&self.by_town)?);
+            let before = people.insert(number, format!("{name}, {town}"))?;
+            if let Some((_, before)) = before.as_deref().and_then(|text| text.split_once(", ")) {
+                towns.delete((before, number))?;
+            }
+            towns.put((town, number), ())?;
+            Ok(())
+        })
     }
 
     /// The numbers of those who live in a town, at one moment.

@@ -41,7 +41,7 @@ impl Shop {
                 return Ok(false);
             }
             tx.on(&self.stock)?.put(article, left - 1)?;
-            let mut carts = tx.on(&self.carts)?;
+            let carts = tx.on(&self.carts)?;
             let already = carts.get((customer, article))?.unwrap_or(0);
             carts.put_for((customer, article), already + 1, KEPT)?;
             Ok(true)
@@ -66,12 +66,13 @@ impl Shop {
     fn order(&self, customer: &str, number: u64) -> Result<()> {
         self.store.transaction(|tx| {
             let mut text = String::new();
-            let lines = tx.on(&self.carts)?.range((customer, "")..=(customer, LAST))?;
-            for ((_, article), count) in lines {
+            let (carts, orders) = (tx.on(&self.carts)?, tx.on(&self.orders)?);
+            for line in carts.range((customer, "")..=(customer, LAST)) {
+                let ((_, article), count) = line?;
                 text += &format!("{count} x {article}\n");
-                tx.on(&self.carts)?.delete((customer, article))?;
+                carts.delete((customer, article))?;
             }
-            tx.on(&self.orders)?.put(number, text)?;
+            orders.put(number, text)?;
             Ok(())
         })
     }

@@ -215,6 +215,13 @@ pub enum Error {
         /// What was asked for.
         name: Vec<u8>,
     },
+    /// The savepoint is of another transaction, or was taken after one that the transaction has
+    /// gone back to.
+    #[error(
+        "the savepoint is gone, as the transaction went back to an earlier one, or it is of \
+        another transaction; take another one"
+    )]
+    SavepointGone,
     /// A typed tree was asked for with other types than it was made with.
     #[error(
         "the tree `{}` has {} and {}; open it with these types",

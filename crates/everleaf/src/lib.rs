@@ -44,7 +44,7 @@
 //! let accounts = store.typed_tree::<String, u64>("accounts")?;
 //! accounts.put("ann", 100)?;
 //! store.transaction(|tx| {
-//!     let mut accounts = tx.on(&accounts)?;
+//!     let accounts = tx.on(&accounts)?;
 //!     let (ann, bob) = (accounts.get("ann")?.unwrap_or(0), accounts.get("bob")?.unwrap_or(0));
 //!     accounts.put("ann", ann - 30)?.put("bob", bob + 30)?;
 //!     Ok(())
@@ -148,7 +148,7 @@ pub use scan::{Keys, Range, Scan};
 pub use snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
 pub use statistics::{Capabilities, CheckOutcome, Statistics};
 pub use store::Store;
-pub use transaction::{Transaction, TransactionOn};
+pub use transaction::{Savepoint, Transaction, TransactionOn, TransactionRange, TransactionResult};
 pub use transfer::CopyOptions;
 pub use tree::Tree;
 #[cfg(feature = "serde")]

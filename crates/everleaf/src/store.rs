@@ -16,7 +16,7 @@ use crate::core::tree_liveness::TreeLiveness;
 use crate::expiry::{self, Sweeper};
 use crate::handle::Handle;
 use crate::snapshot::{DEFAULT_SNAPSHOT_BYTES, Snapshot};
-use crate::transaction::Pace;
+use crate::transaction::{Pace, TransactionResult};
 use crate::{
     Capabilities, CheckOutcome, CreateOptions, Engine, Entry, Error, OpenOptions, Progress, Range,
     Result, Statistics, Transaction, Tree,
@@ -203,7 +203,7 @@ impl Store {
     /// # store.put("ann", "100")?;
     /// fn pay(store: &everleaf::Store, from: &str, to: &str, sum: u64) -> everleaf::Result<bool> {
     ///     store.transaction(|tx| {
-    ///         let mut has = |name: &str| -> everleaf::Result<u64> {
+    ///         let has = |name: &str| -> everleaf::Result<u64> {
     ///             let text = tx.get(name)?.unwrap_or_default();
     ///             Ok(String::from_utf8_lossy(&text).parse().unwrap_or(0))
     ///         };
@@ -221,8 +221,11 @@ impl Store {
     /// assert_eq!(store.get("bob")?.as_deref(), Some(&b"30"[..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn transaction<R>(&self, work: impl FnMut(&mut Transaction) -> Result<R>) -> Result<R> {
-        self.try_transaction(work)
+    pub fn transaction<R, T: TransactionResult<R>>(
+        &self,
+        mut work: impl FnMut(&mut Transaction) -> T,
+    ) -> Result<R> {
+        self.try_transaction(|tx| work(tx).into_result())
     }
 
     /// As [`transaction`](Store::transaction), of a closure that has an error type of its own.

@@ -1,11 +1,10 @@
 //! `trees`: the named trees of a pool.
 
 use std::io::{self, Write};
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use everleaf::internal::key_type_name;
-use everleaf::{Key, Scan, Store, Tree};
+use everleaf::{Key, Store, Tree};
 
 use crate::escape::{Controls, write_escaped};
 use crate::failure::{Failure, Outcome};
@@ -45,14 +44,14 @@ pub struct Row {
 /// The bytes of the keys and values of a tree: each entry is read.
 pub fn bytes_in(tree: &Tree) -> Result<u64, Failure> {
     let mut bytes = 0;
-    tree.scan_with(Scan::all(), |key, value| {
-        bytes += match key {
+    for entry in tree.iter() {
+        let (key, value) = entry?;
+        bytes += match key.as_ref() {
             Key::U64(_) => 8,
             Key::Bytes(key) => key.len() as u64,
         };
         bytes += value.len() as u64;
-        ControlFlow::Continue(())
-    })?;
+    }
     Ok(bytes)
 }
 

@@ -21,6 +21,26 @@ const ATTEMPTS: u32 = 64;
 /// How long other threads wait at most for one turn of a transaction that runs alone.
 const LONGEST_PATIENCE: Duration = Duration::from_millis(6400);
 
+/// What the closure of [`Store::transaction`](crate::Store::transaction) returns: a
+/// [`Result`](crate::Result). Closures with errors of their own are for
+/// [`Store::try_transaction`](crate::Store::try_transaction).
+#[diagnostic::on_unimplemented(
+    message = "the closure of `transaction` returns `everleaf::Result`, and not `{Self}`",
+    label = "an error of its own",
+    note = "for errors of your own, that are `From<everleaf::Error>`, take `try_transaction`, and \
+            name them in the closure: `|tx| -> Result<_, MyError>`"
+)]
+pub trait TransactionResult<R> {
+    #[doc(hidden)]
+    fn into_result(self) -> crate::Result<R>;
+}
+
+impl<R> TransactionResult<R> for crate::Result<R> {
+    fn into_result(self) -> Self {
+        self
+    }
+}
+
 /// When a transaction begins to run alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
@@ -60,7 +80,7 @@ impl Transaction {
             }
             let mut transaction = Self::begin(handle)?;
             let result = work(&mut transaction);
-            if !transaction.conflict {
+            if !transaction.has_conflict() {
                 let result = result?;
                 match transaction.commit() {
                     Err(Error::Conflict) => {}

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::{Transaction, TransactionOn};
+use super::{Transaction, TransactionOn, TransactionRange};
 use crate::core::value::Expiry;
 use crate::untyped::{encode_value, scan_of, scan_of_prefix};
 use crate::{AsKey, Entry, KeyRange, Result, Scan};
@@ -18,6 +18,7 @@ macro_rules! transaction_methods {
         prefix: $AsPrefix:path, $scan_of_prefix:path;
         read: $V:ty, $borrowed:ty, $decode:path;
         entry: $Entry:ty, $decode_entry:path;
+        iterator: $Range:ty;
     ) => {
         /// The value of a key, or nothing. Costs what [`View::get`](crate::View::get) costs, and
         /// a copy of the value that is kept until the end.
@@ -26,7 +27,7 @@ macro_rules! transaction_methods {
         /// [`Conflict`](crate::Error::Conflict) if another thread has written what was read before;
         /// [`WrongKeyType`](crate::Error::WrongKeyType), [`WrongType`](crate::Error::WrongType) of
         /// a typed tree, [`TreeDropped`](crate::Error::TreeDropped), damage.
-        pub fn get(&mut self, key: impl $AsKey) -> Result<Option<$V>> {
+        pub fn get(&self, key: impl $AsKey) -> Result<Option<$V>> {
             self.here().find($key(&key).as_key())?.map($decode).transpose()
         }
 
@@ -34,7 +35,7 @@ macro_rules! transaction_methods {
         ///
         /// # Errors
         /// As [`get`](Self::get).
-        pub fn contains_key(&mut self, key: impl $AsKey) -> Result<bool> {
+        pub fn contains_key(&self, key: impl $AsKey) -> Result<bool> {
             Ok(self.here().find($key(&key).as_key())?.is_some())
         }
 
@@ -49,7 +50,7 @@ macro_rules! transaction_methods {
         /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
         /// let jobs = store.typed_tree::<u64, String>("jobs")?;
         /// store.transaction(|tx| {
-        ///     let mut jobs = tx.on(&jobs)?;
+        ///     let jobs = tx.on(&jobs)?;
         ///     let next = jobs.last()?.map_or(0, |(number, _)| number + 1);
         ///     jobs.put(next, "sweep")?.put(next + 1, "cook")?;
         ///     assert_eq!(jobs.first()?, Some((0, "sweep".to_owned())));
@@ -57,7 +58,7 @@ macro_rules! transaction_methods {
         /// })?;
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn first(&mut self) -> Result<Option<$Entry>> {
+        pub fn first(&self) -> Result<Option<$Entry>> {
             self.here().entries(Scan::all(), 1)?.pop().map($decode_entry).transpose()
         }
 
@@ -65,25 +66,19 @@ macro_rules! transaction_methods {
         ///
         /// # Errors
         /// As [`get`](Self::get).
-        pub fn last(&mut self) -> Result<Option<$Entry>> {
+        pub fn last(&self) -> Result<Option<$Entry>> {
             self.here().entries(Scan::all().backward(), 1)?.pop().map($decode_entry).transpose()
         }
 
         /// All entries, as [`range`](Self::range).
-        ///
-        /// # Errors
-        /// As [`get`](Self::get).
-        pub fn iter(&mut self) -> Result<Vec<$Entry>> {
-            let entries = self.here().entries(Scan::all(), usize::MAX)?;
-            entries.into_iter().map($decode_entry).collect()
+        pub fn iter(&self) -> $Range {
+            self.here().over(Scan::all(), $decode_entry)
         }
 
-        /// The entries of a range, the least key first. They are copied, so that the transaction
-        /// can be written to while one goes through them. That there are no others is read as
-        /// well: a key that another thread adds to the range before the commit is a conflict.
-        ///
-        /// # Errors
-        /// As [`get`](Self::get).
+        /// The entries of a range, the least key first; its errors are those of
+        /// [`get`](Self::get). The transaction can be written to while one goes through them. That
+        /// there are no others as far as it has come is read as well: a key that another thread
+        /// adds there before the commit is a conflict.
         ///
         /// # Examples
         /// ```
@@ -92,8 +87,9 @@ macro_rules! transaction_methods {
         /// let stock = store.typed_tree::<String, u64>("stock")?;
         /// stock.put_many([("apple", 5), ("pear", 0), ("plum", 0)])?;
         /// store.transaction(|tx| {
-        ///     let mut stock = tx.on(&stock)?;
-        ///     for (article, count) in stock.range("b"..)? {
+        ///     let stock = tx.on(&stock)?;
+        ///     for entry in stock.range("b"..) {
+        ///         let (article, count) = entry?;
         ///         if count == 0 {
         ///             stock.delete(article)?;
         ///         }
@@ -103,18 +99,13 @@ macro_rules! transaction_methods {
         /// assert_eq!(stock.len()?, 1);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn range(&mut self, range: impl $AsRange) -> Result<Vec<$Entry>> {
-            let entries = self.here().entries($scan_of(&range), usize::MAX)?;
-            entries.into_iter().map($decode_entry).collect()
+        pub fn range(&self, range: impl $AsRange) -> $Range {
+            self.here().over($scan_of(&range), $decode_entry)
         }
 
         /// The entries whose keys begin with `prefix`, as [`range`](Self::range).
-        ///
-        /// # Errors
-        /// As [`get`](Self::get).
-        pub fn prefix(&mut self, prefix: impl $AsPrefix) -> Result<Vec<$Entry>> {
-            let entries = self.here().entries($scan_of_prefix(&prefix), usize::MAX)?;
-            entries.into_iter().map($decode_entry).collect()
+        pub fn prefix(&self, prefix: impl $AsPrefix) -> $Range {
+            self.here().over($scan_of_prefix(&prefix), $decode_entry)
         }
 
         /// Stores a value, in place of the one that there may be. It reads nothing, and writes
@@ -124,7 +115,7 @@ macro_rules! transaction_methods {
         /// [`WrongKeyType`](crate::Error::WrongKeyType),
         /// [`ValueTooLong`](crate::Error::ValueTooLong),
         /// [`NotEncodable`](crate::Error::NotEncodable) of a typed tree, a key that is too long.
-        pub fn put(&mut self, key: impl $AsKey, value: impl $AsValue) -> Result<&mut Self> {
+        pub fn put(&self, key: impl $AsKey, value: impl $AsValue) -> Result<&Self> {
             self.here().set($key(&key).as_key(), Some(&$value(&value)?), None)?;
             Ok(self)
         }
@@ -134,11 +125,11 @@ macro_rules! transaction_methods {
         /// # Errors
         /// As [`put`](Self::put).
         pub fn put_until(
-            &mut self,
+            &self,
             key: impl $AsKey,
             value: impl $AsValue,
             expires: SystemTime,
-        ) -> Result<&mut Self> {
+        ) -> Result<&Self> {
             let expiry = Some(Expiry::At(expires));
             self.here().set($key(&key).as_key(), Some(&$value(&value)?), expiry)?;
             Ok(self)
@@ -149,11 +140,11 @@ macro_rules! transaction_methods {
         /// # Errors
         /// As [`put`](Self::put).
         pub fn put_for(
-            &mut self,
+            &self,
             key: impl $AsKey,
             value: impl $AsValue,
             ttl: Duration,
-        ) -> Result<&mut Self> {
+        ) -> Result<&Self> {
             let expiry = Some(Expiry::After(ttl));
             self.here().set($key(&key).as_key(), Some(&$value(&value)?), expiry)?;
             Ok(self)
@@ -163,10 +154,10 @@ macro_rules! transaction_methods {
         ///
         /// # Errors
         /// As [`get`](Self::get) and [`put`](Self::put).
-        pub fn insert(&mut self, key: impl $AsKey, value: impl $AsValue) -> Result<Option<$V>> {
-            let (key, value) = ($key(&key), $value(&value)?);
-            let old = self.here().find(key.as_key())?.map($decode).transpose()?;
-            self.here().set(key.as_key(), Some(&value), None)?;
+        pub fn insert(&self, key: impl $AsKey, value: impl $AsValue) -> Result<Option<$V>> {
+            let value = $value(&value)?;
+            let old = self.get(&key)?;
+            self.here().set($key(&key).as_key(), Some(&value), None)?;
             Ok(old)
         }
 
@@ -174,7 +165,7 @@ macro_rules! transaction_methods {
         ///
         /// # Errors
         /// As [`get`](Self::get) and [`put`](Self::put).
-        pub fn put_if_absent(&mut self, key: impl $AsKey, value: impl $AsValue) -> Result<bool> {
+        pub fn put_if_absent(&self, key: impl $AsKey, value: impl $AsValue) -> Result<bool> {
             let absent = !self.contains_key(&key)?;
             if absent {
                 self.put(key, value)?;
@@ -186,7 +177,7 @@ macro_rules! transaction_methods {
         ///
         /// # Errors
         /// As [`get`](Self::get) and [`put`](Self::put).
-        pub fn replace(&mut self, key: impl $AsKey, value: impl $AsValue) -> Result<bool> {
+        pub fn replace(&self, key: impl $AsKey, value: impl $AsValue) -> Result<bool> {
             let present = self.contains_key(&key)?;
             if present {
                 self.put(key, value)?;
@@ -207,7 +198,7 @@ macro_rules! transaction_methods {
         /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
         /// let turns = store.typed_tree::<String, u64>("turns")?;
         /// let swapped = store.transaction(|tx| {
-        ///     let mut turns = tx.on(&turns)?;
+        ///     let turns = tx.on(&turns)?;
         ///     turns.compare_and_swap("ann", None, Some(&1))?;
         ///     turns.compare_and_swap("ann", Some(&2), Some(&3))
         /// })?;
@@ -215,14 +206,14 @@ macro_rules! transaction_methods {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn compare_and_swap(
-            &mut self,
+            &self,
             key: impl $AsKey,
             expected: Option<&$borrowed>,
             new: Option<&$borrowed>,
         ) -> Result<bool> {
             let (expected, new) = (expected.map($value).transpose()?, new.map($value).transpose()?);
             let key = $key(&key);
-            let same = self.here().find(key.as_key())? == expected.as_deref();
+            let same = self.here().find(key.as_key())?.as_deref() == expected.as_deref();
             if same {
                 self.here().change(key.as_key(), new.as_deref())?;
             }
@@ -234,7 +225,7 @@ macro_rules! transaction_methods {
         ///
         /// # Errors
         /// As [`get`](Self::get) and [`put`](Self::put).
-        pub fn touch(&mut self, key: impl $AsKey, ttl: Duration) -> Result<bool> {
+        pub fn touch(&self, key: impl $AsKey, ttl: Duration) -> Result<bool> {
             self.here().expire($key(&key).as_key(), Expiry::After(ttl))
         }
 
@@ -242,7 +233,7 @@ macro_rules! transaction_methods {
         ///
         /// # Errors
         /// As [`get`](Self::get) and [`put`](Self::put).
-        pub fn persist(&mut self, key: impl $AsKey) -> Result<bool> {
+        pub fn persist(&self, key: impl $AsKey) -> Result<bool> {
             self.here().expire($key(&key).as_key(), Expiry::Never)
         }
 
@@ -250,7 +241,7 @@ macro_rules! transaction_methods {
         ///
         /// # Errors
         /// As [`put`](Self::put).
-        pub fn delete(&mut self, key: impl $AsKey) -> Result<&mut Self> {
+        pub fn delete(&self, key: impl $AsKey) -> Result<&Self> {
             self.here().set($key(&key).as_key(), None, None)?;
             Ok(self)
         }
@@ -259,7 +250,7 @@ macro_rules! transaction_methods {
         ///
         /// # Errors
         /// As [`get`](Self::get).
-        pub fn remove(&mut self, key: impl $AsKey) -> Result<Option<$V>> {
+        pub fn remove(&self, key: impl $AsKey) -> Result<Option<$V>> {
             let old = self.get(&key)?;
             if old.is_some() {
                 self.delete(key)?;
@@ -288,7 +279,7 @@ macro_rules! transaction_methods {
         /// assert_eq!((waiting.len()?, running.len()?), (0, 1));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn pop_first(&mut self) -> Result<Option<$Entry>> {
+        pub fn pop_first(&self) -> Result<Option<$Entry>> {
             self.here().pop(Scan::all())?.map($decode_entry).transpose()
         }
 
@@ -296,7 +287,7 @@ macro_rules! transaction_methods {
         ///
         /// # Errors
         /// As [`get`](Self::get).
-        pub fn pop_last(&mut self) -> Result<Option<$Entry>> {
+        pub fn pop_last(&self) -> Result<Option<$Entry>> {
             self.here().pop(Scan::all().backward())?.map($decode_entry).transpose()
         }
     };
@@ -305,14 +296,15 @@ pub(crate) use transaction_methods;
 
 /// What has no types, of the tree that is meant.
 macro_rules! untyped_methods {
-    () => {
+    ($life:lifetime) => {
         transaction_methods! {
             key: AsKey, AsKey::as_key;
             value: AsRef<[u8]>, encode_value;
             range: KeyRange, scan_of;
             prefix: AsRef<[u8]>, scan_of_prefix;
-            read: Vec<u8>, [u8], copy;
+            read: Vec<u8>, [u8], Ok;
             entry: Entry, Ok;
+            iterator: TransactionRange<$life, Entry>;
         }
 
         /// The first entries of what `scan` describes, at most `limit`; what lies behind the last
@@ -320,7 +312,7 @@ macro_rules! untyped_methods {
         ///
         /// # Errors
         /// As [`get`](Self::get).
-        pub fn scan(&mut self, scan: impl Into<Scan>, limit: usize) -> Result<Vec<Entry>> {
+        pub fn scan(&self, scan: impl Into<Scan>, limit: usize) -> Result<Vec<Entry>> {
             self.here().entries(scan.into(), limit)
         }
 
@@ -341,11 +333,11 @@ macro_rules! untyped_methods {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn update<N: Into<Vec<u8>>>(
-            &mut self,
+            &self,
             key: impl AsKey,
             change: impl FnOnce(Option<&[u8]>) -> Option<N>,
         ) -> Result<Option<Vec<u8>>> {
-            let new = change(self.here().find(key.as_key())?).map(N::into);
+            let new = change(self.here().find(key.as_key())?.as_deref()).map(N::into);
             self.here().change(key.as_key(), new.as_deref())?;
             Ok(new)
         }
@@ -354,14 +346,10 @@ macro_rules! untyped_methods {
 
 /// The tree that a transaction began on; see [`on`](Transaction::on) for others.
 impl Transaction {
-    untyped_methods!();
+    untyped_methods!('_);
 }
 
 /// Of a tree whose keys and values have no types.
-impl TransactionOn<'_> {
-    untyped_methods!();
-}
-
-fn copy(value: &[u8]) -> Result<Vec<u8>> {
-    Ok(value.to_vec())
+impl<'t> TransactionOn<'t> {
+    untyped_methods!('t);
 }

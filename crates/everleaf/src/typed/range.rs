@@ -91,6 +91,11 @@ pub(super) fn decode_value<V: StoredValue>(bytes: &[u8]) -> Result<V> {
     V::decode(bytes).ok_or_else(no::<V>)
 }
 
+/// As [`decode_value`], of a copy.
+pub(super) fn decode_owned<V: StoredValue>(bytes: Vec<u8>) -> Result<V> {
+    decode_value(&bytes)
+}
+
 pub(super) fn decode_entry<K: OrderedKey, V: StoredValue>((key, value): Entry) -> Result<(K, V)> {
     Ok((decode_key(key.as_ref())?, decode_value(&value)?))
 }

@@ -5,14 +5,16 @@ use std::time::{Duration, SystemTime};
 use everleaf_index::Direction;
 
 use super::entry::TreeEntry;
-use super::range::{decode_entry, decode_key, decode_value, encode, scan_of, scan_of_prefix};
+use super::range::{
+    decode_entry, decode_key, decode_owned, decode_value, encode, scan_of, scan_of_prefix,
+};
 use super::{
     KeyFor, OrderedKey, PrefixFor, RangeFor, StoredValue, TypedKeys, TypedRange, ValueFor,
 };
 use crate::batch::{BatchOn, batch_methods, in_batches};
 use crate::core::value::Expiry;
 use crate::core::write::Kind;
-use crate::transaction::{TransactionOn, transaction_methods};
+use crate::transaction::{TransactionOn, TransactionRange, transaction_methods};
 use crate::{AsKey, Batch, Result, Scan, Tree, View};
 
 /// Reading, of a tree with keys and values of types.
@@ -22,6 +24,9 @@ impl<K: OrderedKey, V: StoredValue> View<K, V> {
     /// # Errors
     /// [`Error::WrongType`](crate::Error::WrongType) if the stored value is not a `V`; as
     /// [`View::get`](crate::View::get).
+    ///
+    /// # Examples
+    /// Those of [`View::get`](crate::View::get).
     pub fn get(&self, key: impl KeyFor<K>) -> Result<Option<V>> {
         let key = encode::<K>(&key);
         self.handle().get_with(key.as_ref(), decode_value)?.transpose()
@@ -32,6 +37,9 @@ impl<K: OrderedKey, V: StoredValue> View<K, V> {
     ///
     /// # Errors
     /// As [`get`](Self::get).
+    ///
+    /// # Examples
+    /// Those of [`View::get_many`](crate::View::get_many).
     pub fn get_many<Q: KeyFor<K>>(
         &self,
         keys: impl IntoIterator<Item = Q>,
@@ -46,6 +54,9 @@ impl<K: OrderedKey, V: StoredValue> View<K, V> {
     ///
     /// # Errors
     /// As [`View::contains_key`](crate::View::contains_key).
+    ///
+    /// # Examples
+    /// Those of [`View::contains_key`](crate::View::contains_key).
     pub fn contains_key(&self, key: impl KeyFor<K>) -> Result<bool> {
         self.handle().contains_key(encode::<K>(&key).as_ref())
     }
@@ -53,6 +64,9 @@ impl<K: OrderedKey, V: StoredValue> View<K, V> {
     /// When the value of `key` expires; see [`View::expiry`](crate::View::expiry).
     ///
     /// # Errors
+    /// Those of [`View::expiry`](crate::View::expiry).
+    ///
+    /// # Examples
     /// Those of [`View::expiry`](crate::View::expiry).
     pub fn expiry(&self, key: impl KeyFor<K>) -> Result<Option<Option<SystemTime>>> {
         self.handle().expiry(encode::<K>(&key).as_ref())
@@ -62,6 +76,9 @@ impl<K: OrderedKey, V: StoredValue> View<K, V> {
     ///
     /// # Errors
     /// Those of [`View::ttl`](crate::View::ttl).
+    ///
+    /// # Examples
+    /// Those of [`View::ttl`](crate::View::ttl).
     pub fn ttl(&self, key: impl KeyFor<K>) -> Result<Option<Option<Duration>>> {
         self.handle().ttl(encode::<K>(&key).as_ref())
     }
@@ -70,6 +87,9 @@ impl<K: OrderedKey, V: StoredValue> View<K, V> {
     ///
     /// # Errors
     /// As [`get`](Self::get).
+    ///
+    /// # Examples
+    /// Those of [`View::first`](crate::View::first).
     pub fn first(&self) -> Result<Option<(K, V)>> {
         self.handle().outermost(Direction::Forward)?.map(decode_entry).transpose()
     }
@@ -86,6 +106,9 @@ impl<K: OrderedKey, V: StoredValue> View<K, V> {
     ///
     /// # Errors
     /// Those of [`View::len`](crate::View::len).
+    ///
+    /// # Examples
+    /// Those of [`View::len`](crate::View::len).
     pub fn len(&self) -> Result<u64> {
         self.handle().len()
     }
@@ -99,16 +122,25 @@ impl<K: OrderedKey, V: StoredValue> View<K, V> {
     }
 
     /// All entries in key order.
+    ///
+    /// # Examples
+    /// Those of [`View::iter`](crate::View::iter).
     pub fn iter(&self) -> TypedRange<'_, K, V> {
         TypedRange::over(self.handle().scan(Scan::all()))
     }
 
     /// All keys in order, without their values.
+    ///
+    /// # Examples
+    /// Those of [`View::keys`](crate::View::keys).
     pub fn keys(&self) -> TypedKeys<'_, K> {
         TypedKeys::over(self.handle().scan(Scan::all()))
     }
 
     /// The entries whose keys lie in a range, in key order.
+    ///
+    /// # Examples
+    /// Those of [`View::range`](crate::View::range).
     pub fn range(&self, range: impl RangeFor<K>) -> TypedRange<'_, K, V> {
         TypedRange::over(self.handle().scan(scan_of(&range)))
     }
@@ -141,6 +173,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     ///
     /// # Errors
     /// As [`Tree::put`](crate::Tree::put).
+    ///
+    /// # Examples
+    /// Those of [`Tree::put`](crate::Tree::put).
     pub fn put(&self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<bool> {
         self.handle().put(encode::<K>(&key).as_ref(), &value.encode()?, None)
     }
@@ -149,6 +184,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     ///
     /// # Errors
     /// As [`Tree::put_until`](crate::Tree::put_until).
+    ///
+    /// # Examples
+    /// Those of [`Tree::put_until`](crate::Tree::put_until).
     pub fn put_until(
         &self,
         key: impl KeyFor<K>,
@@ -163,6 +201,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     ///
     /// # Errors
     /// As [`Tree::put_for`](crate::Tree::put_for).
+    ///
+    /// # Examples
+    /// Those of [`Tree::put_for`](crate::Tree::put_for).
     pub fn put_for(
         &self,
         key: impl KeyFor<K>,
@@ -178,6 +219,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// # Errors
     /// As [`Tree::insert`](crate::Tree::insert). Where what was replaced is no `V`, the new value
     /// is stored all the same.
+    ///
+    /// # Examples
+    /// Those of [`Tree::insert`](crate::Tree::insert).
     pub fn insert(&self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<Option<V>> {
         let old = self.handle().exchange(encode::<K>(&key).as_ref(), Some(&value.encode()?))?;
         old.as_deref().map(decode_value).transpose()
@@ -187,6 +231,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     ///
     /// # Errors
     /// As [`Tree::put_if_absent`](crate::Tree::put_if_absent).
+    ///
+    /// # Examples
+    /// Those of [`Tree::put_if_absent`](crate::Tree::put_if_absent).
     pub fn put_if_absent(&self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<bool> {
         self.handle().put_if(encode::<K>(&key).as_ref(), &value.encode()?, false)
     }
@@ -195,6 +242,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     ///
     /// # Errors
     /// As [`Tree::replace`](crate::Tree::replace).
+    ///
+    /// # Examples
+    /// Those of [`Tree::replace`](crate::Tree::replace).
     pub fn replace(&self, key: impl KeyFor<K>, value: impl ValueFor<V>) -> Result<bool> {
         self.handle().put_if(encode::<K>(&key).as_ref(), &value.encode()?, true)
     }
@@ -204,6 +254,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     ///
     /// # Errors
     /// As [`Tree::compare_and_swap`](crate::Tree::compare_and_swap).
+    ///
+    /// # Examples
+    /// Those of [`Tree::compare_and_swap`](crate::Tree::compare_and_swap).
     pub fn compare_and_swap(
         &self,
         key: impl KeyFor<K>,
@@ -221,6 +274,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     ///
     /// # Errors
     /// Those of [`Tree::touch`](crate::Tree::touch).
+    ///
+    /// # Examples
+    /// Those of [`Tree::touch`](crate::Tree::touch).
     pub fn touch(&self, key: impl KeyFor<K>, ttl: Duration) -> Result<bool> {
         self.handle().touch(encode::<K>(&key).as_ref(), Expiry::After(ttl))
     }
@@ -228,6 +284,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     /// Lets the value of `key` stay for ever; see [`Tree::persist`](crate::Tree::persist).
     ///
     /// # Errors
+    /// Those of [`Tree::persist`](crate::Tree::persist).
+    ///
+    /// # Examples
     /// Those of [`Tree::persist`](crate::Tree::persist).
     pub fn persist(&self, key: impl KeyFor<K>) -> Result<bool> {
         self.handle().touch(encode::<K>(&key).as_ref(), Expiry::Never)
@@ -264,6 +323,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     ///
     /// # Errors
     /// As [`Tree::remove`](crate::Tree::remove). What is no `V` is removed all the same.
+    ///
+    /// # Examples
+    /// Those of [`Tree::remove`](crate::Tree::remove).
     pub fn remove(&self, key: impl KeyFor<K>) -> Result<Option<V>> {
         let old = self.handle().exchange(encode::<K>(&key).as_ref(), None)?;
         old.as_deref().map(decode_value).transpose()
@@ -273,6 +335,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     ///
     /// # Errors
     /// As [`Tree::delete`](crate::Tree::delete).
+    ///
+    /// # Examples
+    /// Those of [`Tree::delete`](crate::Tree::delete).
     pub fn delete(&self, key: impl KeyFor<K>) -> Result<bool> {
         self.handle().delete(encode::<K>(&key).as_ref())
     }
@@ -281,6 +346,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     ///
     /// # Errors
     /// As [`Tree::put_many`](crate::Tree::put_many).
+    ///
+    /// # Examples
+    /// Those of [`Tree::put_many`](crate::Tree::put_many).
     pub fn put_many<Q: KeyFor<K>, W: ValueFor<V>>(
         &self,
         entries: impl IntoIterator<Item = (Q, W)>,
@@ -335,6 +403,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     ///
     /// # Errors
     /// As [`Tree::pop_first`](crate::Tree::pop_first).
+    ///
+    /// # Examples
+    /// Those of [`Tree::pop_first`](crate::Tree::pop_first).
     pub fn pop_first(&self) -> Result<Option<(K, V)>> {
         self.handle().pop(Direction::Forward)?.map(decode_entry).transpose()
     }
@@ -351,6 +422,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     ///
     /// # Errors
     /// As [`Tree::retain`](crate::Tree::retain).
+    ///
+    /// # Examples
+    /// Those of [`Tree::retain`](crate::Tree::retain).
     pub fn retain(&self, mut keep: impl FnMut(K, V) -> bool) -> Result<u64> {
         self.handle().retain(&mut |key, value| Ok(keep(decode_key(key)?, decode_value(value)?)))
     }
@@ -359,6 +433,9 @@ impl<K: OrderedKey, V: StoredValue> Tree<K, V> {
     ///
     /// # Errors
     /// As [`Tree::delete_range`](crate::Tree::delete_range).
+    ///
+    /// # Examples
+    /// Those of [`Tree::delete_range`](crate::Tree::delete_range).
     pub fn delete_range(&self, range: impl RangeFor<K>) -> Result<u64> {
         self.handle().delete_in(scan_of(&range))
     }
@@ -388,14 +465,15 @@ impl<K: OrderedKey, V: StoredValue> BatchOn<'_, K, V> {
 }
 
 /// Of a tree with keys and values of types.
-impl<K: OrderedKey, V: StoredValue> TransactionOn<'_, K, V> {
+impl<'t, K: OrderedKey, V: StoredValue> TransactionOn<'t, K, V> {
     transaction_methods! {
         key: KeyFor<K>, encode::<K>;
         value: ValueFor<V>, ValueFor::<V>::encode;
         range: RangeFor<K>, scan_of;
         prefix: PrefixFor<K>, scan_of_prefix;
-        read: V, V, decode_value;
+        read: V, V, decode_owned;
         entry: (K, V), decode_entry;
+        iterator: TransactionRange<'t, (K, V)>;
     }
 
     /// Changes the value of `key`: `change` is given the value, or none if the key is absent, and
@@ -411,14 +489,14 @@ impl<K: OrderedKey, V: StoredValue> TransactionOn<'_, K, V> {
     /// # let store = everleaf::Store::create(folder.path().join("a.pool"))?;
     /// let accounts = store.typed_tree::<String, u64>("accounts")?;
     /// store.transaction(|tx| {
-    ///     let mut accounts = tx.on(&accounts)?;
+    ///     let accounts = tx.on(&accounts)?;
     ///     accounts.update("ann", |sum| Some(sum.unwrap_or(0) + 70))?;
     ///     accounts.update("bob", |sum| Some(sum.unwrap_or(0) + 30))
     /// })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn update(
-        &mut self,
+        &self,
         key: impl KeyFor<K>,
         change: impl FnOnce(Option<V>) -> Option<V>,
     ) -> Result<Option<V>> {

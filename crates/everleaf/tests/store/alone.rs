@@ -81,10 +81,8 @@ fn reads_beside_writers(engine: Engine, seed: u64) {
             for turn in 0..TRANSACTIONS {
                 let seen = store.transaction(|tx| -> Result<Vec<u64>> {
                     let seen: Vec<u64> = if ranges {
-                        tx.range(..last)?
-                            .into_iter()
-                            .map(|(_, value)| number(Some(value)))
-                            .collect()
+                        let value = |entry: Result<(_, Vec<u8>)>| Ok(number(Some(entry?.1)));
+                        tx.range(..last).map(value).collect::<Result<_>>()?
                     } else {
                         (0..last).map(|key| read(tx, key)).collect::<Result<_>>()?
                     };
@@ -165,7 +163,7 @@ fn alone_no_anomaly_happens_either() -> Result<()> {
             alone(&store, patience, |tx| {
                 runs += 1;
                 let empty = match ranges {
-                    true => tx.range(key..key + 5)?.is_empty(),
+                    true => tx.range(key..key + 5).next().transpose()?.is_none(),
                     false => !tx.contains_key(key)?,
                 };
                 if runs == 1 {
@@ -216,7 +214,10 @@ fn money_is_neither_made_nor_lost(engine: Engine, patience: Duration) {
                     let beside = if (turn + thread) % 3 == 0 { 8 } else { 0 };
                     let moved = transaction_alone(store, beside, patience, |tx| {
                         let amounts: Vec<u64> = match turn % 10 {
-                            0 => tx.range(..)?.into_iter().map(|(_, v)| number(Some(v))).collect(),
+                            0 => tx
+                                .range(..)
+                                .map(|entry| Ok(number(Some(entry?.1))))
+                                .collect::<Result<_>>()?,
                             _ => (0..ACCOUNTS).map(|at| read(tx, at)).collect::<Result<_>>()?,
                         };
                         assert_eq!(amounts.iter().sum::<u64>(), ACCOUNTS * 100, "one moment");

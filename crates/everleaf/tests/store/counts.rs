@@ -101,7 +101,7 @@ fn write(store: &Store, tree: &Tree, seed: u64) -> Result<()> {
                 batch.commit()?;
             }
             _ => store.transaction(|tx| {
-                let mut tx = tx.on(tree)?;
+                let tx = tx.on(tree)?;
                 let present = tx.contains_key(key)?;
                 if present {
                     tx.delete(key)?

@@ -21,6 +21,10 @@ fn text(value: Option<Vec<u8>>) -> Option<String> {
     value.map(|value| String::from_utf8(value).unwrap())
 }
 
+fn all<T>(entries: impl Iterator<Item = Result<T>>) -> Vec<T> {
+    entries.map(Result::unwrap).collect()
+}
+
 fn conflicts<T: std::fmt::Debug>(result: Result<T>) {
     assert!(matches!(result, Err(Error::Conflict)), "{result:?}");
 }
@@ -29,7 +33,7 @@ fn conflicts<T: std::fmt::Debug>(result: Result<T>) {
 fn reads_see_what_the_transaction_has_written() -> Result<()> {
     let (_folder, store) = store();
     store.put_many([("a", "1"), ("b", "2"), ("d", "4")])?;
-    let mut tx = store.begin()?;
+    let tx = store.begin()?;
     tx.put("c", "3")?;
     tx.delete("b")?;
     assert!(!tx.put_if_absent("a", "9")?);
@@ -38,10 +42,10 @@ fn reads_see_what_the_transaction_has_written() -> Result<()> {
     let keys = |entries: Vec<everleaf::Entry>| -> Vec<String> {
         entries.into_iter().map(|(key, _)| key.to_string()).collect()
     };
-    assert_eq!(keys(tx.range("a"..)?), ["a", "c"]);
+    assert_eq!(keys(all(tx.range("a"..))), ["a", "c"]);
     assert_eq!(keys(tx.scan(Scan::all().backward(), 1)?), ["c"]);
-    assert_eq!(keys(tx.prefix("c")?), ["c"]);
-    assert!(tx.range("z".."b")?.is_empty(), "the ends are the wrong way round");
+    assert_eq!(keys(all(tx.prefix("c"))), ["c"]);
+    assert!(all(tx.range("z".."b")).is_empty(), "the ends are the wrong way round");
     assert_eq!(store.len()?, 3, "nothing is written before the commit");
     tx.commit()?;
     assert_eq!(keys(store.iter().collect::<Result<_>>()?), ["a", "c"]);
@@ -89,7 +93,7 @@ fn no_phantom_appears_in_a_range() -> Result<()> {
     store.put_many([("a", ""), ("c", "")])?;
     let (mut one, mut other) = (store.begin()?, store.begin()?);
     for (tx, key) in [(&mut one, "b1"), (&mut other, "b2")] {
-        assert!(tx.range("b".."c")?.is_empty());
+        assert!(all(tx.range("b".."c")).is_empty());
         tx.put(key, "")?;
     }
     one.commit()?;
@@ -103,7 +107,7 @@ fn no_phantom_appears_in_a_range() -> Result<()> {
     other.commit()?;
     conflicts(one.commit());
     // What lies behind the last entry that was asked for was not read.
-    let mut tx = store.begin()?;
+    let tx = store.begin()?;
     assert_eq!(tx.scan(Scan::of("b"..), 1)?.len(), 1);
     store.put("b9", "")?;
     tx.put("z", "")?;
@@ -116,11 +120,11 @@ fn reads_are_not_skewed() -> Result<()> {
     let (_folder, store) = store();
     store.put_many([("x", "50"), ("y", "50"), ("z", "")])?;
     for ranges in [false, true] {
-        let mut tx = store.begin()?;
+        let tx = store.begin()?;
         assert!(tx.get("x")?.is_some());
         store.put_many([("x", if ranges { "1" } else { "0" }), ("y", "100")])?;
         if ranges {
-            conflicts(tx.range("y".."z"));
+            conflicts(tx.range("y".."z").collect::<Result<Vec<_>>>());
         } else {
             conflicts(tx.get("y"));
         }
@@ -128,7 +132,7 @@ fn reads_are_not_skewed() -> Result<()> {
         conflicts(tx.commit());
     }
     // What was read is read again as it was, though nothing of it may be committed then.
-    let mut tx = store.begin()?;
+    let tx = store.begin()?;
     assert_eq!(text(tx.get("x")?).as_deref(), Some("1"));
     store.put("x", "2")?;
     assert_eq!(text(tx.get("x")?).as_deref(), Some("1"));
@@ -142,8 +146,8 @@ fn reads_are_not_skewed() -> Result<()> {
 fn what_is_still_so_is_no_conflict() -> Result<()> {
     let (_folder, store) = store();
     store.put_many((0..100).map(|i| (format!("{i:03}"), i.to_string())))?;
-    let mut tx = store.begin()?;
-    assert_eq!(tx.range("010".."020")?.len(), 10);
+    let tx = store.begin()?;
+    assert_eq!(tx.range("010".."020").count(), 10);
     assert!(tx.contains_key("050")? && !tx.contains_key("none")?);
     for i in (0..10).chain(20..50) {
         store.put(format!("{i:03}"), "another")?; // All locks of keys are met.
@@ -154,7 +158,7 @@ fn what_is_still_so_is_no_conflict() -> Result<()> {
     store.put("none", "")?;
     store.delete("none")?;
     assert_eq!(text(tx.get("051")?).as_deref(), Some("51"), "read after all of that");
-    assert_eq!(tx.range("060".."070")?.len(), 10);
+    assert_eq!(tx.range("060".."070").count(), 10);
     tx.put("done", "")?;
     tx.commit()?;
     assert!(store.contains_key("done")?);
@@ -168,20 +172,20 @@ fn a_transaction_has_one_time() -> Result<()> {
     let options = CreateOptions::new().size_bytes(1 << 20).clock(clock.clone());
     let store = options.create(folder.path().join("a.pool"))?;
     store.put_for("short", "", Duration::from_secs(1))?;
-    let mut tx = store.begin()?;
+    let tx = store.begin()?;
     clock.advance(Duration::from_secs(2));
     assert!(tx.contains_key("short")?, "it had not expired when the transaction began");
     tx.commit()?; // It has written nothing.
-    let mut tx = store.begin()?;
+    let tx = store.begin()?;
     tx.put_for("mine", "", Duration::from_secs(1))?;
     clock.advance(Duration::from_secs(2));
     assert!(tx.contains_key("mine")?, "so it is of what it writes itself");
     tx.commit()?;
     assert!(!store.contains_key("short")? && !store.contains_key("mine")?);
     // They are in the pool still, and had expired when this one began.
-    let mut tx = store.begin()?;
+    let tx = store.begin()?;
     assert!(!tx.contains_key("short")? && tx.get("mine")?.is_none());
-    assert!(tx.range("a"..)?.is_empty() && tx.put_if_absent("short", "again")?);
+    assert!(all(tx.range("a"..)).is_empty() && tx.put_if_absent("short", "again")?);
     tx.commit()
 }
 
@@ -203,7 +207,7 @@ fn what_was_read_and_has_expired_by_the_commit_is_a_conflict() -> Result<()> {
             tx.put("other", "").map(drop)
         }),
         ("a range, and a write of another key", |tx| {
-            assert_eq!(tx.range("s"..)?.len(), 1);
+            assert_eq!(tx.range("s"..).count(), 1);
             tx.put("other", "").map(drop)
         }),
     ];
@@ -251,7 +255,7 @@ fn trees_take_part_and_those_that_are_dropped_refuse() -> Result<()> {
     store.transaction(|tx| {
         let seven = tx.on(&numbers)?.get(7)?.unwrap_or_default();
         assert!(tx.on(&numbers)?.put_if_absent(8, "eight")?);
-        assert_eq!(tx.on(&numbers)?.range(7..)?.len(), 2);
+        assert_eq!(tx.on(&numbers)?.range(7..).count(), 2);
         tx.on(&names)?.put(seven, "7")?;
         tx.put("names", "1")?;
         Ok(())
@@ -259,7 +263,7 @@ fn trees_take_part_and_those_that_are_dropped_refuse() -> Result<()> {
     assert_eq!(text(names.get("seven")?).as_deref(), Some("7"));
     assert_eq!(numbers.get(8)?.as_deref(), Some("eight"));
 
-    let mut tx = store.begin()?;
+    let tx = store.begin()?;
     tx.on(&names)?.put("eight", "8")?;
     store.drop_tree("names")?;
     assert!(matches!(tx.on(&names)?.get("seven"), Err(Error::TreeDropped)));
@@ -337,7 +341,8 @@ fn money_is_neither_made_nor_lost(engine: Engine) -> Result<()> {
                     let (from, to) = (random >> 33 & 7, random >> 43 & 7);
                     if turn % 10 == 0 {
                         let sum = store.transaction(|tx| -> Result<u64> {
-                            let amounts = tx.range(..)?.into_iter().map(|(_, value)| value);
+                            let entries = tx.range(..).collect::<Result<Vec<_>>>()?;
+                            let amounts = entries.into_iter().map(|(_, value)| value);
                             Ok(amounts.map(|v| u64::from_le_bytes(v.try_into().unwrap())).sum())
                         });
                         assert_eq!(sum.unwrap(), ACCOUNTS * EACH);
@@ -371,4 +376,154 @@ fn money_is_neither_made_nor_lost(engine: Engine) -> Result<()> {
 #[test]
 fn money_is_neither_made_nor_lost_by_any_engine() -> Result<()> {
     Engine::available().try_for_each(money_is_neither_made_nor_lost)
+}
+
+#[test]
+fn several_trees_are_at_hand_at_a_time_and_written_while_a_range_is_read() -> Result<()> {
+    let (_folder, store) = store();
+    let stock = store.typed_tree::<String, u64>("stock")?;
+    let (gone, kept) = (store.tree("gone")?, store.tree("kept")?);
+    stock.put_many((0..2000u64).map(|n| (format!("{n:04}"), n % 3)))?;
+    let counted = store.transaction(|tx| {
+        let (stock, gone, kept) = (tx.on(&stock)?, tx.on(&gone)?, tx.on(&kept)?);
+        let mut counted = 0;
+        for entry in stock.iter() {
+            let (article, count) = entry?;
+            counted += 1;
+            match count {
+                0 => drop((stock.delete(&article)?, gone.put(article.as_str(), "")?)),
+                _ => drop(kept.put(article.as_str(), "")?),
+            }
+        }
+        assert_eq!(stock.iter().count(), kept.iter().count());
+        Ok(counted)
+    })?;
+    assert_eq!((counted, gone.len()?, kept.len()?, stock.len()?), (2000, 667, 1333, 1333));
+    Ok(())
+}
+
+#[test]
+fn ranges_are_read_from_both_ends_and_no_further_than_they_are_asked() -> Result<()> {
+    let (_folder, store) = store();
+    store.put_many((0..1000u64).map(|n| (format!("{n:03}"), n.to_le_bytes())))?;
+    let tx = store.begin()?;
+    tx.put("0005", "own")?.delete("001")?;
+    let keys = |entries: Vec<everleaf::Entry>| -> Vec<String> {
+        entries.into_iter().map(|(key, _)| key.to_string()).collect()
+    };
+    let mut own: Vec<String> = (0..1000).map(|n| format!("{n:03}")).collect();
+    own.retain(|key| key != "001");
+    own.insert(1, "0005".to_owned());
+    assert_eq!(keys(all(tx.iter())), own);
+    assert_eq!(keys(all(tx.iter().rev())), own.iter().rev().cloned().collect::<Vec<_>>());
+    for taken in [1, 7, 40, 600] {
+        let mut range = tx.range("010".."990");
+        let mut both = Vec::new();
+        for _ in 0..taken {
+            both.extend(range.next().transpose()?);
+        }
+        let back = all(range.by_ref().rev());
+        both.extend(back.into_iter().rev());
+        assert_eq!(keys(both), own[10..990], "{taken}");
+        assert!(range.next().is_none() && range.next_back().is_none());
+    }
+    assert_eq!(keys(all(tx.prefix("99"))).len(), 10);
+    assert_eq!(keys(all(tx.prefix("99").rev()))[9], "990");
+    // What is behind the entries that were read is written by others, and is no conflict.
+    let reader = store.begin()?;
+    assert_eq!(reader.iter().next().transpose()?.unwrap().0, "000");
+    reader.put("seen", "")?;
+    store.put("500", "another")?;
+    reader.commit()?;
+    let reader = store.begin()?;
+    assert_eq!(reader.iter().count(), 1001);
+    reader.put("seen", "")?;
+    store.put("500", "a third")?;
+    conflicts(reader.commit());
+    Ok(())
+}
+
+#[test]
+fn what_was_written_since_a_savepoint_is_taken_back_and_later_savepoints_are_gone() -> Result<()> {
+    let (_folder, store) = store();
+    let tree = store.tree("t")?;
+    store.put("a", "1")?;
+    let tx = store.begin()?;
+    tx.put("before", "")?;
+    let first = tx.savepoint();
+    tx.put("a", "2")?.put("a", "3")?.delete("before")?;
+    tx.on(&tree)?.put("k", "v")?;
+    let second = tx.savepoint();
+    tx.put("a", "4")?;
+    tx.rollback_to(&second)?;
+    assert_eq!(text(tx.get("a")?).as_deref(), Some("3"));
+    tx.put("a", "5")?;
+    tx.rollback_to(&first)?;
+    assert_eq!(text(tx.get("a")?).as_deref(), Some("1"));
+    assert!(tx.contains_key("before")? && tx.on(&tree)?.iter().next().is_none());
+    let gone = tx.rollback_to(&second).unwrap_err();
+    assert_eq!(
+        gone.to_string(),
+        "the savepoint is gone, as the transaction went back to an earlier one, or it is of \
+        another transaction; take another one"
+    );
+    let other = store.begin()?;
+    assert!(matches!(other.rollback_to(&first), Err(Error::SavepointGone)));
+    other.savepoint();
+    assert!(matches!(other.rollback_to(&first), Err(Error::SavepointGone)));
+    other.put("other", "")?;
+    other.rollback();
+    tx.rollback_to(&first)?; // It can be used again.
+    tx.put("after", "")?;
+    tx.commit()?;
+    let keys: Vec<String> = store.keys().map(|key| key.unwrap().to_string()).collect();
+    assert_eq!(keys, ["a", "after", "before"]);
+    assert_eq!(text(store.get("a")?).as_deref(), Some("1"));
+    Ok(())
+}
+
+/// Savepoints beside a model: a copy of the map at each of them.
+#[test]
+fn savepoints_at_random_agree_with_copies_of_a_map() -> Result<()> {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+    let seed = rand::random();
+    println!("seed {seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let (_folder, store) = store();
+    for _ in 0..50 {
+        let tx = store.begin()?;
+        let mut map: std::collections::BTreeMap<u8, u8> = std::collections::BTreeMap::new();
+        let mut savepoints = Vec::new();
+        for _ in 0..40 {
+            match random.random_range(0..10) {
+                0 | 1 => savepoints.push((tx.savepoint(), map.clone())),
+                2 if !savepoints.is_empty() => {
+                    let at = random.random_range(0..savepoints.len());
+                    let later = savepoints.split_off(at + 1);
+                    tx.rollback_to(&savepoints[at].0)?;
+                    map.clone_from(&savepoints[at].1);
+                    for (savepoint, _) in later {
+                        assert!(matches!(tx.rollback_to(&savepoint), Err(Error::SavepointGone)));
+                    }
+                }
+                3 | 4 => {
+                    let key = random.random_range(0..8);
+                    tx.delete([key])?;
+                    map.remove(&key);
+                }
+                _ => {
+                    let (key, value) = (random.random_range(0..8), random.random());
+                    tx.put([key], [value])?;
+                    map.insert(key, value);
+                }
+            }
+            let found = all(tx.iter().map(|entry| Ok((entry?.0[0], 0))));
+            assert_eq!(found, map.keys().map(|key| (*key, 0)).collect::<Vec<_>>());
+        }
+        for (key, value) in &map {
+            assert_eq!(tx.get([*key])?.unwrap(), [*value]);
+        }
+        tx.rollback();
+    }
+    Ok(())
 }

@@ -130,7 +130,8 @@ fn transact(store: &Store, operation: &Operation) -> Result<bool, Error> {
         }
         (Operation::Claim(from, below, key, value), [tree, _, other]) => {
             let (from, below) = (owned(from), owned(below));
-            let unclaimed = tx.on(tree)?.range(from.as_ref()..below.as_ref())?.is_empty();
+            let found = tx.on(tree)?.range(from.as_ref()..below.as_ref()).next().transpose()?;
+            let unclaimed = found.is_none();
             if unclaimed {
                 tx.on(other)?.put(owned(key), expand(*value))?;
             }

@@ -181,7 +181,7 @@ impl<'s> Trees<'s> {
         self.store.transaction(|transaction| {
             for (number, value) in changes {
                 let (named, key) = key(self.store.key_type(), *number);
-                let mut transaction = transaction.on(self.of_key(named))?;
+                let transaction = transaction.on(self.of_key(named))?;
                 transaction.contains_key(&key)?;
                 match value {
                     None => transaction.delete(key)?,
