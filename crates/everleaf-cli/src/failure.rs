@@ -55,6 +55,14 @@ impl Failure {
         Self::Absent(sentence.into())
     }
 
+    /// What is said of it.
+    pub fn into_sentence(self) -> String {
+        match self {
+            Self::Usage(sentence) | Self::Failed(sentence) | Self::Absent(sentence) => sentence,
+            Self::OutputClosed => "the output is closed".to_owned(),
+        }
+    }
+
     /// A write to standard output did not work.
     pub fn output(error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {

@@ -36,6 +36,15 @@ impl KeyArgument {
     }
 }
 
+impl From<Key<'_>> for KeyArgument {
+    fn from(key: Key<'_>) -> Self {
+        match key {
+            Key::U64(key) => Self::U64(key),
+            Key::Bytes(key) => Self::Bytes(key.to_vec()),
+        }
+    }
+}
+
 impl fmt::Display for KeyArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

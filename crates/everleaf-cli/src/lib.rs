@@ -15,11 +15,14 @@
 pub mod arguments;
 mod cli;
 mod commands;
+mod digits;
 mod escape;
 pub mod failure;
+mod forms;
 mod input;
 #[doc(hidden)]
 pub mod internal;
+mod key_forms;
 mod keys;
 mod lab;
 mod load;

@@ -1,16 +1,24 @@
 //! What a command is about: a tree of a pool, keys of it, and how bytes are written.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
+use std::io::Write;
+use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use everleaf::internal::{tree_of_keys, types_of};
 use everleaf::{Error, Expiry, Key, KeyType, Scan, Store, Tree};
 
-use crate::escape::{Controls, write_escaped};
+use serde_json::Value;
+
+use crate::digits::{hex, unhex};
+use crate::escape::{Controls, write_escaped, write_json};
 use crate::failure::Failure;
+use crate::forms::{self, FormArgument, ValueForm};
+use crate::key_forms::{AskedForm, KeyForm, asked_form};
 use crate::keys::{KeyArgument, readable};
 
 /// Which tree.
@@ -30,6 +38,61 @@ pub struct Target {
     /// are keys stay decimal.
     #[arg(long)]
     hex: bool,
+    /// Write keys as programs have them: `u64` or another type of Rust; `tuple`, as an array of
+    /// JSON, of the types that the tree was made with, or of '(String, u64)'. Numbers of trees of
+    /// `u64` and of `float` keys are decimal without it.
+    #[arg(long, value_name = "FORM", value_parser = asked_form, conflicts_with = "hex")]
+    key_as: Option<AskedForm>,
+    /// The form of keys of the tree that was opened.
+    #[arg(skip)]
+    key_form: OnceCell<Option<KeyForm>>,
+}
+
+/// The same, and how values are written.
+#[derive(Debug, clap::Args)]
+pub struct ValueTarget {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    form: FormArgument,
+}
+
+impl Deref for ValueTarget {
+    type Target = Target;
+    fn deref(&self) -> &Target {
+        &self.target
+    }
+}
+
+impl ValueTarget {
+    /// The form of values, if they are not their bytes.
+    pub fn form(&self) -> Option<ValueForm> {
+        self.form.or_hex(self.target.hex)
+    }
+
+    /// An argument as a value.
+    pub fn value(&self, argument: &OsStr) -> Result<Vec<u8>, Failure> {
+        forms::read(self.form(), argument.as_bytes())
+    }
+
+    /// Bytes that were read from a file, as a value: line breaks around digits are no part of
+    /// them.
+    pub fn content(&self, bytes: Vec<u8>) -> Result<Vec<u8>, Failure> {
+        match self.form() {
+            None => Ok(bytes),
+            Some(ValueForm::Utf8) => forms::read(self.form(), &bytes),
+            form => forms::read(form, bytes.trim_ascii()),
+        }
+    }
+
+    /// A value as it is, or in its form.
+    pub fn show<'v>(&self, key: Key<'_>, value: &'v [u8]) -> Result<Cow<'v, [u8]>, Failure> {
+        let Some(form) = self.form() else { return Ok(value.into()) };
+        forms::show(form, value).map_err(|what| {
+            let key = KeyArgument::from(key);
+            Failure::failed(format!("the value of {key} {what}; --as hex shows any value"))
+        })
+    }
 }
 
 impl TreeArgument {
@@ -42,6 +105,15 @@ impl TreeArgument {
 
     /// The tree, to be written to.
     pub fn to_write<'s>(&'s self, store: &'s Store) -> Result<WrittenTree<'s>, Failure> {
+        self.to_write_with(store, None)
+    }
+
+    /// The tree, to be written to, which has such keys or is made with them.
+    pub fn to_write_with<'s>(
+        &'s self,
+        store: &'s Store,
+        keys: Option<TreeKeys>,
+    ) -> Result<WrittenTree<'s>, Failure> {
         let name = self.name.as_deref().map(OsStr::as_bytes);
         let tree = match name {
             None => Some(store.default_tree().clone()),
@@ -50,23 +122,76 @@ impl TreeArgument {
         if tree.is_none() && store.key_type() == KeyType::U64 {
             return Err(Error::NoTrees.into());
         }
+        let pools = if store.key_type() == KeyType::U64 { TreeKeys::U64 } else { TreeKeys::Bytes };
+        let found = match &tree {
+            None => keys.unwrap_or(pools),
+            Some(tree) if tree.key_type() == KeyType::U64 => TreeKeys::U64,
+            Some(_) if self.recorded_keys(store)?.as_deref() == Some("f64") => TreeKeys::Float,
+            Some(_) => TreeKeys::Bytes,
+        };
+        if let Some(keys) = keys.filter(|keys| *keys != found) {
+            let (has, wanted) = (found.name(), keys.name());
+            return Err(Failure::usage(match name {
+                Some(_) => {
+                    format!("the tree has {has} keys, and --keys says {wanted}; leave it out")
+                }
+                None => format!(
+                    "the pool's own tree has {has} keys; give the name of a --tree that is made \
+                     with {wanted} keys"
+                ),
+            }));
+        }
         let name = name.unwrap_or_default();
-        Ok(WrittenTree { store, name, tree: tree.map_or_else(OnceCell::new, OnceCell::from) })
+        let tree = tree.map_or_else(OnceCell::new, OnceCell::from);
+        Ok(WrittenTree { store, name, keys: found, tree })
+    }
+
+    /// The name of the type of its keys, if a program or `load --keys` has recorded it.
+    fn recorded_keys(&self, store: &Store) -> Result<Option<String>, Failure> {
+        let Some(name) = &self.name else { return Ok(None) };
+        Ok(types_of(store, name.as_bytes())?.and_then(|[keys, _]| keys))
+    }
+}
+
+/// Kinds of keys of trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum TreeKeys {
+    /// Byte strings.
+    Bytes,
+    /// Numbers from 0 to 2^64 - 1.
+    U64,
+    /// Numbers with a fraction, as `f64` of Rust: in their order, NaN behind all.
+    Float,
+}
+
+impl TreeKeys {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "byte-string",
+            Self::U64 => "u64",
+            Self::Float => "float",
+        }
     }
 }
 
 /// A tree that is written to. A named one that does not exist is made with the first write that is
-/// done, with the pool's kind of keys: a command that fails leaves no empty tree.
+/// done: a command that fails leaves no empty tree.
 pub struct WrittenTree<'s> {
     store: &'s Store,
     name: &'s [u8],
+    keys: TreeKeys,
     tree: OnceCell<Tree>,
 }
 
 impl WrittenTree<'_> {
-    /// The kind of its keys.
+    /// The kind of its keys in the index.
     pub fn key_type(&self) -> KeyType {
-        self.tree.get().map_or(self.store.key_type(), |tree| tree.key_type())
+        if self.keys == TreeKeys::U64 { KeyType::U64 } else { KeyType::Bytes }
+    }
+
+    /// The kind of its keys.
+    pub fn keys(&self) -> TreeKeys {
+        self.keys
     }
 
     /// Writes to it.
@@ -77,7 +202,11 @@ impl WrittenTree<'_> {
         if let Some(tree) = self.tree.get() {
             return write(tree);
         }
-        let tree = self.store.tree_with(self.name, self.store.key_type())?;
+        let tree = match self.keys {
+            TreeKeys::Bytes => self.store.tree_with(self.name, KeyType::Bytes)?,
+            TreeKeys::U64 => tree_of_keys::<u64>(self.store, self.name)?,
+            TreeKeys::Float => tree_of_keys::<f64>(self.store, self.name)?,
+        };
         match write(&tree) {
             Ok(written) => {
                 self.tree.get_or_init(|| tree);
@@ -111,12 +240,50 @@ pub fn no_tree(name: Option<&OsStr>) -> Failure {
 impl Target {
     /// The tree, which must exist.
     pub fn existing(&self, store: &Store) -> Result<Tree, Failure> {
-        self.tree.existing(store)
+        let tree = self.tree.existing(store)?;
+        self.set_key_form(store, tree.key_type())?;
+        Ok(tree)
     }
 
     /// The tree, to be written to.
     pub fn to_write<'s>(&'s self, store: &'s Store) -> Result<WrittenTree<'s>, Failure> {
-        self.tree.to_write(store)
+        let tree = self.tree.to_write(store)?;
+        self.set_key_form(store, tree.key_type())?;
+        Ok(tree)
+    }
+
+    /// Notes the form that keys of the tree have.
+    fn set_key_form(&self, store: &Store, key_type: KeyType) -> Result<(), Failure> {
+        let recorded = self.tree.recorded_keys(store)?;
+        let form = match (&self.key_as, &recorded) {
+            (Some(AskedForm::Types(form)), _) => Some(form.clone()),
+            // Keys that are numbers are written as such.
+            (None, Some(name)) if name == "f64" && !self.hex => KeyForm::of(name).ok(),
+            (None, _) => None,
+            (Some(AskedForm::Recorded), Some(name)) => {
+                Some(KeyForm::of(name).map_err(Failure::failed)?)
+            }
+            (Some(AskedForm::Recorded), None) => {
+                return Err(Failure::usage(
+                    "which types the keys of this tree have is not recorded; name them, as in \
+                     --key-as '(String, u64)'",
+                ));
+            }
+        };
+        let form = match (form, key_type) {
+            (Some(form), KeyType::U64) if !form.is_u64() => {
+                return Err(Failure::usage(format!("this tree has u64 keys, and no {form}")));
+            }
+            (_, KeyType::U64) => None,
+            (form, KeyType::Bytes) => form,
+        };
+        self.key_form.get_or_init(|| form);
+        Ok(())
+    }
+
+    /// The form of keys, if they are not their bytes.
+    fn key_form(&self) -> Option<&KeyForm> {
+        self.key_form.get().and_then(Option::as_ref)
     }
 
     /// An argument as a key of `tree`.
@@ -127,20 +294,19 @@ impl Target {
     /// An argument as a key of this kind.
     pub fn key_of(&self, argument: &OsStr, key_type: KeyType) -> Result<KeyArgument, Failure> {
         match key_type {
-            KeyType::Bytes => self.bytes(argument).map(KeyArgument::Bytes),
+            KeyType::Bytes => self.key_bytes(argument, false).map(KeyArgument::Bytes),
             KeyType::U64 => KeyArgument::parse(argument, KeyType::U64),
         }
     }
 
-    /// An argument as bytes.
-    pub fn bytes(&self, argument: &OsStr) -> Result<Vec<u8>, Failure> {
+    /// An argument as the bytes of a key, or as those that keys begin with.
+    fn key_bytes(&self, argument: &OsStr, may_be_short: bool) -> Result<Vec<u8>, Failure> {
         let bytes = argument.as_bytes();
-        if self.hex { unhex(bytes).map_err(Failure::Usage) } else { Ok(bytes.to_vec()) }
-    }
-
-    /// Bytes that were read from a file, as bytes: line breaks around digits are no part of them.
-    pub fn content(&self, bytes: Vec<u8>) -> Result<Vec<u8>, Failure> {
-        if self.hex { unhex(bytes.trim_ascii()).map_err(Failure::Usage) } else { Ok(bytes) }
+        match self.key_form() {
+            Some(form) => form.read(bytes, may_be_short),
+            None if self.hex => unhex(bytes).map_err(Failure::Usage),
+            None => Ok(bytes.to_vec()),
+        }
     }
 
     /// Whether bytes are written as digits.
@@ -148,36 +314,25 @@ impl Target {
         self.hex
     }
 
-    /// Writes a value as it is, or as digits.
-    pub fn write_plain(&self, output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-        if self.hex { output.write_all(hex(bytes).as_bytes()) } else { output.write_all(bytes) }
-    }
-
-    /// Writes bytes so that they stay within a line.
-    pub fn write_in_line(
-        &self,
-        output: &mut impl Write,
-        bytes: &[u8],
-        controls: Controls,
-    ) -> io::Result<()> {
-        if self.hex {
-            output.write_all(hex(bytes).as_bytes())
-        } else {
-            write_escaped(output, bytes, controls)
+    /// A key in its form, if it has one: text, a number, or the array of a tuple.
+    pub fn key_in_form(&self, key: Key<'_>) -> Result<Option<Value>, Failure> {
+        match (key, self.key_form()) {
+            (Key::Bytes(bytes), Some(form)) => form.show(bytes).map(Some),
+            _ => Ok(None),
         }
     }
 
-    /// Writes a key so that it stays within a line.
-    pub fn write_key(
-        &self,
-        output: &mut impl Write,
-        key: Key<'_>,
-        controls: Controls,
-    ) -> io::Result<()> {
-        match key {
-            Key::U64(number) => write!(output, "{number}"),
-            Key::Bytes(bytes) => self.write_in_line(output, bytes, controls),
-        }
+    /// A key so that it stays within a line.
+    pub fn key_in_line(&self, key: Key<'_>, controls: Controls) -> Result<Vec<u8>, Failure> {
+        let (mut line, form) = (Vec::new(), self.key_in_form(key)?);
+        let written = match (key, form) {
+            (_, Some(Value::String(text))) => write_escaped(&mut line, text.as_bytes(), controls),
+            (_, Some(value)) => write_json(&mut line, &value.to_string(), controls),
+            (Key::U64(number), None) => write!(line, "{number}"),
+            (Key::Bytes(bytes), None) if self.hex => line.write_all(hex(bytes).as_bytes()),
+            (Key::Bytes(bytes), None) => write_escaped(&mut line, bytes, controls),
+        };
+        written.map_err(|error| Failure::output(&error)).map(|()| line)
     }
 
     /// What is missing, as a sentence.
@@ -218,18 +373,27 @@ impl KeyRangeArguments {
     /// The keys of `tree` within the bounds, in ascending order.
     pub fn scan(&self, target: &Target, tree: &Tree) -> Result<Scan, Failure> {
         let mut scan = Scan::all();
+        let bound = |bound: &OsString| match tree.key_type() {
+            KeyType::Bytes => target.key_bytes(bound, true).map(KeyArgument::Bytes),
+            KeyType::U64 => target.key(bound, tree),
+        };
         if let Some(from) = &self.from {
-            scan = scan.starting_at(target.key(from, tree)?.as_key());
+            scan = scan.starting_at(bound(from)?.as_key());
         }
         if let Some(to) = &self.to {
-            scan = scan.ending_before(target.key(to, tree)?.as_key());
+            scan = scan.ending_before(bound(to)?.as_key());
         }
         match &self.prefix {
             None => Ok(scan),
             Some(_) if tree.key_type() == KeyType::U64 => Err(Failure::usage(
                 "--prefix is for byte keys, and this tree has u64 keys; use --from and --to",
             )),
-            Some(prefix) => Ok(scan.with_prefix(target.bytes(prefix)?)),
+            Some(prefix) => match target.key_form() {
+                Some(form) if !form.has_prefixes() => Err(Failure::usage(format!(
+                    "keys of type {form} have no prefixes; use --from and --to"
+                ))),
+                _ => Ok(scan.with_prefix(target.key_bytes(prefix, true)?)),
+            },
         }
     }
 }
@@ -276,23 +440,6 @@ pub fn expiry(text: &str) -> Result<Expiry, String> {
     }
 }
 
-/// The bytes that hexadecimal digits stand for, or a sentence.
-pub fn unhex(digits: &[u8]) -> Result<Vec<u8>, String> {
-    let digit = |byte: u8| (byte as char).to_digit(16).map(|value| value as u8);
-    let byte = |pair: &[u8]| match pair {
-        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-        _ => None,
-    };
-    digits.chunks(2).map(byte).collect::<Option<_>>().ok_or_else(|| {
-        format!("`{}` is not hexadecimal; give two digits per byte, like 0aff", readable(digits))
-    })
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,20 +483,5 @@ mod tests {
         assert_eq!((expiry("keep"), expiry("never")), (Ok(Expiry::Kept), Ok(Expiry::Never)));
         assert_eq!(expiry("90s"), Ok(Expiry::After(Duration::from_secs(90))));
         assert!(expiry("Keep").unwrap_err().contains("seconds"));
-    }
-
-    #[test]
-    fn hexadecimal_digits_come_in_pairs() {
-        assert_eq!(unhex(b"").unwrap(), b"");
-        assert_eq!(unhex(b"00fFA9").unwrap(), b"\x00\xff\xa9");
-        for text in [&b"0"[..], b"0g", b"+1", b"0x00", b" 00", b"\xc3\xa4"] {
-            assert!(unhex(text).is_err(), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn every_byte_comes_back() {
-        let bytes: Vec<u8> = (0..=255).collect();
-        assert_eq!(unhex(hex(&bytes).as_bytes()).unwrap(), bytes);
     }
 }

@@ -5,14 +5,15 @@
 //! written; it may lag behind, as the log has what it lacks.
 //!
 //! Map of the files: `types` (openraft's types; groups) · `rows`, `entry` (bytes of an entry) ·
-//! `log` (the log on a pool) · `state` (the rows on a pool) · `snapshot` · `pools` (a node's
-//! folder) · `propose` (writes of a leader) · `peer` (a node while it runs, and what nodes say to
-//! each other).
+//! `log` (the log on a pool) · `state` (the rows on a pool) · `snapshot`, `install` · `pools` (a
+//! node's folder) · `propose` (writes of a leader) · `peer` (a node while it runs, and what nodes
+//! say to each other).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod bytes;
 mod entry;
+mod install;
 mod log;
 mod machine;
 mod peer;
@@ -26,6 +27,8 @@ mod types;
 
 pub use bytes::{EntryError, Reader};
 pub use entry::{EntryBytes, read_log_id, write_log_id};
+#[doc(hidden)] // For tests of what a peer sends.
+pub use install::install;
 pub use log::Log;
 pub use openraft;
 pub use peer::{

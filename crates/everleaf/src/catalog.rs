@@ -1,5 +1,15 @@
 //! Named trees by their names: the catalog, whose entries say which number a tree has (`keyspace`),
-//! and whether it is being dropped.
+//! and whether it is being dropped, and of which types its keys and values are.
+//!
+//! Order of persistence. Each change of the catalog is one write of one entry, durable before what
+//! depends on it is done; so a crash leaves the entry before it, or the one behind it.
+//! * A new tree: its entry, with the names of its types where they are known. COMMIT. Then its
+//!   first key.
+//! * A tree of which the names, or one of them, are not known, because an earlier build or an
+//!   untyped call has made it: at its first opening by types the entry is replaced by one with the
+//!   names. COMMIT. A crash before it leaves a tree without names, which the next opening gives
+//!   them; nothing else depends on them. If there is no room, the tree stays without.
+//! * A drop: the entry says so. COMMIT. Then the keys go, then the entry.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -7,11 +17,11 @@ use std::sync::Arc;
 
 use everleaf_pool::KeyType;
 
-use crate::core::keyspace::{CatalogEntry, Space};
+use crate::core::keyspace::{CatalogEntry, Space, TypeNames};
 use crate::core::tree_liveness::TreeLiveness;
 use crate::handle::Handle;
 use crate::transfer::Everything;
-use crate::{Error, Key, OrderedKey, Result, Scan, Store, Tree};
+use crate::{Error, Key, OrderedKey, Result, Scan, Store, StoredValue, Tree};
 
 /// What a store knows of its named trees.
 #[derive(Default)]
@@ -80,7 +90,7 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tree(&self, name: impl AsRef<[u8]>) -> Result<Tree> {
-        self.tree_of(name.as_ref(), None)
+        self.tree_of(name.as_ref(), None, None)
     }
 
     /// As [`tree`](Store::tree), with this kind of keys. A `u64` key of a named tree takes 12
@@ -101,14 +111,18 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tree_with(&self, name: impl AsRef<[u8]>, key_type: KeyType) -> Result<Tree> {
-        self.tree_of(name.as_ref(), Some(key_type))
+        self.tree_of(name.as_ref(), Some(key_type), None)
     }
 
-    /// The tree of that name with keys and values of types, made if there is none.
+    /// The tree of that name with keys and values of types, made if there is none. The names of the
+    /// types are [recorded](OrderedKey::type_name), and the tree is refused to other types from
+    /// then on: the first opening for writing records them for a tree that has none, as of earlier
+    /// builds or made by [`tree`](Store::tree).
     ///
     /// # Errors
     /// As [`tree_with`](Store::tree_with): keys of type `u64` need a tree of `u64` keys, all others
-    /// one of byte strings.
+    /// one of byte strings. [`Error::OtherTypes`] if it was made with others. To read it as others
+    /// all the same, take [`tree`](Store::tree) and [`Tree::typed`].
     ///
     /// # Examples
     /// ```
@@ -127,12 +141,37 @@ impl Store {
     /// assert_eq!((when.1, what.as_str()), (-5, "before the epoch"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn typed_tree<K: OrderedKey, V>(&self, name: impl AsRef<[u8]>) -> Result<Tree<K, V>> {
-        self.tree_of(name.as_ref(), Some(K::KEY_TYPE))?.typed()
+    pub fn typed_tree<K: OrderedKey, V: StoredValue>(
+        &self,
+        name: impl AsRef<[u8]>,
+    ) -> Result<Tree<K, V>> {
+        let types = TypeNames::new(K::type_name(), V::type_name());
+        self.tree_of(name.as_ref(), Some(K::KEY_TYPE), Some(types))?.typed()
+    }
+
+    /// The tree of that name with keys of a type, and values of which nothing is said.
+    pub(crate) fn tree_of_keys<K: OrderedKey>(&self, name: &[u8]) -> Result<Tree> {
+        let types = TypeNames::new(K::type_name(), String::new());
+        self.tree_of(name, Some(K::KEY_TYPE), Some(types))
+    }
+
+    /// The names of the types of a tree's keys and values, each none if it was not recorded; none
+    /// if there is no such tree.
+    pub(crate) fn types_of(&self, name: &[u8]) -> Result<Option<[Option<String>; 2]>> {
+        let Ok(catalog) = self.catalog() else { return Ok(None) };
+        let entry = catalog.get(name)?.map(|bytes| read_entry(&bytes)).transpose()?;
+        let entry = entry.filter(|entry| !entry.dropping);
+        let known = |name: String| Some(name).filter(|name| !name.is_empty());
+        Ok(entry.map(|CatalogEntry { types, .. }| [known(types.key), known(types.value)]))
     }
 
     /// The tree of that name, made if there is none; none as its kind of keys: whichever it has.
-    fn tree_of(&self, name: &[u8], wanted: Option<KeyType>) -> Result<Tree> {
+    fn tree_of(
+        &self,
+        name: &[u8],
+        wanted: Option<KeyType>,
+        types: Option<TypeNames>,
+    ) -> Result<Tree> {
         let catalog = self.catalog()?;
         self.backend().ready()?;
         let mut trees = self.named_trees().lock();
@@ -144,7 +183,7 @@ impl Store {
             cut => {
                 if let Some(entry) = cut {
                     // What is put into the new tree must not go with the old one.
-                    self.finish_drop(name, entry)?;
+                    self.finish_drop(name, &entry)?;
                     trees.set_free(entry.number);
                 }
                 let mut numbers = match trees.numbers.take() {
@@ -153,7 +192,8 @@ impl Store {
                 };
                 let number = numbers.free()?;
                 let key_type = wanted.unwrap_or(KeyType::Bytes);
-                let entry = CatalogEntry { number, key_type, dropping: false };
+                let types = types.clone().unwrap_or_default();
+                let entry = CatalogEntry { number, key_type, dropping: false, types };
                 catalog.put_if_absent(name, entry.to_bytes())?;
                 numbers.set(number, true);
                 trees.numbers = Some(numbers);
@@ -163,8 +203,40 @@ impl Store {
         if wanted.is_some_and(|wanted| wanted != entry.key_type) {
             return Err(Error::WrongKeyType { expected: entry.key_type });
         }
+        if let Some(types) = types {
+            self.agree_on_types(name, &catalog, &entry, types)?;
+        }
         let life = trees.life(entry.number);
         Ok(Tree::over(Handle::new(Arc::clone(self.backend()), entry.space(), life)))
+    }
+
+    /// Compares the types that a tree is opened with, and records those that are not known yet.
+    fn agree_on_types(
+        &self,
+        name: &[u8],
+        catalog: &Tree,
+        entry: &CatalogEntry,
+        mut wanted: TypeNames,
+    ) -> Result<()> {
+        let TypeNames { key, value } = &entry.types;
+        for (recorded, wanted) in [(key, &mut wanted.key), (value, &mut wanted.value)] {
+            if !recorded.is_empty() && !wanted.is_empty() && recorded != wanted {
+                let made = Box::new([key.clone(), value.clone()]);
+                return Err(Error::OtherTypes { name: name.to_vec(), made });
+            }
+            if wanted.is_empty() {
+                wanted.clone_from(recorded);
+            }
+        }
+        if wanted == entry.types || !self.capabilities().writable {
+            return Ok(());
+        }
+        let entry = CatalogEntry { types: wanted, ..entry.clone() };
+        match catalog.put(name, entry.to_bytes()) {
+            // A full pool is read and emptied all the same.
+            Err(error) if error.is_full() => Ok(()),
+            recorded => recorded.map(drop),
+        }
     }
 
     /// The tree of that name, if there is one.
@@ -249,12 +321,12 @@ impl Store {
             life.end();
             self.backend().wait_for_others()?;
         }
-        self.finish_drop(name, entry)?;
+        self.finish_drop(name, &entry)?;
         trees.set_free(entry.number);
         Ok(true)
     }
 
-    fn finish_drop(&self, name: &[u8], entry: CatalogEntry) -> Result<()> {
+    fn finish_drop(&self, name: &[u8], entry: &CatalogEntry) -> Result<()> {
         let keys = Handle::new(Arc::clone(self.backend()), entry.space(), TreeLiveness::OF_STORE);
         keys.delete_in(Scan::all())?;
         self.catalog()?.delete(name).map(drop)
@@ -276,7 +348,7 @@ impl Store {
         }
         for (name, entry) in cut {
             let Key::Bytes(name) = name.as_ref() else { continue };
-            self.finish_drop(name, entry)
+            self.finish_drop(name, &entry)
                 .or_else(|error| if error.is_corruption() { Ok(()) } else { Err(error) })?;
         }
         Ok(())
@@ -373,7 +445,7 @@ mod tests {
         assert!(store.drop_tree("b").unwrap());
         assert_eq!([number("d"), number("a"), number("e")], [1, 0, 3]);
         // A drop that was cut: the number is not free before it is ended.
-        let entry = CatalogEntry { number: 1, key_type: KeyType::Bytes, dropping: true };
+        let entry = CatalogEntry { dropping: true, ..CatalogEntry::untyped(1, KeyType::Bytes) };
         store.catalog().unwrap().put("d", entry.to_bytes()).unwrap();
         assert_eq!([number("f"), number("d"), number("g")], [4, 1, 5]);
     }

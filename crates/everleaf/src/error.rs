@@ -215,6 +215,19 @@ pub enum Error {
         /// What was asked for.
         name: Vec<u8>,
     },
+    /// A typed tree was asked for with other types than it was made with.
+    #[error(
+        "the tree `{}` has {} and {}; open it with these types",
+        String::from_utf8_lossy(name).escape_debug(),
+        of_type("keys", &made[0]),
+        of_type("values", &made[1])
+    )]
+    OtherTypes {
+        /// The tree.
+        name: Vec<u8>,
+        /// The names of the types of its keys and values; empty if it was not recorded.
+        made: Box<[String; 2]>,
+    },
     /// A store with `u64` keys has no named trees.
     #[error(
         "a store with u64 keys has no named trees; create one with byte-string keys, whose trees \
@@ -327,6 +340,10 @@ pub(crate) fn check_value(value: &[u8]) -> Result<()> {
     } else {
         Ok(())
     }
+}
+
+fn of_type(what: &str, name: &str) -> String {
+    if name.is_empty() { format!("{what} of any type") } else { format!("{what} of type {name}") }
 }
 
 impl Error {

@@ -24,7 +24,7 @@ pub use everleaf_tree::{EngineEntry, EngineParameters, Engines};
 pub use crate::engine::SHIPPED;
 
 use crate::transaction::Pace;
-use crate::{CreateOptions, Error, OpenOptions, Result, Store, Transaction, Tree};
+use crate::{CreateOptions, Error, OpenOptions, OrderedKey, Result, Store, Transaction, Tree};
 
 /// Makes a store over the whole region of any media, whatever it holds. The pool is handed out too,
 /// as the way to the media.
@@ -68,6 +68,24 @@ pub fn claim_place(tree: &Tree, from: u64, bytes: u64) -> Result<Option<ClaimedP
 /// Damage.
 pub fn has_place(tree: &Tree, bytes: u64) -> Result<bool> {
     tree.handle().backend().has_place(bytes)
+}
+
+/// The tree of that name with keys of a type, made if there is none, and with values of which
+/// nothing is recorded: a file that is loaded does not tell.
+///
+/// # Errors
+/// As [`Store::typed_tree`].
+pub fn tree_of_keys<K: OrderedKey>(store: &Store, name: &[u8]) -> Result<Tree> {
+    store.tree_of_keys::<K>(name)
+}
+
+/// The names of the types of a tree's keys and values, each none if it was not recorded; none if
+/// there is no such tree.
+///
+/// # Errors
+/// Damage.
+pub fn types_of(store: &Store, name: &[u8]) -> Result<Option<[Option<String>; 2]>> {
+    store.types_of(name)
 }
 
 /// As [`open_on`], to [restore](Store::restore) what is there: one whose restore was cut off too.

@@ -261,7 +261,7 @@ impl Work<'_> {
             let Some(Space::Named(number, _)) = found else { return Ok(()) };
             if !named.contains(&number) {
                 // Its keys may have been numbers: as byte strings they can be read in either case.
-                let entry = CatalogEntry { number, key_type: KeyType::Bytes, dropping: false };
+                let entry = CatalogEntry::untyped(number, KeyType::Bytes);
                 let mut name = format!("{LOST_TREE}{number}");
                 while !catalog.put_if_absent(&name, entry.to_bytes())? {
                     name.push('-');

@@ -11,7 +11,9 @@ use crate::core::value::Expiry;
 use crate::handle::Handle;
 use crate::typed::TreeEntry;
 use crate::view::View;
-use crate::{AsKey, Entry, Error, Key, KeyRange, OrderedKey, OwnedKey, Range, Result, Scan};
+use crate::{
+    AsKey, Entry, Error, Key, KeyRange, OrderedKey, OwnedKey, Range, Result, Scan, StoredValue,
+};
 
 /// An ordered map in a [`Store`](crate::Store): the store's own
 /// ([`Store::default_tree`](crate::Store::default_tree)), or a [named](crate::Store::tree) one.
@@ -59,7 +61,8 @@ impl<K, V> Tree<K, V> {
     }
 
     /// The same tree with keys and values of types. Whether what is in it has these types is found
-    /// when it is read.
+    /// when it is read: what [`Store::typed_tree`](crate::Store::typed_tree) has recorded of its
+    /// types is not looked at, and nothing is recorded.
     ///
     /// # Errors
     /// [`Error::WrongKeyType`]: keys of type `u64` need a tree of `u64` keys, all others one of
@@ -75,7 +78,7 @@ impl<K, V> Tree<K, V> {
     /// assert!(store.default_tree().typed::<u64, String>().is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn typed<L: OrderedKey, W>(&self) -> Result<Tree<L, W>> {
+    pub fn typed<L: OrderedKey, W: StoredValue>(&self) -> Result<Tree<L, W>> {
         match self.handle().key_type() {
             key_type if key_type == L::KEY_TYPE => Ok(Tree::over(self.handle().clone())),
             expected => Err(Error::WrongKeyType { expected }),

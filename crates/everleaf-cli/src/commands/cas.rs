@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use everleaf::Store;
 
 use crate::failure::{Failure, Outcome, told_apart};
-use crate::target::{NewExpiry, Target};
+use crate::target::{NewExpiry, ValueTarget};
 
 /// Replace the value of a key if it is OLD (compare and swap); otherwise change nothing and exit 1.
 /// To put a value only if the key is absent, use `put --if-absent`.
@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(allow_negative_numbers = true)]
     new: OsString,
     #[command(flatten)]
-    target: Target,
+    target: ValueTarget,
     #[command(flatten)]
     expiry: NewExpiry,
 }
@@ -38,7 +38,7 @@ pub struct Args {
 pub fn run(args: Args) -> Outcome {
     told_apart();
     let target = &args.target;
-    let (old, new) = (target.bytes(&args.old)?, target.bytes(&args.new)?);
+    let (old, new) = (target.value(&args.old)?, target.value(&args.new)?);
     let store = Store::open(&args.pool)?;
     let tree = target.existing(&store)?.with_expiry(args.expiry.ttl);
     let key = target.key(&args.key, &tree)?;

@@ -11,21 +11,20 @@ use crate::size::{display_size, parse_size};
 
 /// Make a new, empty pool. A file that exists already is refused.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  everleaf create words.pool
-  everleaf create words.pool --log /mnt/fast/words.log
-  everleaf create numbers.pool --keys u64 --engine fptree --size 64MiB")]
+#[command(after_help = after_help())]
 pub struct Args {
     /// The file to make; on a DAX file system and on an ordinary disk it survives a power failure,
     /// on tmpfs a crash of the process.
     pool: PathBuf,
-    /// The tree that keeps the keys in order.
+    /// The tree that keeps the keys in order: `fptree-c` for nearly all, `fptree` for one thread
+    /// that writes, `circtree` to open at once, `masstree` to write as fast as in memory and lose
+    /// 64 ms by a crash. The others are listed below.
     #[arg(
         long,
         value_name = "E",
         default_value_t = Engine::default().name().to_owned(),
-        value_parser = names::engines()
+        value_parser = names::engines(),
+        hide_possible_values = true
     )]
     engine: String,
     /// Size of the file at first: bytes, or with a unit. The pool grows by itself.
@@ -53,6 +52,19 @@ pub struct Args {
     /// Make the log in this folder, which must not exist, and a link to it beside the pool.
     #[arg(long, value_name = "FOLDER")]
     log: Option<PathBuf>,
+}
+
+fn after_help() -> String {
+    let engines = Engine::available().map(Engine::name).collect::<Vec<_>>().join(", ");
+    format!(
+        "\
+Examples:
+  everleaf create words.pool
+  everleaf create words.pool --log /mnt/fast/words.log
+  everleaf create numbers.pool --keys u64 --engine fptree --size 64MiB
+
+Engines: {engines}. What each is for: docs/guide.md, \"Choosing an engine\"."
+    )
 }
 
 /// Creates.

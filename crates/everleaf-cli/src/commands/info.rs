@@ -9,7 +9,7 @@ use everleaf::statistics::InnerFrom;
 use everleaf::{OpenOptions, Shutdown, Store};
 use serde::Serialize;
 
-use super::trees::{Row, rows};
+use super::trees::{Row, bytes_in, rows};
 use crate::escape::Controls;
 use crate::failure::{Failure, Outcome};
 use crate::open;
@@ -19,14 +19,18 @@ use crate::size::{display_count, display_counted, display_size};
 /// Show the kind of a pool, how full it is, and what it promises.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
-  everleaf info words.pool --json")]
+Examples:
+  everleaf info words.pool --json
+  everleaf info words.pool --trees")]
 pub struct Args {
     /// The pool; it is not written.
     pool: PathBuf,
     /// Which transactions to open it with (engine fptree-c).
     #[arg(long, value_name = "WHICH", default_value = "off")]
     rtm: Rtm,
+    /// Show every tree with the bytes of its keys and values, which are all read for it.
+    #[arg(long)]
+    trees: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -74,14 +78,17 @@ struct Report {
     node_bytes: u64,
     /// Keys of the pool's own tree.
     own_keys: u64,
+    /// Bytes of its keys and values, if they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    own_bytes: Option<u64>,
     /// The named trees.
     named_trees: Vec<Row>,
 }
 
 impl Report {
-    fn of(store: &Store, controls: Controls) -> Result<Self, Failure> {
+    fn of(store: &Store, controls: Controls, count: bool) -> Result<Self, Failure> {
         let statistics = store.statistics()?;
-        let named_trees = rows(store, controls)?;
+        let named_trees = rows(store, controls, count)?;
         Ok(Self {
             engine: statistics.engine.name(),
             key_type: key_type_name(statistics.key_type),
@@ -121,6 +128,7 @@ impl Report {
             node_writes: statistics.node_writes,
             node_bytes: statistics.node_bytes,
             own_keys: store.len()?,
+            own_bytes: count.then(|| bytes_in(store)).transpose()?,
             named_trees,
         })
     }
@@ -207,21 +215,28 @@ impl Report {
 }
 
 impl Report {
-    /// The keys of each tree, if there are named ones, a line each: no more than fit a screen.
+    /// The keys of each tree, if there are named ones, a line each: no more than fit a screen,
+    /// unless their bytes were asked for.
     fn by_tree(&self) -> String {
         const SHOWN: usize = 20;
-        if self.named_trees.is_empty() {
+        if self.named_trees.is_empty() && self.own_bytes.is_none() {
             return String::new();
         }
-        let line = |name: &str, keys| format!("              {name}: {keys}\n");
-        let mut text = line("the pool's own tree", display_counted(self.own_keys, "key"));
-        for Row { name, key_type, keys } in self.named_trees.iter().take(SHOWN) {
-            text += &line(name, format!("{} ({key_type})", display_counted(*keys, "key")));
+        let shown = if self.own_bytes.is_some() { usize::MAX } else { SHOWN };
+        let line = |name: &str, keys, bytes: Option<u64>| {
+            let bytes = bytes.map_or(String::new(), |bytes| format!(", {}", display_size(bytes)));
+            format!("              {name}: {keys}{bytes}\n")
+        };
+        let own = display_counted(self.own_keys, "key");
+        let mut text = line("the pool's own tree", own, self.own_bytes);
+        for Row { name, key_type, keys, bytes } in self.named_trees.iter().take(shown) {
+            text += &line(name, format!("{} ({key_type})", display_counted(*keys, "key")), *bytes);
         }
-        if let Some(more @ 1..) = self.named_trees.len().checked_sub(SHOWN) {
+        if let Some(more @ 1..) = self.named_trees.len().checked_sub(shown) {
             text += &line(
                 "more",
                 format!("{}; `everleaf trees` lists all", display_count(more as u64)),
+                None,
             );
         }
         text
@@ -233,7 +248,7 @@ pub fn run(args: Args) -> Outcome {
     let options = OpenOptions::new().transactions(args.rtm.with(1, InjectedAborts::Nothing)?);
     let store = open::to_read_with(&args.pool, &options)?;
     let controls = if args.json { Controls::Kept } else { Controls::on_stdout() };
-    let report = Report::of(&store, controls)?;
+    let report = Report::of(&store, controls, args.trees)?;
     let text = if args.json {
         serde_json::to_string(&report).map_err(|error| Failure::failed(error.to_string()))? + "\n"
     } else {

@@ -4,38 +4,44 @@ use std::borrow::Cow;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use everleaf::{
-    DurabilityMode, Error, Key, KeyType, MAX_KEY_BYTES, MAX_VALUE_BYTES, OpenOptions, Store,
-};
+use everleaf::{DurabilityMode, Error, Key, MAX_KEY_BYTES, MAX_VALUE_BYTES, OpenOptions, Store};
 use indicatif::ProgressBar;
 use serde_json::{Map, Value};
 
+use crate::digits::unhex;
 use crate::failure::{Failure, Outcome, complain, sentence};
-use crate::keys::parse_u64;
-use crate::load::{HeaderError, JsonLines, Lines, Record, Records, Rows, Tsv, unreadable};
+use crate::forms::{self, FormArgument, ValueForm};
+use crate::key_forms::KeyForm;
+use crate::keys::{KeyArgument, parse_u64};
+use crate::load::{
+    HeaderError, JsonLines, JsonObjects, Lines, Record, Records, Rows, Tsv, unreadable,
+};
 use crate::signals::Ending;
 use crate::size::{display_counted, parse_size};
-use crate::target::{TreeArgument, WrittenTree, unhex};
+use crate::target::{TreeArgument, TreeKeys, WrittenTree};
 use crate::{input, open, progress};
 
 /// Put the records of a file, in file order.
 ///
 /// At any moment, even after a crash, the pool holds a prefix of the file. When loading ends, also
 /// by a signal, a line on stderr says how many records are acknowledged. The value of an existing
-/// key is replaced. A named tree that does not exist is made, unless nothing can be loaded. A
-/// byte-order mark before the text is skipped.
+/// key is replaced, unless --on-duplicate says otherwise. A named tree that does not exist is made,
+/// unless nothing can be loaded. A byte-order mark before the text is skipped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Formats:
   lines  one key per line; its value is the line's number, from 1; empty lines are skipped
   tsv    key TAB value, one per line, as `scan` prints them: \\t, \\n, \\r, \\\\ and \\xHH \
 stand for bytes; empty lines are skipped
-  jsonl  an object of JSON per line, as `scan --json` prints them; empty lines are skipped
+  jsonl  an object of JSON per line, as `scan --json` prints them, or any with --key-column; \
+empty lines are skipped
   csv    with a header, RFC 4180; the value is the row as a JSON object of strings
 
 Examples:
   everleaf load words.pool words.txt
   everleaf load cities.pool world-cities.csv --key-column country,subcountry,name
+  everleaf load shop.pool scores.tsv --tree scores --keys float
+  everleaf load users.pool users.jsonl --key-column id --on-duplicate fail
   zcat pairs.tsv.gz | everleaf load pairs.pool - --format tsv
   everleaf scan words.pool | everleaf load other.pool - --format tsv --tree words
   everleaf scan words.pool --json | everleaf load other.pool - --format jsonl")]
@@ -47,8 +53,9 @@ pub struct Args {
     /// Format of the file [default: by its extension .tsv, .jsonl or .csv, else lines].
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// The csv column that is the key, by name or by number from 1; several, with commas between,
-    /// are joined by `/`.
+    /// The csv column that is the key, by name or by number from 1, or the field of jsonl objects,
+    /// by name: the value is the row or the object then. Several, with commas between, are joined
+    /// by `/`.
     #[arg(long, value_name = "NAME[,NAME..]|N")]
     key_column: Option<String>,
     /// Treat backslashes in tsv files as ordinary characters.
@@ -59,7 +66,18 @@ pub struct Args {
     #[arg(long, conflicts_with = "raw")]
     hex: bool,
     #[command(flatten)]
+    form: FormArgument,
+    /// What becomes of a record whose key is there already, from before or from this file:
+    /// `replace` its value, `keep` the value and pass the record over, or `fail`, at this record.
+    #[arg(long, value_name = "HOW", default_value = "replace", hide_possible_values = true)]
+    on_duplicate: OnDuplicate,
+    #[command(flatten)]
     tree: TreeArgument,
+    /// The kind of keys that a named tree is made with, if there is none: `bytes`; `u64`, whole
+    /// numbers; `float`, numbers with a fraction; both in the order of numbers [default: the
+    /// pool's].
+    #[arg(long, value_name = "KIND", hide_possible_values = true)]
+    keys: Option<TreeKeys>,
     /// Say on stderr after every N records how many are acknowledged.
     #[arg(
         long,
@@ -72,6 +90,13 @@ pub struct Args {
     /// [default: half of the memory that the process may use].
     #[arg(long, value_name = "S", value_parser = parse_size, allow_hyphen_values = true)]
     memory: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum OnDuplicate {
+    Replace,
+    Keep,
+    Fail,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -146,6 +171,7 @@ impl Guess {
 struct Tally {
     stored: u64,
     replaced: u64,
+    kept: u64,
     acknowledged: u64,
 }
 
@@ -159,8 +185,8 @@ pub fn run(args: Args) -> Outcome {
                 "a csv file needs --key-column, the name or number of its key column",
             ));
         }
-        (Format::Lines | Format::Tsv | Format::Jsonl, Some(_)) => {
-            return Err(Failure::usage("--key-column is for csv files; leave it out"));
+        (Format::Lines | Format::Tsv, Some(_)) => {
+            return Err(Failure::usage("--key-column is for csv and jsonl files; leave it out"));
         }
         (Format::Lines | Format::Jsonl | Format::Csv, _) if args.raw => {
             return Err(Failure::usage("--raw is for tsv files; leave it out"));
@@ -175,7 +201,7 @@ pub fn run(args: Args) -> Outcome {
     let mut options = OpenOptions::new().relaxed_durability(DurabilityMode::buffered());
     options.memory_bytes = args.memory;
     let store = open::to_write_with(&args.pool, options)?;
-    let tree = args.tree.to_write(&store)?;
+    let tree = args.tree.to_write_with(&store, args.keys)?;
     let ending = Ending::awaited()?;
     let length = file.metadata().ok().filter(|file| file.is_file()).map(|file| file.len());
     let bar = progress::bytes_bar(length);
@@ -186,7 +212,9 @@ pub fn run(args: Args) -> Outcome {
         store: &store,
         tree: &tree,
         hex_keys: args.hex,
-        hex_values: args.hex && format == Format::Tsv, // Of lines, the value is a number.
+        // Of lines, the value is a number.
+        form: args.form.or_hex(args.hex && format == Format::Tsv),
+        on_duplicate: args.on_duplicate,
         acknowledge_every: args.acknowledge_every,
     };
     let failed = |complaint| Failure::failed(format!("{name}: {complaint}"));
@@ -211,8 +239,12 @@ pub fn run(args: Args) -> Outcome {
     bar.finish_and_clear();
     // Programs read these numbers: they have no separators.
     let records = if tally.acknowledged == 1 { "record" } else { "records" };
+    let kept = match args.on_duplicate {
+        OnDuplicate::Keep => format!(", {} kept", tally.kept),
+        OnDuplicate::Replace | OnDuplicate::Fail => String::new(),
+    };
     complain(&format!(
-        "acknowledged {} {records} ({} replaced)",
+        "acknowledged {} {records} ({} replaced{kept})",
         tally.acknowledged, tally.replaced
     ));
     ending.take_effect();
@@ -258,7 +290,10 @@ fn records(
         Format::Jsonl => {
             // A character of JSON has up to six, and what is around them is short.
             let max_bytes = usize::try_from(max_bytes * 6 + 64).unwrap_or(usize::MAX);
-            Box::new(JsonLines::new(input, max_bytes))
+            match &args.key_column {
+                None => Box::new(JsonLines::new(input, max_bytes)),
+                Some(fields) => Box::new(JsonObjects::new(input, fields, max_bytes)),
+            }
         }
         Format::Csv => {
             let column = args.key_column.as_deref().unwrap_or_default();
@@ -273,7 +308,8 @@ struct Into<'s> {
     tree: &'s WrittenTree<'s>,
     /// Whether byte-string keys are digits.
     hex_keys: bool,
-    hex_values: bool,
+    form: Option<ValueForm>,
+    on_duplicate: OnDuplicate,
     acknowledge_every: Option<u64>,
 }
 
@@ -298,11 +334,12 @@ fn load(
         let Some(record) = record else {
             return into.tree.write(|_| Ok::<_, Error>(())).map_err(|error| sentence(&error));
         };
-        let replaced = into
+        let put = into
             .put(&record)
             .map_err(|complaint| format!("{unit} {}: {complaint}", record.number))?;
-        tally.stored += 1;
-        tally.replaced += u64::from(replaced);
+        tally.stored += u64::from(put != Put::Kept);
+        tally.replaced += u64::from(put == Put::Replaced);
+        tally.kept += u64::from(put == Put::Kept);
         if !buffered {
             tally.acknowledged = tally.stored;
         }
@@ -320,16 +357,54 @@ fn load(
     Ok(())
 }
 
+/// What a record has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Put {
+    New,
+    Replaced,
+    Kept,
+}
+
 impl Into<'_> {
-    /// Puts a record; whether it replaced another.
-    fn put(&self, record: &Record<'_>) -> Result<bool, String> {
-        let value = bytes(record.value, self.hex_values)?;
-        let key = match self.tree.key_type() {
-            KeyType::U64 => Key::U64(parse_u64(record.key)?),
-            KeyType::Bytes => Key::Bytes(&bytes(record.key, self.hex_keys)?),
+    /// Puts a record.
+    fn put(&self, record: &Record<'_>) -> Result<Put, String> {
+        let value = match self.form {
+            None => Cow::Borrowed(record.value),
+            form => Cow::Owned(forms::read(form, record.value).map_err(Failure::into_sentence)?),
         };
-        self.tree.write(|tree| tree.put(key, &*value)).map_err(|error| sentence(&error))
+        let bytes = match self.tree.keys() {
+            TreeKeys::U64 => Cow::Borrowed(&b""[..]),
+            TreeKeys::Float => Cow::Owned(float_key(record.key).map_err(Failure::into_sentence)?),
+            TreeKeys::Bytes => bytes(record.key, self.hex_keys)?,
+        };
+        let key = match self.tree.keys() {
+            TreeKeys::U64 => Key::U64(parse_u64(record.key)?),
+            TreeKeys::Float | TreeKeys::Bytes => Key::Bytes(&bytes),
+        };
+        let put = self.tree.write(|tree| match self.on_duplicate {
+            OnDuplicate::Replace => tree.put(key, &*value).map(|replaced| match replaced {
+                true => Put::Replaced,
+                false => Put::New,
+            }),
+            OnDuplicate::Keep | OnDuplicate::Fail => {
+                tree.put_if_absent(key, &*value).map(|absent| match absent {
+                    true => Put::New,
+                    false => Put::Kept,
+                })
+            }
+        });
+        match put.map_err(|error| sentence(&error))? {
+            Put::Kept if self.on_duplicate == OnDuplicate::Fail => {
+                Err(format!("the key {} is there already", KeyArgument::from(key)))
+            }
+            put => Ok(put),
+        }
     }
+}
+
+/// The key of a tree of floats that a text stands for.
+fn float_key(text: &[u8]) -> Result<Vec<u8>, Failure> {
+    KeyForm::of("f64").map_err(Failure::failed)?.read(text, false)
 }
 
 /// The bytes of a file, or those that its digits stand for.

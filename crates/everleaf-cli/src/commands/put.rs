@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use everleaf::{Error, Expiry, MAX_VALUE_BYTES, Store};
 
 use crate::failure::{Failure, Outcome, told_apart};
-use crate::target::{Target, expiry};
+use crate::target::{ValueTarget, expiry};
 
 /// Put a value under a key; an existing value is replaced.
 ///
@@ -19,7 +19,8 @@ Examples:
   everleaf put words.pool leaf 'a blade of a plant'
   everleaf put words.pool picture --value-from leaf.png
   everleaf put words.pool session-17 anna --tree sessions --ttl 1h
-  everleaf put words.pool lock 'host 7' --if-absent --ttl 30s")]
+  everleaf put words.pool lock 'host 7' --if-absent --ttl 30s
+  everleaf put shop.pool next 1000 --tree counters --as u64le")]
 pub struct Args {
     /// The pool.
     pool: PathBuf,
@@ -33,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_from: Option<PathBuf>,
     #[command(flatten)]
-    target: Target,
+    target: ValueTarget,
     /// The value expires after this time: seconds, which may have a fraction, or with the units
     /// ms, s, m (minutes), h, d, w and y, like 90s, 15m or 1h 30m. `keep`: when the value before
     /// would have.
@@ -58,7 +59,7 @@ pub fn run(args: Args) -> Outcome {
     }
     let target = &args.target;
     let value = match (&args.value, &args.value_from) {
-        (Some(value), _) => target.bytes(value)?,
+        (Some(value), _) => target.value(value)?,
         (None, Some(file)) => target.content(value_from(file)?)?,
         (None, None) => return Err(Failure::usage("give a value, or --value-from FILE")),
     };

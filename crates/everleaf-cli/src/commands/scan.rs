@@ -7,10 +7,12 @@ use everleaf::{Key, Scan, Tree};
 use serde_json::{Map, Value};
 
 use super::count;
-use crate::escape::{Controls, write_json};
+use crate::digits::hex;
+use crate::escape::{Controls, write_escaped, write_json};
 use crate::failure::{Failure, Outcome};
+use crate::forms::ValueForm;
 use crate::open;
-use crate::target::{KeyRangeArguments, Target, hex};
+use crate::target::{KeyRangeArguments, ValueTarget};
 
 /// Print entries in key order: key TAB value, one per line.
 ///
@@ -24,6 +26,7 @@ Examples:
   everleaf scan words.pool --from m --to n --reverse
   everleaf scan words.pool > words.tsv
   everleaf scan words.pool --tree sessions --json > sessions.jsonl
+  everleaf scan shop.pool --tree counters --as u64le
 
 `load` reads words.tsv and sessions.jsonl back, byte for byte; expiries are not in them \
 (`everleaf dump` has them).")]
@@ -33,7 +36,7 @@ pub struct Args {
     #[command(flatten)]
     range: KeyRangeArguments,
     #[command(flatten)]
-    target: Target,
+    target: ValueTarget,
     /// Start at the greatest key; the bounds mean the same.
     #[arg(long)]
     reverse: bool,
@@ -82,48 +85,72 @@ fn print(args: &Args, tree: &Tree, range: Scan, output: &mut impl Write) -> Outc
     }
     if args.keys_only {
         for key in tree.keys_in(range).take(limit) {
-            shown(print_entry(args, controls, output, key?.as_ref(), None))?;
+            let line = line_of(args, controls, key?.as_ref(), None)?;
+            shown(output.write_all(&line))?;
         }
         return Ok(());
     }
     for entry in tree.scan(range).take(limit) {
         let (key, value) = entry?;
-        shown(print_entry(args, controls, output, key.as_ref(), Some(&value)))?;
+        let line = line_of(args, controls, key.as_ref(), Some(&value))?;
+        shown(output.write_all(&line))?;
     }
     Ok(())
 }
 
-fn print_entry(
+/// An entry as a line.
+fn line_of(
     args: &Args,
     controls: Controls,
-    output: &mut impl Write,
     key: Key<'_>,
     value: Option<&[u8]>,
-) -> io::Result<()> {
+) -> Result<Vec<u8>, Failure> {
+    let mut line = Vec::new();
+    let wrote = |written: io::Result<()>| written.map_err(|error| Failure::output(&error));
     if args.json {
-        let mut object = Map::new();
-        match key {
-            Key::U64(number) => drop(object.insert("key".to_owned(), number.into())),
-            Key::Bytes(bytes) => add_bytes(&mut object, "key", bytes, &args.target),
-        }
+        wrote(write_json(&mut line, &object_of(args, key, value)?, controls))?;
+    } else {
+        line = args.target.key_in_line(key, controls)?;
         if let Some(value) = value {
-            add_bytes(&mut object, "value", value, &args.target);
+            line.push(b'\t');
+            let shown = args.target.show(key, value)?;
+            match args.target.form() {
+                None | Some(ValueForm::Utf8) => wrote(write_escaped(&mut line, &shown, controls))?,
+                _ => line.extend_from_slice(&shown),
+            }
         }
-        write_json(output, &Value::Object(object).to_string(), controls)?;
-        return output.write_all(b"\n");
     }
-    args.target.write_key(output, key, controls)?;
-    if let Some(value) = value {
-        output.write_all(b"\t")?;
-        args.target.write_in_line(output, value, controls)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// An entry as an object of JSON.
+fn object_of(args: &Args, key: Key<'_>, value: Option<&[u8]>) -> Result<String, Failure> {
+    let mut object = Map::new();
+    match (key, args.target.key_in_form(key)?) {
+        (_, Some(form)) => drop(object.insert("key".to_owned(), form)),
+        (Key::U64(number), None) => drop(object.insert("key".to_owned(), number.into())),
+        (Key::Bytes(bytes), None) => add_bytes(&mut object, "key", bytes, args.target.is_hex()),
     }
-    output.write_all(b"\n")
+    let Some(value) = value else { return Ok(Value::Object(object).to_string()) };
+    let shown = args.target.show(key, value)?;
+    match args.target.form() {
+        None | Some(ValueForm::Utf8) => add_bytes(&mut object, "value", value, false),
+        Some(ValueForm::Hex) => add_bytes(&mut object, "value", value, true),
+        Some(ValueForm::U64le | ValueForm::Json) => {
+            // What stands there is JSON already, whose numbers must stay as they are.
+            let object = Value::Object(object).to_string();
+            let fields = object.strip_suffix('}').unwrap_or_default();
+            return Ok(format!("{fields},\"value\":{}}}", String::from_utf8_lossy(&shown)));
+        }
+    }
+    Ok(Value::Object(object).to_string())
 }
 
 /// Adds bytes as text, or as digits where they are none or digits are wanted.
-fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8], target: &Target) {
+fn add_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8], as_digits: bool) {
     let (name, text) = match str::from_utf8(bytes) {
-        Ok(text) if !target.is_hex() => (name.to_owned(), text.to_owned()),
+        Ok(text) if !as_digits => (name.to_owned(), text.to_owned()),
         _ => (format!("{name}_hex"), hex(bytes)),
     };
     object.insert(name, text.into());

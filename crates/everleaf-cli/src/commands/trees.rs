@@ -1,10 +1,11 @@
 //! `trees`: the named trees of a pool.
 
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use everleaf::Store;
 use everleaf::internal::key_type_name;
+use everleaf::{Key, Scan, Store, Tree};
 
 use crate::escape::{Controls, write_escaped};
 use crate::failure::{Failure, Outcome};
@@ -12,7 +13,8 @@ use crate::open;
 
 /// List the named trees: name TAB kind of keys TAB number of keys, one per line.
 ///
-/// The pool's own tree has no name and is not listed; see `count` and `info`.
+/// The pool's own tree has no name and is not listed; see `count` and `info`. How many bytes
+/// each has, `info --trees` tells.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,15 +37,33 @@ pub struct Row {
     pub key_type: &'static str,
     /// How many there are.
     pub keys: u64,
+    /// How many bytes they and their values have, if that was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }
 
-/// All named trees, in the order of their names.
-pub fn rows(store: &Store, controls: Controls) -> Result<Vec<Row>, Failure> {
+/// The bytes of the keys and values of a tree: each entry is read.
+pub fn bytes_in(tree: &Tree) -> Result<u64, Failure> {
+    let mut bytes = 0;
+    tree.scan_with(Scan::all(), |key, value| {
+        bytes += match key {
+            Key::U64(_) => 8,
+            Key::Bytes(key) => key.len() as u64,
+        };
+        bytes += value.len() as u64;
+        ControlFlow::Continue(())
+    })?;
+    Ok(bytes)
+}
+
+/// All named trees, in the order of their names; with their bytes if these are to be counted.
+pub fn rows(store: &Store, controls: Controls, count: bool) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for name in store.tree_names()? {
         let Some(tree) = store.existing_tree(&name)? else { continue };
         let key_type = key_type_name(tree.key_type());
-        rows.push(Row { name: text(&name, controls), key_type, keys: tree.len()? });
+        let bytes = count.then(|| bytes_in(&tree)).transpose()?;
+        rows.push(Row { name: text(&name, controls), key_type, keys: tree.len()?, bytes });
     }
     Ok(rows)
 }
@@ -53,7 +73,7 @@ pub fn run(args: Args) -> Outcome {
     let store = open::to_read(&args.pool)?;
     let controls = if args.json { Controls::Kept } else { Controls::on_stdout() };
     let mut output = io::stdout().lock();
-    for row in rows(&store, controls)? {
+    for row in rows(&store, controls, false)? {
         let written = match args.json {
             true => serde_json::to_string(&row)
                 .map_err(io::Error::from)

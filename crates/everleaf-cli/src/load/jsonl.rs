@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::{Record, Records, TextLines};
+use crate::digits::unhex;
 use crate::keys::readable;
-use crate::target::unhex;
 
 /// Reads `{"key":..,"value":..}`; bytes that are no text are digits under `key_hex` and
 /// `value_hex`, and a key may be a number. Empty lines are skipped, and counted.

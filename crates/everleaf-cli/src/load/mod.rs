@@ -2,10 +2,12 @@
 //! is ever in memory.
 //!
 //! Map of the files: `lines` (a key a line) · `tsv` (key TAB value) · `jsonl` (objects of
-//! JSON) · `rows` (CSV rows as JSON objects) · `rfc4180` (what is CSV at all).
+//! JSON) · `objects` (any objects of JSON, a field of which is the key) · `rows` (CSV rows as JSON
+//! objects) · `rfc4180` (what is CSV at all).
 
 mod jsonl;
 mod lines;
+mod objects;
 mod rfc4180;
 mod rows;
 mod tsv;
@@ -14,6 +16,7 @@ use std::io::{self, BufRead, Read};
 
 pub use jsonl::JsonLines;
 pub use lines::Lines;
+pub use objects::JsonObjects;
 pub use rows::{HeaderError, Rows};
 pub use tsv::Tsv;
 

@@ -191,7 +191,6 @@ fn objects_without_a_key_or_a_value_are_refused() {
         them: `value` is neither a text nor a whole number of 64 bits"
     );
     assert!(bench.refused(["load", "p", "a.jsonl", "--hex"]).contains("--hex"));
-    assert!(bench.refused(["load", "p", "a.jsonl", "--key-column", "key"]).contains("csv"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod commands;
 mod common;
 mod elsewhere;
 mod faults;
+mod forms;
 mod full_disk;
 mod inspect;
 mod kill;

@@ -127,7 +127,8 @@ async fn answer(
         }
         Request::Transfer { from, to, last } => transfer(node, from, to, last).await,
         Request::Snapshot { vote } => {
-            transmit::receive(link, &node.raft, &node.state, vote, &node.counters).await?
+            transmit::receive(link, &node.raft, (&node.log, &node.state), vote, &node.counters)
+                .await?
         }
         Request::Status => match blocking(|| node.status()) {
             Ok(status) => Reply::Status(Box::new(status)),

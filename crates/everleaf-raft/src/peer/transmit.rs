@@ -12,13 +12,15 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::Raft;
-use crate::SnapshotData;
+use crate::install::install;
+use crate::log::Log;
 use crate::peer::counters::Counters;
 use crate::peer::message::{Reply, Request};
 use crate::peer::stream::Link;
 use crate::peer::wire::{Kind, damaged, encode, read_frame};
+use crate::snapshot::SnapshotData;
 use crate::state::State;
-use crate::types::Vote;
+use crate::types::{C, Vote};
 
 const PART: usize = 256 << 10;
 /// Parts that wait between the disk and the network.
@@ -65,7 +67,7 @@ pub async fn send(
 pub async fn receive(
     link: &mut Link,
     raft: &Raft,
-    state: &State,
+    (log, state): (&Log<C>, &State),
     vote: Vote,
     counters: &Counters,
 ) -> io::Result<Reply> {
@@ -82,8 +84,8 @@ pub async fn receive(
         Err(error) => return Ok(Reply::Failed(format!("a snapshot was not restored: {error}"))),
     };
     Counters::add(&counters.snapshots_received, 1);
-    match raft.install_full_snapshot(vote, snapshot).await {
-        Ok(response) => Ok(Reply::Snapshot { vote: response.vote }),
+    match install(raft, log, vote, snapshot).await {
+        Ok(vote) => Ok(Reply::Snapshot { vote }),
         Err(error) => Ok(Reply::Failed(format!("a snapshot was not installed: {error}"))),
     }
 }

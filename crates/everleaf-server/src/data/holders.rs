@@ -47,6 +47,8 @@ pub struct Holders {
     count: AtomicUsize,
     /// Who waits for everything: new requests wait behind it.
     waiting: AtomicUsize,
+    /// Whether who begins is to end at once; changed and looked at under the list's lock.
+    is_stopping: AtomicBool,
     /// After how many milliseconds who waits for them is turned away.
     busy_ms: Arc<AtomicU64>,
 }
@@ -101,6 +103,7 @@ impl Default for Holders {
             list: Mutex::default(),
             count: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            is_stopping: AtomicBool::new(false),
             busy_ms: Arc::new(AtomicU64::new(5000)),
         }
     }
@@ -117,7 +120,10 @@ impl Holders {
         let since = Instant::now();
         let holder = Arc::new(Holder { since, running, stripes, killed: Arc::default() });
         self.count.fetch_add(1, Ordering::Relaxed);
-        self.list.lock().push(Arc::clone(&holder));
+        let mut list = self.list.lock();
+        list.push(Arc::clone(&holder));
+        holder.killed.store(self.is_stopping.load(Ordering::Relaxed), Ordering::Relaxed);
+        drop(list);
         Held { holders: self, holder }
     }
 
@@ -146,9 +152,17 @@ impl Holders {
         Some((late.running.clone(), late.since.elapsed()))
     }
 
-    /// Ends all of them: the server stops.
+    /// Ends all of them, and those that begin from now on: the server stops.
     pub fn kill_all(&self) {
-        self.list.lock().iter().for_each(|holder| holder.killed.store(true, Ordering::Relaxed));
+        let list = self.list.lock();
+        self.is_stopping.store(true, Ordering::Relaxed);
+        list.iter().for_each(|holder| holder.killed.store(true, Ordering::Relaxed));
+    }
+
+    /// Those that begin from now on may go on: a server starts.
+    pub fn admit(&self) {
+        let _list = self.list.lock();
+        self.is_stopping.store(false, Ordering::Relaxed);
     }
 
     /// Whether there are any.
@@ -223,5 +237,16 @@ mod tests {
         let _all = holders.begin(None, function.clone());
         assert_eq!(holders.running().map(|(running, _)| running), Some(function));
         assert!(holders.is_held(Wanted::Share, true) && holders.is_held(Wanted::Stripe(4), true));
+    }
+
+    #[test]
+    fn who_begins_when_all_were_ended_is_ended_too() {
+        let holders = Holders::default();
+        let before = holders.begin(None);
+        holders.kill_all();
+        let after = holders.begin(None);
+        assert!([&before, &after].iter().all(|held| held.holder.killed.load(Ordering::Relaxed)));
+        holders.admit();
+        assert!(!holders.begin(None).holder.killed.load(Ordering::Relaxed));
     }
 }

@@ -100,6 +100,7 @@ impl Server {
         }
         allow_files(options.limits.connections as u64);
         let shared = Shared::new(data, options);
+        shared.data.holders.admit();
         shared.backups.prepare()?;
         let (stop, stopped) = watch::channel(false);
         let (syncer, syncs) = Syncer::start(Arc::clone(&shared))?;

@@ -253,32 +253,82 @@ pub(crate) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(successor)
 }
 
+/// The names of the types that a tree was made for; an empty one was not recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TypeNames {
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+impl TypeNames {
+    /// Bytes of a name at most: a longer one is cut, and compared as it was cut.
+    const MAX_BYTES: usize = 1024;
+
+    pub(crate) fn new(mut key: String, mut value: String) -> Self {
+        for name in [&mut key, &mut value] {
+            name.truncate(name.floor_char_boundary(Self::MAX_BYTES));
+        }
+        Self { key, value }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.key.is_empty() && self.value.is_empty()
+    }
+}
+
 /// What the catalog says of a tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CatalogEntry {
     pub(crate) number: u16,
     pub(crate) key_type: KeyType,
     /// The tree is being dropped: its keys go first, then this entry.
     pub(crate) dropping: bool,
+    pub(crate) types: TypeNames,
 }
 
 impl CatalogEntry {
-    pub(crate) fn space(self) -> Space {
+    /// Of a tree whose types nothing tells.
+    pub(crate) fn untyped(number: u16, key_type: KeyType) -> Self {
+        Self { number, key_type, dropping: false, types: TypeNames::default() }
+    }
+
+    pub(crate) fn space(&self) -> Space {
         Space::Named(self.number, self.key_type)
     }
 
-    pub(crate) fn to_bytes(self) -> [u8; 4] {
+    /// Four bytes, as builds without names of types wrote them, and the names if there are any.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let [low, high] = self.number.to_le_bytes();
-        [low, high, u8::from(self.key_type == KeyType::Bytes), u8::from(self.dropping)]
+        let is_bytes = u8::from(self.key_type == KeyType::Bytes);
+        let mut bytes = vec![low, high, is_bytes, u8::from(self.dropping)];
+        if !self.types.is_empty() {
+            // A name has at most 1,024 bytes.
+            bytes.extend_from_slice(&(self.types.key.len() as u16).to_le_bytes());
+            bytes.extend_from_slice(self.types.key.as_bytes());
+            bytes.extend_from_slice(self.types.value.as_bytes());
+        }
+        bytes
     }
 
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
-        let (low, high, key_type, dropping) = match bytes {
-            [low, high, key_type @ 0..=1, dropping @ 0..=1] => (*low, *high, *key_type, *dropping),
+        let (number, key_type, dropping, names) = match bytes {
+            [low, high, key_type @ 0..=1, dropping @ 0..=1, names @ ..] => {
+                (u16::from_le_bytes([*low, *high]), *key_type, *dropping, names)
+            }
+            _ => return None,
+        };
+        let types = match names {
+            [] => TypeNames::default(),
+            [low, high, names @ ..] => {
+                let key_bytes = usize::from(u16::from_le_bytes([*low, *high]));
+                let (key, value) = names.split_at_checked(key_bytes)?;
+                let text = |name: &[u8]| std::str::from_utf8(name).ok().map(str::to_owned);
+                TypeNames { key: text(key)?, value: text(value)? }
+            }
             _ => return None,
         };
         let key_type = if key_type == 1 { KeyType::Bytes } else { KeyType::U64 };
-        Some(Self { number: u16::from_le_bytes([low, high]), key_type, dropping: dropping == 1 })
+        Some(Self { number, key_type, dropping: dropping == 1, types })
     }
 }
 
@@ -374,11 +424,22 @@ mod tests {
     fn catalog_entries_round_trip() {
         for key_type in [KeyType::U64, KeyType::Bytes] {
             for dropping in [false, true] {
-                let entry = CatalogEntry { number: 0x1234, key_type, dropping };
-                assert_eq!(CatalogEntry::read(&entry.to_bytes()), Some(entry));
+                for (key, value) in [("", ""), ("u64", ""), ("", "f64"), ("(String, u64)", "Json")]
+                {
+                    let types = TypeNames::new(key.to_owned(), value.to_owned());
+                    let entry = CatalogEntry { number: 0x1234, key_type, dropping, types };
+                    let bytes = entry.to_bytes();
+                    assert_eq!(bytes.len() == 4, key.is_empty() && value.is_empty());
+                    assert_eq!(CatalogEntry::read(&bytes), Some(entry));
+                }
             }
         }
-        assert_eq!(CatalogEntry::read(b"\x00\x00\x02\x00"), None);
+        let long = TypeNames::new("\u{e4}".repeat(600), String::new());
+        assert_eq!(long.key.len(), 1024);
+        for bytes in [&b"\0\0\x02\0"[..], b"\0\0\0\0\x01", b"\0\0\0\0\x02\0a", b"\0\0\0\0\0\0\xff"]
+        {
+            assert_eq!(CatalogEntry::read(bytes), None);
+        }
         assert_eq!(CatalogEntry::read(b""), None);
     }
 }

@@ -150,6 +150,25 @@ impl OwnedKey {
     }
 }
 
+/// The bytes, so that `std::str::from_utf8(&key)` and the like take a key. An integer has none: it
+/// derefs to the empty slice, and [`as_bytes`](OwnedKey::as_bytes) tells the two apart.
+///
+/// # Examples
+/// ```
+/// use everleaf::OwnedKey;
+///
+/// let key = OwnedKey::from("oak");
+/// assert_eq!(std::str::from_utf8(&key)?, "oak");
+/// assert!(key.starts_with(b"oa") && key.len() == 3);
+/// # Ok::<(), std::str::Utf8Error>(())
+/// ```
+impl std::ops::Deref for OwnedKey {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.as_bytes().unwrap_or_default()
+    }
+}
+
 /// Writes the text of bytes: what is UTF-8 and can be printed as it is, anything else escaped.
 fn write_text(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for chunk in bytes.utf8_chunks() {

@@ -68,4 +68,7 @@ impl<T: Serialize + DeserializeOwned> StoredValue for Json<T> {
     fn decode(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok().map(Json)
     }
+    fn type_name() -> String {
+        "Json".to_owned()
+    }
 }

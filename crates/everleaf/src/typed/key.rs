@@ -5,6 +5,8 @@
 //! signed integer    big-endian, with the sign's bit turned around
 //! usize, isize      as u64 and i64, so that a pool means the same on every machine
 //! bool, char        as the unsigned integer that it is
+//! f32, f64          big-endian, with the sign's bit turned around, and of negative numbers all
+//!                   bits; -0.0 as 0.0, every NaN as ff ff ff ff ..
 //! SystemTime        the seconds since 1970 as i64, rounded down, and the nanoseconds as u32
 //! [u8; N], Uuid     its bytes
 //! String, Vec<u8>   its bytes; as a part that others follow: 00 as 00 01, then 00 00
@@ -15,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use everleaf_pool::KeyType;
 
-use super::{KeyFor, OrderedKey, PrefixFor};
+use super::{KeyFor, OrderedKey, PrefixFor, names};
 
 impl<K, T: KeyFor<K> + ?Sized> KeyFor<K> for &T {
     fn encode(&self, bytes: &mut Vec<u8>) {
@@ -45,6 +47,9 @@ macro_rules! integers {
             fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
                 take(bytes).map(|bytes| (<$unsigned>::from_be_bytes(bytes) ^ $turned) as $type)
             }
+            fn type_name() -> String {
+                stringify!($type).to_owned()
+            }
         }
     )* };
 }
@@ -63,7 +68,7 @@ integers! {
 
 /// Types that are encoded as another one is: how they are made that, and back.
 macro_rules! as_other {
-    ($($type:ty: $other:ty, $there:expr, $back:expr;)*) => { $(
+    ($($type:ty, $name:literal: $other:ty, $there:expr, $back:expr;)*) => { $(
         impl KeyFor<$type> for $type {
             fn encode(&self, bytes: &mut Vec<u8>) {
                 let there: fn(&$type) -> $other = $there;
@@ -76,18 +81,22 @@ macro_rules! as_other {
                 let back: fn($other) -> Option<$type> = $back;
                 <$other>::decode_part(bytes).and_then(back)
             }
+            fn type_name() -> String {
+                $name.to_owned()
+            }
         }
     )* };
 }
 as_other! {
-    usize: u64, |key| *key as u64, |key| key.try_into().ok();
-    isize: i64, |key| *key as i64, |key| key.try_into().ok();
-    char: u32, |key| u32::from(*key), char::from_u32;
-    SystemTime: (i64, u32), to_seconds, from_seconds;
+    usize, "u64": u64, |key| *key as u64, |key| key.try_into().ok();
+    isize, "i64": i64, |key| *key as i64, |key| key.try_into().ok();
+    char, "char": u32, |key| u32::from(*key), char::from_u32;
+    SystemTime, "SystemTime": (i64, u32), to_seconds, from_seconds;
 }
 #[cfg(feature = "uuid")]
 as_other! {
-    uuid::Uuid: [u8; 16], |key| *key.as_bytes(), |bytes| Some(uuid::Uuid::from_bytes(bytes));
+    uuid::Uuid, "Uuid": [u8; 16],
+    |key| *key.as_bytes(), |bytes| Some(uuid::Uuid::from_bytes(bytes));
 }
 
 const NANOSECONDS: i128 = 1_000_000_000;
@@ -112,6 +121,45 @@ pub(super) fn from_seconds((seconds, nanoseconds): (i64, u32)) -> Option<SystemT
     second.checked_add(Duration::new(0, nanoseconds)).filter(|_| is_part)
 }
 
+/// Floats, in the order of numbers. What is not a number comes behind all, and is one key.
+macro_rules! floats {
+    ($($type:ty: $bits:ty;)*) => { $(
+        impl KeyFor<$type> for $type {
+            fn encode(&self, bytes: &mut Vec<u8>) {
+                const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+                // A sum with zero is not -0.0.
+                let bits = (*self + 0.0).to_bits();
+                let ordered = match bits & SIGN {
+                    _ if self.is_nan() => !0,
+                    0 => bits | SIGN,
+                    _ => !bits,
+                };
+                bytes.extend_from_slice(&ordered.to_be_bytes());
+            }
+        }
+        impl OrderedKey for $type {
+            fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
+                const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+                let ordered = take(bytes).map(<$bits>::from_be_bytes)?;
+                let float = <$type>::from_bits(match ordered & SIGN {
+                    0 => !ordered,
+                    _ => ordered & !SIGN,
+                });
+                // Of what is written nothing else is NaN, or negative and zero.
+                let is_other = float.is_nan() && ordered != !0 || float == 0.0 && ordered != SIGN;
+                (!is_other).then_some(if ordered == !0 { <$type>::NAN } else { float })
+            }
+            fn type_name() -> String {
+                stringify!($type).to_owned()
+            }
+        }
+    )* };
+}
+floats! {
+    f32: u32;
+    f64: u64;
+}
+
 impl KeyFor<bool> for bool {
     fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.push(u8::from(*self));
@@ -125,6 +173,9 @@ impl OrderedKey for bool {
             _ => None,
         }
     }
+    fn type_name() -> String {
+        "bool".to_owned()
+    }
 }
 
 impl<const N: usize> KeyFor<[u8; N]> for [u8; N] {
@@ -135,6 +186,9 @@ impl<const N: usize> KeyFor<[u8; N]> for [u8; N] {
 impl<const N: usize> OrderedKey for [u8; N] {
     fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
         take(bytes)
+    }
+    fn type_name() -> String {
+        format!("[u8; {N}]")
     }
 }
 
@@ -181,7 +235,7 @@ fn decode_delimited(bytes: &mut &[u8]) -> Option<Vec<u8>> {
 }
 
 macro_rules! strings {
-    ($($type:ty, $borrowed:ty, $from:expr;)*) => { $(
+    ($($type:ty, $name:literal, $borrowed:ty, $from:expr;)*) => { $(
         impl KeyFor<$type> for $type {
             fn encode(&self, bytes: &mut Vec<u8>) {
                 bytes.extend_from_slice(self.as_ref());
@@ -205,12 +259,15 @@ macro_rules! strings {
             fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
                 decode_delimited(bytes).and_then($from)
             }
+            fn type_name() -> String {
+                $name.to_owned()
+            }
         }
     )* };
 }
 strings! {
-    String, str, |bytes: Vec<u8>| String::from_utf8(bytes).ok();
-    Vec<u8>, [u8], Some;
+    String, "String", str, |bytes: Vec<u8>| String::from_utf8(bytes).ok();
+    Vec<u8>, "Vec<u8>", [u8], Some;
 }
 
 /// What strings of bytes may begin with.
@@ -263,6 +320,9 @@ macro_rules! tuples {
             }
             fn decode_part(bytes: &mut &[u8]) -> Option<Self> {
                 Some(($($key::decode_part(bytes)?,)* $last::decode_part(bytes)?,))
+            }
+            fn type_name() -> String {
+                names::tuple(&[$($key::type_name(),)* $last::type_name()])
             }
         }
         /// The last part may be a prefix itself.
@@ -329,6 +389,19 @@ mod tests {
         assert!(rest.is_empty());
     }
 
+    /// Zeros are the same key, and so are all NaNs, behind all others.
+    fn same_float_order<F: OrderedKey + Into<f64> + Copy + std::fmt::Debug>(a: F, b: F) {
+        let float = |float: F| -> f64 { float.into() };
+        let order = match (float(a).is_nan(), float(b).is_nan()) {
+            (false, false) => float(a).partial_cmp(&float(b)).unwrap(),
+            (a, b) => a.cmp(&b),
+        };
+        assert_eq!(encoded(&a).cmp(&encoded(&b)), order, "{a:?} {b:?}");
+        let read = float(F::decode(&encoded(&a)).unwrap());
+        let same = read == float(a) || read.is_nan() && float(a).is_nan();
+        assert!(same && (read != 0.0 || read.is_sign_positive()), "{a:?} {read}");
+    }
+
     /// Strings of few different bytes, so that one is often the beginning of another.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(prop::sample::select(vec![0, 1, 2, 0xff]), 0..4)
@@ -360,6 +433,17 @@ mod tests {
             }
         }
 
+        /// Of bits at random many are no numbers, and few are near zero: these are tried as well.
+        #[test]
+        fn floats_keep_their_order(a: u64, b: u64, small: (i8, i8)) {
+            for (a, b) in [(a, b), (a, a ^ (b & 1)), (a, a | 1 << 63)] {
+                same_float_order(f64::from_bits(a), f64::from_bits(b));
+                same_float_order(f32::from_bits(a as u32), f32::from_bits(b as u32));
+            }
+            same_float_order(f64::from(small.0), f64::from(small.1));
+            same_float_order(f32::from(small.0) * 0.0, f32::from(small.1));
+        }
+
         /// Just the keys that begin so are in the range that a prefix stands for.
         #[test]
         fn prefixes_are_of_the_keys_that_begin_so(key in (bytes(), bytes()), p in bytes()) {
@@ -389,6 +473,9 @@ mod tests {
         assert_eq!(char::decode(&[0, 0, 0xd8, 0]), None, "a surrogate");
         assert_eq!(SystemTime::decode(&encoded(&(0i64, 1_000_000_000u32))), None);
         assert_eq!(String::decode(b"\xff"), None);
+        assert_eq!(f64::decode(&[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]), None, "-0.0");
+        assert_eq!(f64::decode(&[0xff, 0xf8, 0, 0, 0, 0, 0, 0]), None, "another NaN");
+        assert_eq!(f32::decode(&[0, 0, 0, 0]), None, "a negative NaN");
         assert_eq!(<(String, u8)>::decode(b"a\0\x02\0"), None, "a bad escape");
         assert_eq!(<(Vec<u8>, u8)>::decode(b"a"), None, "no end");
     }

@@ -1,17 +1,18 @@
 //! Trees with keys and values of types.
 //!
 //! A key of a type is a byte string whose order is the order of the type, and so lies in the index
-//! like any other; a value is its encoding. Types are the caller's: nothing in the pool tells
-//! them.
+//! like any other; a value is its encoding. The catalog of trees has the names of the types, so
+//! that a tree is not opened with others.
 //!
-//! Map of the files: this one (the traits) · `key` and `value` (the types that have encodings) ·
-//! `json` (values by serde) · `range` (ranges of such keys, and the iterator) · `tree` (the
-//! methods).
+//! Map of the files: this one (the traits) · `names` (of types) · `key` and `value` (the types that
+//! have encodings) · `json` (values by serde) · `range` (ranges of such keys, and the iterator) ·
+//! `tree` (the methods).
 
 mod entry;
 #[cfg(feature = "serde")]
 mod json;
 mod key;
+mod names;
 mod range;
 mod tree;
 mod value;
@@ -58,8 +59,10 @@ pub trait PrefixFor<K> {
 
 /// A type of keys: its encoding as bytes keeps its order.
 ///
-/// There are integers, `bool`, `char`, `String`, `Vec<u8>`, `[u8; N]`, `SystemTime`, with the
-/// feature `uuid` `Uuid`, and tuples of up to four of these. What is borrowed is no type of keys,
+/// There are integers, `bool`, `char`, `f32` and `f64`, `String`, `Vec<u8>`, `[u8; N]`,
+/// `SystemTime`, with the feature `uuid` `Uuid`, and tuples of up to four of these. Floats are in
+/// the order of numbers: `-0.0` is the same key as `0.0`, and is read as `0.0`; all NaNs are one
+/// key, behind infinity. What is borrowed is no type of keys,
 /// since keys that are read have to be kept somewhere: a tree of `String`s takes any `&str`. Others
 /// are made of them:
 ///
@@ -106,6 +109,21 @@ pub trait OrderedKey: KeyFor<Self> + Sized {
     fn decode(mut bytes: &[u8]) -> Option<Self> {
         Self::decode_part(&mut bytes).filter(|_| bytes.is_empty())
     }
+
+    /// The name by which [`Store::typed_tree`](crate::Store::typed_tree) knows the type again: by
+    /// default that of the Rust type without the modules that it lies in, up to 1,024 bytes. A type
+    /// that is given another name in the program keeps its trees if it returns the old one here.
+    /// Each encoding should have a name of its own.
+    ///
+    /// # Examples
+    /// ```
+    /// use everleaf::OrderedKey;
+    ///
+    /// assert_eq!(<(String, u64) as OrderedKey>::type_name(), "(String, u64)");
+    /// ```
+    fn type_name() -> String {
+        names::without_modules(std::any::type_name::<Self>())
+    }
 }
 
 /// What stands for a value of type `V`: a `V`, a reference to one, or what is borrowed of it.
@@ -131,6 +149,20 @@ pub trait ValueFor<V> {
 pub trait StoredValue: ValueFor<Self> + Sized {
     /// The value of these bytes. None if they are no value.
     fn decode(bytes: &[u8]) -> Option<Self>;
+
+    /// The name by which [`Store::typed_tree`](crate::Store::typed_tree) knows the type again, as
+    /// [`OrderedKey::type_name`]. That of every `Json` is `Json`: which types read the same text,
+    /// serde decides.
+    ///
+    /// # Examples
+    /// ```
+    /// use everleaf::StoredValue;
+    ///
+    /// assert_eq!(<Option<Vec<u8>> as StoredValue>::type_name(), "Option<Vec<u8>>");
+    /// ```
+    fn type_name() -> String {
+        names::without_modules(std::any::type_name::<Self>())
+    }
 }
 
 /// The error of bytes that are no `T`.

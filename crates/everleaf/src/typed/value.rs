@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::time::SystemTime;
 
 use super::key::{from_seconds, to_seconds};
-use super::{StoredValue, ValueFor};
+use super::{StoredValue, ValueFor, names};
 use crate::{Error, MAX_VALUE_BYTES, Result};
 
 impl<V, T: ValueFor<V> + ?Sized> ValueFor<V> for &T {
@@ -32,6 +32,9 @@ macro_rules! numbers {
         impl StoredValue for $type {
             fn decode(bytes: &[u8]) -> Option<Self> {
                 bytes.try_into().ok().map(Self::from_le_bytes)
+            }
+            fn type_name() -> String {
+                stringify!($type).to_owned()
             }
         }
     )* };
@@ -63,15 +66,24 @@ impl StoredValue for String {
     fn decode(bytes: &[u8]) -> Option<Self> {
         std::str::from_utf8(bytes).ok().map(str::to_owned)
     }
+    fn type_name() -> String {
+        "String".to_owned()
+    }
 }
 impl StoredValue for Vec<u8> {
     fn decode(bytes: &[u8]) -> Option<Self> {
         Some(bytes.to_vec())
     }
+    fn type_name() -> String {
+        "Vec<u8>".to_owned()
+    }
 }
 impl<const N: usize> StoredValue for [u8; N] {
     fn decode(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok()
+    }
+    fn type_name() -> String {
+        format!("[u8; {N}]")
     }
 }
 
@@ -88,11 +100,14 @@ impl StoredValue for bool {
             _ => None,
         }
     }
+    fn type_name() -> String {
+        "bool".to_owned()
+    }
 }
 
 /// Types that are encoded as another one is: how they are made that, and back.
 macro_rules! as_other {
-    ($($type:ty: $other:ty, $there:expr, $back:expr;)*) => { $(
+    ($($type:ty, $name:literal: $other:ty, $there:expr, $back:expr;)*) => { $(
         impl ValueFor<$type> for $type {
             fn encode(&self) -> Result<Cow<'_, [u8]>> {
                 let there: fn(&$type) -> $other = $there;
@@ -104,18 +119,22 @@ macro_rules! as_other {
                 let back: fn($other) -> Option<$type> = $back;
                 <$other>::decode(bytes).and_then(back)
             }
+            fn type_name() -> String {
+                $name.to_owned()
+            }
         }
     )* };
 }
 as_other! {
-    usize: u64, |value| *value as u64, |value| value.try_into().ok();
-    isize: i64, |value| *value as i64, |value| value.try_into().ok();
-    char: u32, |value| u32::from(*value), char::from_u32;
-    SystemTime: (i64, u32), to_seconds, from_seconds;
+    usize, "u64": u64, |value| *value as u64, |value| value.try_into().ok();
+    isize, "i64": i64, |value| *value as i64, |value| value.try_into().ok();
+    char, "char": u32, |value| u32::from(*value), char::from_u32;
+    SystemTime, "SystemTime": (i64, u32), to_seconds, from_seconds;
 }
 #[cfg(feature = "uuid")]
 as_other! {
-    uuid::Uuid: [u8; 16], |value| *value.as_bytes(), |bytes| Some(uuid::Uuid::from_bytes(bytes));
+    uuid::Uuid, "Uuid": [u8; 16],
+    |value| *value.as_bytes(), |bytes| Some(uuid::Uuid::from_bytes(bytes));
 }
 
 /// As a map of such values has it, `None` needs no type.
@@ -134,6 +153,9 @@ impl<V: StoredValue> StoredValue for Option<V> {
             [1, value @ ..] => V::decode(value).map(Some),
             _ => None,
         }
+    }
+    fn type_name() -> String {
+        format!("Option<{}>", V::type_name())
     }
 }
 
@@ -175,6 +197,9 @@ macro_rules! tuples {
             fn decode(mut bytes: &[u8]) -> Option<Self> {
                 Some(($(decode_part::<$value>(&mut bytes)?,)* $last::decode(bytes)?,))
             }
+            fn type_name() -> String {
+                names::tuple(&[$($value::type_name(),)* $last::type_name()])
+            }
         }
     )* };
 }
@@ -192,6 +217,9 @@ impl ValueFor<()> for () {
 impl StoredValue for () {
     fn decode(bytes: &[u8]) -> Option<Self> {
         bytes.is_empty().then_some(())
+    }
+    fn type_name() -> String {
+        "()".to_owned()
     }
 }
 

@@ -31,3 +31,4 @@ mod traced;
 mod transactions;
 mod transfer;
 mod trees;
+mod types;

@@ -91,7 +91,7 @@ impl<'s> Session<'s> {
     }
 
     fn key(&self, word: &str) -> Result<KeyArgument, Sentence> {
-        KeyArgument::parse(OsStr::new(word), self.tree.key_type()).map_err(sentence)
+        KeyArgument::parse(OsStr::new(word), self.tree.key_type()).map_err(Failure::into_sentence)
     }
 
     /// Does a line; the error is a sentence for the user.
@@ -148,7 +148,7 @@ impl<'s> Session<'s> {
             ["incr", _] | ["incr", _, _] => {
                 let by = words.get(2).unwrap_or(&"1");
                 let by = by.parse().map_err(|_| format!("`{by}` is not a whole number"))?;
-                line(output, &add(tree, &key, by).map_err(sentence)?.to_string());
+                line(output, &add(tree, &key, by).map_err(Failure::into_sentence)?);
                 (Ok(true), "")
             }
             ["expire", _, time] => (tree.touch(key.as_key(), life(time)?), absent),
@@ -363,16 +363,6 @@ fn say(error: Error) -> Sentence {
     match error {
         Error::Aborted => "interrupted".to_owned(),
         error => error.to_string(),
-    }
-}
-
-/// A failure of the command line as a sentence for the user.
-fn sentence(failure: Failure) -> Sentence {
-    match failure {
-        Failure::Usage(sentence) | Failure::Failed(sentence) | Failure::Absent(sentence) => {
-            sentence
-        }
-        Failure::OutputClosed => "the output is closed".to_owned(),
     }
 }
 
