@@ -242,11 +242,11 @@ mod tests {
     #[test]
     fn who_begins_when_all_were_ended_is_ended_too() {
         let holders = Holders::default();
-        let before = holders.begin(None);
+        let before = holders.begin(None, Running::default());
         holders.kill_all();
-        let after = holders.begin(None);
+        let after = holders.begin(None, Running::default());
         assert!([&before, &after].iter().all(|held| held.holder.killed.load(Ordering::Relaxed)));
         holders.admit();
-        assert!(!holders.begin(None).holder.killed.load(Ordering::Relaxed));
+        assert!(!holders.begin(None, Running::default()).holder.killed.load(Ordering::Relaxed));
     }
 }

@@ -43,6 +43,7 @@ mod work;
 pub use changes::Change;
 pub use collections::behind;
 pub use database::{Database, Held, KEPT, Live};
+#[cfg(feature = "scripts")]
 pub use holders::{Killed, Running};
 pub use keys::key_ends;
 pub use listener::{Gone, Listener};
