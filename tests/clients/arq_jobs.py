@@ -23,7 +23,13 @@ class Worker:
 def push():
     loop = asyncio.new_event_loop()
     pool = loop.run_until_complete(create_pool(Worker.redis_settings))
-    jobs.push(lambda number: loop.run_until_complete(pool.enqueue_job("ran", number)))
+
+    def enqueue(number):
+        # What it answers where the connection was lost meanwhile: the job may not be there.
+        if loop.run_until_complete(pool.enqueue_job("ran", number)) is None:
+            raise ConnectionError
+
+    jobs.push(enqueue)
 
 
 if sys.argv[1] == "push":

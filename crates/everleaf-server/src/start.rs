@@ -69,7 +69,7 @@ impl Shared {
         let digits = (0..40).map(|_| char::from_digit(random.below(16) as u32, 16).unwrap_or('0'));
         // What cannot be asked is told by the first request that needs it.
         let pool_bytes = data.statistics().map_or(u64::MAX, |store| store.max_bytes);
-        Arc::new(Self {
+        let shared = Arc::new(Self {
             requests: MemoryBudget::of(limits.buffered_bytes),
             unsent: MemoryBudget::of(limits.unsent_bytes),
             replies: MemoryBudget::of(limits.whole_bytes),
@@ -107,6 +107,9 @@ impl Shared {
             run_id: digits.collect(),
             random,
             began: Instant::now(),
-        })
+        });
+        #[cfg(feature = "scripts")]
+        redis::load_libraries(&shared);
+        shared
     }
 }

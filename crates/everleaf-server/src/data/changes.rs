@@ -25,15 +25,17 @@ pub struct Change {
 type Written<'a> = (&'a Vec<u8>, Option<&'a Option<Vec<u8>>>);
 
 impl Work<'_> {
-    /// Keys that were written since the moment that was saved, or all; keys whose parts have
-    /// changed are those behind the first `touched` ones. To be asked before the commit.
+    /// Keys that were written since the moment that was saved and behind a mark, or all; keys whose
+    /// parts have changed are those behind the first `touched` ones. To be asked before the commit.
     ///
     /// # Errors
     /// Damage.
-    pub fn changes(&self, touched: usize) -> Result<Vec<Change>, Error> {
+    pub fn changes(&self, mark: usize, touched: usize) -> Result<Vec<Change>, Error> {
         let (mut seen, mut changes) = (HashSet::new(), Vec::new());
         let written: Vec<Written<'_>> = match self.undo() {
-            Some(undo) => undo.iter().map(|(row, before)| (row, before.as_ref())).collect(),
+            Some(undo) => {
+                undo.iter().skip(mark).map(|(row, before)| (row, before.as_ref())).collect()
+            }
             None => self.pending.keys().map(|row| (row, None)).collect(),
         };
         // Collections some of whose parts were written.

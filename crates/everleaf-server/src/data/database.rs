@@ -31,11 +31,14 @@ use crate::counters::Counter;
 
 /// The named tree of the pool that holds everything: a pool may have other trees beside it.
 const TREE: &str = "everleaf.server";
-/// How old the statistics may be that are told.
-const FRESH: Duration = Duration::from_secs(1);
+/// How old the statistics may be that are told: at most so many times what it took to ask for them,
+/// and never more than this.
+const FRESH: (u32, Duration) = (100, Duration::from_secs(1));
 /// How long a thread that answers waits for the locks of a request. Short requests hold them for
 /// some microseconds.
 const SHORT: Duration = Duration::from_millis(1);
+/// What is said where a script has a lock.
+pub const KEPT: &str = "a script keeps it; ask again";
 /// Locks that writers of keys share.
 const STRIPES: usize = 1024;
 /// Counters that WATCH looks at.
@@ -57,6 +60,7 @@ pub struct Database {
     pub(super) making_room: ShardedLock<()>,
     /// Where the search for keys that were emptied goes on, for who makes room.
     pub(super) emptied_from: Mutex<Vec<u8>>,
+    /// Until when they are told, and what they are.
     statistics: Mutex<Option<(Instant, Statistics)>>,
     whole: ShardedLock<()>,
     stripes: Box<[Mutex<()>]>,
@@ -75,6 +79,8 @@ pub struct Database {
     pub expired_keys: Counter,
     /// Keys whose room was given back because they had expired or been emptied.
     pub reclaimed: Counter,
+    /// Collections with many members that were removed: their parts go later.
+    pub removed_later: Counter,
 }
 
 /// What of a database is there.
@@ -180,6 +186,7 @@ impl Database {
             holders: Holders::default(),
             expired_keys: Counter::default(),
             reclaimed: Counter::default(),
+            removed_later: Counter::default(),
             store,
             tree,
             clock,
@@ -197,13 +204,16 @@ impl Database {
     /// As [`Store::statistics`].
     pub fn statistics(&self) -> Result<Statistics, Error> {
         let mut last = self.statistics.lock();
-        if let Some((when, statistics)) = &*last
-            && when.elapsed() < FRESH
+        let begun = Instant::now();
+        if let Some((until, statistics)) = &*last
+            && begun < *until
         {
             return Ok(statistics.clone());
         }
         let statistics = self.store.statistics()?;
-        *last = Some((Instant::now(), statistics.clone()));
+        let (times, most) = FRESH;
+        let fresh = begun.elapsed().saturating_mul(times).min(most);
+        *last = Some((Instant::now() + fresh, statistics.clone()));
         Ok(statistics)
     }
 
@@ -226,9 +236,8 @@ impl Database {
 
     /// Counts anew what was removed.
     pub fn reset_counters(&self) {
-        for counter in [&self.expired_keys, &self.reclaimed, &self.eviction.evicted] {
-            counter.reset();
-        }
+        let own = [&self.expired_keys, &self.reclaimed, &self.removed_later];
+        own.into_iter().chain([&self.eviction.evicted]).for_each(Counter::reset);
     }
 
     // ---- time, numbers
@@ -278,7 +287,7 @@ impl Database {
 
     /// Why a lock is not had that a script has.
     pub(super) fn is_kept(&self) -> Error {
-        let source = io::Error::new(io::ErrorKind::ResourceBusy, "a script keeps it; ask again");
+        let source = io::Error::new(io::ErrorKind::ResourceBusy, KEPT);
         PoolError::Io { action: "locking", path: "a key".into(), source }.into()
     }
 
@@ -286,6 +295,12 @@ impl Database {
     pub fn waits_for_script(&self, key: Option<&[u8]>) -> bool {
         let wanted = key.map_or(Wanted::All, |key| Wanted::Stripe(stripe_of_key(key)));
         self.holders.is_held(wanted, false) && !self.holders.is_held(wanted, true)
+    }
+
+    /// Whether a script has it for so long that it is not waited for.
+    pub fn turns_away(&self, key: Option<&[u8]>) -> bool {
+        let wanted = key.map_or(Wanted::All, |key| Wanted::Stripe(stripe_of_key(key)));
+        self.holders.is_held(wanted, true)
     }
 
     /// Locks keys, whatever their database is. None: others keep one of the locks for longer than a

@@ -10,9 +10,30 @@ use parking_lot::Mutex;
 /// The shortest and the longest pause between two tries to get a lock.
 const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(2)];
 
+/// What runs, for who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    /// The function; empty: it is a script.
+    pub function: String,
+    /// The words of the request.
+    pub words: Vec<Vec<u8>>,
+}
+
+/// What became of the wish to end them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Killed {
+    /// They end.
+    Ends,
+    /// There is none that others are turned away from.
+    None,
+    /// There are, but of the other kind.
+    Others,
+}
+
 /// One of them.
 pub struct Holder {
     since: Instant,
+    running: Running,
     /// The locks of keys that it holds, in ascending order; none: everything.
     stripes: Option<Vec<usize>>,
     /// Whether it is to end.
@@ -95,8 +116,9 @@ impl Holders {
     }
 
     /// Somebody begins that holds these locks of keys, or everything.
-    pub fn begin(&self, stripes: Option<Vec<usize>>) -> Held<'_> {
-        let holder = Arc::new(Holder { since: Instant::now(), stripes, killed: Arc::default() });
+    pub fn begin(&self, stripes: Option<Vec<usize>>, running: Running) -> Held<'_> {
+        let since = Instant::now();
+        let holder = Arc::new(Holder { since, running, stripes, killed: Arc::default() });
         self.count.fetch_add(1, Ordering::Relaxed);
         let mut list = self.list.lock();
         list.push(Arc::clone(&holder));
@@ -109,12 +131,25 @@ impl Holders {
         holder.since.elapsed() >= Duration::from_millis(self.busy_ms.load(Ordering::Relaxed))
     }
 
-    /// Ends those that others are turned away from; whether there are any.
-    pub fn kill(&self) -> bool {
+    /// Ends the functions, or the scripts, that others are turned away from.
+    pub fn kill(&self, functions: bool) -> Killed {
         let list = self.list.lock();
         let late: Vec<_> = list.iter().filter(|holder| self.is_late(holder)).collect();
-        late.iter().for_each(|holder| holder.killed.store(true, Ordering::Relaxed));
-        !late.is_empty()
+        let is_meant = |holder: &&&Arc<Holder>| holder.running.function.is_empty() != functions;
+        let meant: Vec<_> = late.iter().filter(is_meant).collect();
+        meant.iter().for_each(|holder| holder.killed.store(true, Ordering::Relaxed));
+        match (late.is_empty(), meant.is_empty()) {
+            (true, _) => Killed::None,
+            (false, true) => Killed::Others,
+            (false, false) => Killed::Ends,
+        }
+    }
+
+    /// What others are turned away from first, and for how long it has run.
+    pub fn running(&self) -> Option<(Running, Duration)> {
+        let list = self.list.lock();
+        let late = list.iter().find(|holder| self.is_late(holder))?;
+        Some((late.running.clone(), late.since.elapsed()))
     }
 
     /// Ends all of them, and those that begin from now on: the server stops.
@@ -180,8 +215,9 @@ mod tests {
     #[test]
     fn who_waits_for_what_a_script_holds_is_turned_away_after_a_time() {
         let holders = Holders::default();
-        let held = holders.begin(Some(vec![3, 7]));
-        assert!(!holders.is_held(Wanted::Stripe(3), true) && !holders.kill());
+        let held = holders.begin(Some(vec![3, 7]), Running::default());
+        let kill = || holders.kill(false);
+        assert!(!holders.is_held(Wanted::Stripe(3), true) && kill() == Killed::None);
         holders.busy_ms().store(0, Ordering::Relaxed);
         for (wanted, is_busy) in [
             (Wanted::Stripe(3), true),
@@ -192,21 +228,25 @@ mod tests {
             assert_eq!(holders.is_held(wanted, true), is_busy, "{wanted:?}");
         }
         assert_eq!(holders.wait((Wanted::All, true), || None::<()>), None);
-        assert!(holders.kill() && held.holder.killed.load(Ordering::Relaxed));
+        assert_eq!(holders.kill(true), Killed::Others);
+        assert!(!held.holder.killed.load(Ordering::Relaxed));
+        assert!(kill() == Killed::Ends && held.holder.killed.load(Ordering::Relaxed));
         drop(held);
-        assert!(!holders.is_held(Wanted::All, true) && !holders.kill());
-        let _all = holders.begin(None);
+        assert!(!holders.is_held(Wanted::All, true) && kill() == Killed::None);
+        let function = Running { function: "f".to_owned(), words: Vec::new() };
+        let _all = holders.begin(None, function.clone());
+        assert_eq!(holders.running().map(|(running, _)| running), Some(function));
         assert!(holders.is_held(Wanted::Share, true) && holders.is_held(Wanted::Stripe(4), true));
     }
 
     #[test]
     fn who_begins_when_all_were_ended_is_ended_too() {
         let holders = Holders::default();
-        let before = holders.begin(None);
+        let before = holders.begin(None, Running::default());
         holders.kill_all();
-        let after = holders.begin(None);
+        let after = holders.begin(None, Running::default());
         assert!([&before, &after].iter().all(|held| held.holder.killed.load(Ordering::Relaxed)));
         holders.admit();
-        assert!(!holders.begin(None).holder.killed.load(Ordering::Relaxed));
+        assert!(!holders.begin(None, Running::default()).holder.killed.load(Ordering::Relaxed));
     }
 }

@@ -7,10 +7,11 @@
 //! parts) · `keys` (all keys of a database) · `collections` (members of a key) · `changes` (what
 //! one request has written) · `work` (its writes) · `database` (opening, locks, reading), and what
 //! it has: `counts` (how many keys there are) · `picture` (about where) · `holders` (who keeps
-//! locks for long) · `ranks` (of members) · `flush_words` (what was emptied) · `last_use` (of keys)
-//! · `listener` (who is told of changes) · `owners` (keys of collections) · `waiting` (clients that
-//! wait for a key) · `sequence` (numbers that are never given twice) · `stream` (rows of streams) ·
-//! `record` (values of the store) · `rows` (keys of the store).
+//! locks for long) · `libraries` (code of functions) · `ranks` (of members) · `flush_words` (what
+//! was emptied) · `last_use` (of keys) · `listener` (who is told of changes) · `owners` (keys of
+//! collections) · `waiting` (clients that wait for a key) · `sequence` (numbers that are never
+//! given twice) · `stream` (rows of streams) · `record` (values of the store) · `rows` (keys of the
+//! store).
 
 mod changes;
 mod collections;
@@ -23,6 +24,7 @@ mod flush_words;
 mod holders;
 mod keys;
 mod last_use;
+mod libraries;
 mod listener;
 mod moment;
 mod owners;
@@ -40,7 +42,9 @@ mod work;
 
 pub use changes::Change;
 pub use collections::behind;
-pub use database::{Database, Held, Live};
+pub use database::{Database, Held, KEPT, Live};
+#[cfg(feature = "scripts")]
+pub use holders::{Killed, Running};
 pub use keys::key_ends;
 pub use listener::{Gone, Listener};
 pub use moment::{Moment, Source};

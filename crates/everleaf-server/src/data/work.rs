@@ -2,6 +2,7 @@
 //! all. Who gathers reads what it has written.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 
 use everleaf::Error;
 
@@ -13,6 +14,9 @@ use super::rows::{DATABASES, Pending, deleted_of, deleted_row, key_of};
 /// A row, and what was pending of it.
 pub(super) type Before = (Vec<u8>, Option<Option<Vec<u8>>>);
 
+/// Members of a collection that Redis would remove at once.
+const FEW: u64 = 64;
+
 /// Writes that are not done yet. Its maker holds the locks of the keys.
 pub struct Work<'d> {
     /// What is worked on.
@@ -20,6 +24,8 @@ pub struct Work<'d> {
     /// When it was begun: for the whole of it nothing expires later.
     pub now_ms: u64,
     pub(super) pending: Pending,
+    /// Keys in the order in which they were written first, where somebody is told of changes.
+    order: Vec<Vec<u8>>,
     /// Keys whose parts have changed and whose header has not.
     pub(super) touched: Vec<Vec<u8>>,
     /// From which write on each database counts, where this empties it.
@@ -30,6 +36,8 @@ pub struct Work<'d> {
     bytes: usize,
     /// Keys that were looked for: how many were there, and how many not.
     lookups: Cell<(u64, u64)>,
+    /// Collections with many members that are removed.
+    removed_later: u64,
     /// The number of the client that writes; 0: it is no Redis client.
     pub by: u64,
 }
@@ -42,11 +50,13 @@ impl<'d> Work<'d> {
             data,
             now_ms,
             pending: Pending::new(),
+            order: Vec::new(),
             touched: Vec::new(),
             since,
             undo: None,
             bytes: 0,
             lookups: Cell::new((0, 0)),
+            removed_later: 0,
             by: 0,
         }
     }
@@ -113,6 +123,10 @@ impl<'d> Work<'d> {
     }
 
     fn set(&mut self, row: Vec<u8>, value: Option<Vec<u8>>) {
+        if self.data.listening.is_on() && key_of(&row).is_some() && !self.pending.contains_key(&row)
+        {
+            self.order.push(row.clone());
+        }
         match &self.undo {
             None => drop(self.replace(row, Some(value))),
             Some(_) => {
@@ -214,6 +228,7 @@ impl<'d> Work<'d> {
             self.show(row, |value| (self.live_header(row, value).is_some(), collection_of(value)))?;
         let Some((was_there, collection)) = found else { return Ok(false) };
         if let Some((_, collection)) = collection {
+            self.removed_later += u64::from(collection.members > FEW);
             self.forget_parts(collection.id);
         }
         self.delete(row.to_vec());
@@ -285,6 +300,7 @@ impl<'d> Work<'d> {
         let growth = write(self, &pending)?;
         self.data.ranks.add(&self.data.tree, &moved);
         pending.keys().filter_map(|row| deleted_of(row)).for_each(|id| self.data.ranks.forget(id));
+        self.data.removed_later.add(std::mem::take(&mut self.removed_later));
         if self.since.iter().any(|since| *since > 0) {
             // F2 hides rows that are durable: durable before anybody sees it.
             self.data.sync()?;
@@ -299,7 +315,11 @@ impl<'d> Work<'d> {
         let written = pending.keys().filter(|row| key_of(row).is_some());
         touched.iter().chain(written).for_each(|row| self.data.changed(row));
         if self.data.listening.is_on() {
-            let written = pending.keys().filter(|row| key_of(row).is_some());
+            let mut written: Vec<&Vec<u8>> =
+                pending.keys().filter(|row| key_of(row).is_some()).collect();
+            let place: HashMap<&Vec<u8>, usize> =
+                self.order.iter().enumerate().map(|(at, row)| (row, at)).collect();
+            written.sort_by_key(|row| place.get(row));
             let rows: Vec<&[u8]> = touched.iter().chain(written).map(Vec::as_slice).collect();
             if !rows.is_empty() {
                 self.data.listening.tell(|listener| listener.changed(&rows, self.by));

@@ -8,12 +8,30 @@ use super::parse::{Front, Words, unsigned};
 use super::session::{Request, Session, Taken, failed};
 use super::{COMMANDS, admin, classic, meta};
 use crate::authentication::UNAUTHENTICATED_BYTES;
+use crate::data::KEPT;
 use crate::protocol::{Served, Then, is_http};
 
 /// The first byte of a request of the binary protocol.
 const BINARY: u8 = 0x80;
 /// After how long it is looked again whether a script has ended.
 const SCRIPT_PAUSE: Duration = Duration::from_millis(2);
+
+/// Whether a script that takes long has what a request needs, as is asked of its keys, or of
+/// everything. After a time such a script is not waited for any more, and the request fails.
+fn needs(command: &[u8], mut words: Words<'_>, has: impl Fn(Option<&[u8]>) -> bool) -> bool {
+    match command {
+        b"get" | b"gets" | b"mn" | b"version" | b"quit" => false,
+        b"flush_all" => has(None),
+        b"gat" | b"gats" => words.skip(1).any(|key| has(Some(key))),
+        _ => words.next().is_some_and(|key| has(Some(key))),
+    }
+}
+
+/// Whether a reply says that a script keeps a key.
+fn is_kept(reply: &[u8]) -> bool {
+    let sentence = KEPT.as_bytes();
+    reply.starts_with(b"SERVER_ERROR") && reply.windows(sentence.len()).any(|part| part == sentence)
+}
 
 impl Session {
     /// Answers the requests at the front of `input`.
@@ -89,28 +107,23 @@ impl Session {
         self.command = named.unwrap_or(COMMANDS.len() - 1);
         let quiet = wants_no_reply(command, words);
         let request = Request { words, now_ms, line_bytes: bytes, behind: &input[bytes..], quiet };
-        if self.shared.data.holders.any() && self.waits_for_script(command, words) {
+        let data = &self.shared.data;
+        if data.holders.any() && needs(command, words, |key| data.waits_for_script(key)) {
             return Taken::Wait(Instant::now() + SCRIPT_PAUSE);
         }
         let start = out.len();
         let taken = self.answer(command, request, out);
+        // The script has begun meanwhile, so it is waited for as well.
+        let data = &self.shared.data;
+        if is_kept(&out[start..]) && !needs(command, words, |key| data.turns_away(key)) {
+            out.truncate(start);
+            return Taken::Wait(Instant::now() + SCRIPT_PAUSE);
+        }
         if quiet {
             // Of mistakes neither: the client would take them for the reply to its next request.
             out.truncate(start);
         }
         taken
-    }
-
-    /// Whether a script that takes long has what a request needs. After a time it is not waited for
-    /// any more, and the request fails.
-    fn waits_for_script(&self, command: &[u8], mut words: Words<'_>) -> bool {
-        let data = &self.shared.data;
-        match command {
-            b"get" | b"gets" | b"mn" | b"version" | b"quit" => false,
-            b"flush_all" => data.waits_for_script(None),
-            b"gat" | b"gats" => words.skip(1).any(|key| data.waits_for_script(Some(key))),
-            _ => words.next().is_some_and(|key| data.waits_for_script(Some(key))),
-        }
     }
 
     fn answer(&mut self, command: &[u8], request: Request<'_>, out: &mut Vec<u8>) -> Taken {

@@ -18,7 +18,9 @@ use crate::data::{
 use crate::resp::long_double::LongDouble;
 use crate::resp::number::{bound, float, integer};
 use crate::resp::reply::Reply;
-use crate::shared::Shared;
+#[cfg(feature = "scripts")]
+use crate::scripts::Libraries;
+use crate::shared::{Event, Shared};
 
 /// How long a command waits; none: for ever.
 #[derive(Clone, Copy)]
@@ -54,6 +56,24 @@ pub struct Effects {
     pub published: Vec<[Vec<u8>; 2]>,
     /// Lines for the log.
     pub logged: Vec<(tracing::Level, String)>,
+    /// Lines for who monitors: of the commands of a script.
+    pub monitored: Vec<String>,
+    /// What the commands of a script have done to keys.
+    pub events: Vec<Event>,
+    /// The libraries of functions, if it has changed them.
+    #[cfg(feature = "scripts")]
+    pub libraries: Option<Arc<Libraries>>,
+}
+
+/// What a command is part of.
+#[derive(Clone, Copy)]
+pub struct Within<'a> {
+    /// The database that is selected.
+    pub database: u8,
+    /// The keys that were declared.
+    pub declared: &'a [&'a [u8]],
+    /// What was written before.
+    pub mark: usize,
 }
 
 /// The connection that a command works for, as far as commands ask for it.
@@ -70,15 +90,23 @@ pub trait Caller {
     /// All commands, without second words.
     fn all_commands(&self) -> Vec<Known>;
 
-    /// Does a command as part of the one at work.
+    /// Does a command as part of the one at work; what it has done to keys, where that is told.
     fn run_within(
         &self,
         command: &'static Command,
         args: &[&[u8]],
         work: &mut Work<'_>,
         reply: Reply<'_>,
-        database: u8,
-    ) -> Outcome;
+        within: Within<'_>,
+    ) -> Outcome<Vec<Event>>;
+
+    /// What those who monitor are told of a command of a script in a database; none: there is
+    /// nobody, or it is not told.
+    fn monitored(&self, args: &[&[u8]], database: u8) -> Option<String>;
+
+    /// The libraries of functions, where a transaction at work has changed them.
+    #[cfg(feature = "scripts")]
+    fn libraries(&self) -> Option<&Arc<Libraries>>;
 
     /// How many will get a message that is sent later, and what its own connection gets.
     fn publish_later(&self, message: [&[u8]; 2]) -> (usize, Vec<Arc<[u8]>>);
@@ -180,6 +208,11 @@ impl<'a> Call<'a, '_, '_> {
     /// A number with a fraction.
     pub fn float(&self, at: usize) -> Outcome<f64> {
         float(self.args[at]).ok_or(Failure::Said(NOT_FLOAT))
+    }
+
+    /// Tells of what happened to a key, once this has counted.
+    pub fn tell(&mut self, class: u8, name: &'static str, row: &[u8]) {
+        self.effects.events.push(Event { class, name, row: row.to_vec() });
     }
 
     /// The lines of HELP of this command.

@@ -144,6 +144,63 @@ pub struct Known {
     pub writes: bool,
 }
 
+impl Command {
+    /// Whether it may add something to the store, as Redis' flag `denyoom` says.
+    pub fn needs_room(&self) -> bool {
+        const WITHOUT: &[&str] = &[
+            "blmpop",
+            "blpop",
+            "brpop",
+            "bzmpop",
+            "bzpopmax",
+            "bzpopmin",
+            "del",
+            "expire",
+            "expireat",
+            "flushall",
+            "flushdb",
+            "getdel",
+            "getex",
+            "hdel",
+            "lmpop",
+            "lpop",
+            "lrem",
+            "ltrim",
+            "move",
+            "persist",
+            "pexpire",
+            "pexpireat",
+            "rename",
+            "renamenx",
+            "rpop",
+            "smove",
+            "spop",
+            "srem",
+            "swapdb",
+            "unlink",
+            "xack",
+            "xautoclaim",
+            "xclaim",
+            "xdel",
+            "xreadgroup",
+            "xtrim",
+            "zmpop",
+            "zpopmax",
+            "zpopmin",
+            "zrem",
+            "zremrangebylex",
+            "zremrangebyrank",
+            "zremrangebyscore",
+        ];
+        self.writes && !self.is_script() && !WITHOUT.contains(&self.name)
+    }
+
+    /// Whether it runs others, of which each is told.
+    pub fn is_script(&self) -> bool {
+        matches!(self.name, "eval" | "eval_ro" | "evalsha" | "evalsha_ro" | "fcall" | "fcall_ro")
+    }
+}
+
 /// Whether a command of this arity may have so many arguments, its name included.
 pub fn takes(arity: i8, arguments: usize) -> bool {
     let needed = usize::from(arity.unsigned_abs());

@@ -194,8 +194,10 @@ fn keys_of<'a>(call: &Call<'_, '_, '_>, args: &[&'a [u8]]) -> Outcome<Vec<(&'a [
 
 fn describe(call: &mut Call<'_, '_, '_>, command: &Known) {
     let (first, last, step) = command.keys.positions();
-    let moves = ["TimedCounted", "Counted", "StoreCounted", "Sort"];
-    let is_moved = moves.contains(&&*format!("{:?}", command.keys));
+    let is_moved = matches!(
+        command.keys,
+        Keys::TimedCounted | Keys::Counted | Keys::StoreCounted | Keys::Sort | Keys::Streams
+    );
     let mut flags = Vec::new();
     match (command.writes, command.keys) {
         (true, _) => flags.push("write"),

@@ -10,13 +10,13 @@ use tracing::{debug, info, warn};
 
 use super::call::{Blocking, Effects, Timeout, Wait};
 use super::command::{Command, Named, takes};
-use super::failure::{BUSY, Failure, Outcome, failed, wrong_number};
+use super::failure::{BUSY, Failure, OUT_OF_MEMORY, Outcome, failed, wrong_number};
 use super::long::Long;
 use super::names::{full_name, has_subcommands, is_at_once, tells_counts};
 use super::queue::{Asked, Queue};
 use super::session::{Session, Waits};
 use super::table::find;
-use super::{backup, names, timing};
+use super::{backup, names, scripting, timing};
 use crate::authentication::UNAUTHENTICATED_BYTES;
 use crate::data::{Database, Held, Work};
 use crate::protocol::{Served, Then, is_http};
@@ -178,16 +178,28 @@ impl Session {
         if !is_at_once(args[0]) && asked(found, args).is_err() {
             return None;
         }
-        let writes = |args: &[&[u8]]| {
-            let others = ["PUBLISH", "SPUBLISH", "EVAL", "EVALSHA", "FCALL", "PFCOUNT"];
-            find(args[0]).is_some_and(|command| command.writes)
-                || others.iter().any(|other| is(args[0], other))
+        let writes = |args: &[&[u8]]| match find(args[0]) {
+            Some(command) if command.is_script() => {
+                command.writes && !scripting::writes_nothing(&self.shared, args)
+            }
+            Some(command) => command.writes,
+            None => is(args[0], "PUBLISH"),
         };
         let waits = paused == Paused::Everything
             || writes(args)
             || is(args[0], "EXEC")
-                && self.queue.iter().flat_map(Queue::requests).any(|args| writes(&[&args[0]]));
+                && self.queue.iter().flat_map(Queue::requests).any(|args| {
+                    writes(&args.iter().map(Vec::as_slice).collect::<Vec<_>>()) //
+                });
         waits.then_some(until)
+    }
+
+    /// Whether a command is refused because it adds to what is more than was set as the most.
+    pub(super) fn has_no_room(&self, command: &Command, args: &[&[u8]]) -> bool {
+        let loads =
+            || ["LOAD", "RESTORE"].iter().any(|word| args.get(1).is_some_and(|a| is(a, word)));
+        let needs = command.needs_room() || command.name == "function" && loads();
+        needs && self.shared.is_beyond_limit()
     }
 
     /// Counts the requests that were answered: threads share the number, so not one by one.
@@ -291,7 +303,14 @@ impl Session {
         let done = at_once.unwrap_or_else(|| {
             let asked = match asked(found, args) {
                 Ok(_) if refused => Err(only_for_subscribers(args)),
-                Ok(_) if is_queued && backup::is_backup(name) => Err(backup::NOT_QUEUED.into()),
+                Ok(_) if is_queued && (backup::is_backup(name) || is(name, "SHUTDOWN")) => {
+                    Err(backup::NOT_QUEUED.into())
+                }
+                // What waits for EXEC takes memory.
+                Ok(_) if is_queued && self.shared.is_beyond_limit() => Err(OUT_OF_MEMORY.into()),
+                Ok(Asked::Store(command)) if self.has_no_room(command, args) => {
+                    Err(OUT_OF_MEMORY.into())
+                }
                 Err(_) if refused && is_at_once(name) => Err(only_for_subscribers(args)),
                 asked => asked,
             };
@@ -421,9 +440,12 @@ impl Session {
         }
         // Before the commit: what is removed is replied.
         self.take_room(out, start)?;
-        let events = self.events(command, args, &work, 0)?;
+        let mut events = self.events(command, args, &work, 0)?;
         work.commit()?;
-        self.take_effect(&left.effects);
+        let mut effects = left.effects;
+        events.append(&mut effects.events);
+        self.monitored = std::mem::take(&mut effects.monitored);
+        self.take_effect(&effects);
         self.notify_of(&events);
         Ok(())
     }
@@ -431,6 +453,8 @@ impl Session {
     /// What was done beside the store.
     pub(super) fn take_effect(&self, effects: &Effects) {
         self.send_unsent(&effects.published);
+        #[cfg(feature = "scripts")]
+        effects.libraries.iter().for_each(|all| self.shared.scripts.set_libraries(all));
         for (level, text) in &effects.logged {
             match *level {
                 tracing::Level::WARN => warn!("a script says: {text}"),

@@ -166,6 +166,9 @@ fn events(name: &str, args: &[&[u8]], mut changes: Vec<Change>) -> Vec<Event> {
         args.iter().position(|arg| Some(*arg) == key)
     };
     changes.sort_by_key(place);
+    if name == "swapdb" {
+        return Vec::new(); // Of this nothing is told.
+    }
     if let Some([push, pop]) = ends(name, args) {
         // Where it goes is told first.
         changes.reverse();
@@ -225,7 +228,8 @@ fn events(name: &str, args: &[&[u8]], mut changes: Vec<Change>) -> Vec<Event> {
 
 impl Session {
     /// What is to be told of a command that has run, when it is in the store; `touched` as
-    /// [`Work::changes`] has it. Nothing is looked at where nothing is told.
+    /// [`Work::changes`] has it. Nothing is looked at where nothing is told; a script has told what
+    /// its commands did.
     pub(super) fn events(
         &self,
         command: &Command,
@@ -233,24 +237,44 @@ impl Session {
         work: &Work<'_>,
         touched: usize,
     ) -> Outcome<Vec<Event>> {
+        if command.is_script() {
+            return Ok(Vec::new());
+        }
+        self.events_of(command, args, work, (self.database, 0, touched))
+    }
+
+    /// The same, of a command in a database, behind what was written up to a mark.
+    pub(super) fn events_of(
+        &self,
+        command: &Command,
+        args: &[&[u8]],
+        work: &Work<'_>,
+        (database, mark, touched): (u8, usize, usize),
+    ) -> Outcome<Vec<Event>> {
         let notifications = &self.shared.notifications;
         if !notifications.is_on() {
             return Ok(Vec::new());
         }
         let mut told = if notifications.classes().has(Classes::of(b'm')) {
-            self.missed(command, args, work)?
+            self.missed(command, args, work, database)?
         } else {
             Vec::new()
         };
         if command.writes {
-            let changes = work.changes(touched)?;
+            let changes = work.changes(mark, touched)?;
             told.extend(events(command.name, args, changes));
         }
         Ok(told)
     }
 
     /// Keys that a command has looked for to read them, and that are not there.
-    fn missed(&self, command: &Command, args: &[&[u8]], work: &Work<'_>) -> Outcome<Vec<Event>> {
+    fn missed(
+        &self,
+        command: &Command,
+        args: &[&[u8]],
+        work: &Work<'_>,
+        database: u8,
+    ) -> Outcome<Vec<Event>> {
         let Named::Keys(keys) = command.keys.of(args) else { return Ok(Vec::new()) };
         let read = match command.name {
             _ if !command.writes => &keys[..],
@@ -262,7 +286,7 @@ impl Session {
         };
         let mut missed = Vec::new();
         for key in read {
-            let row = key_row(self.database, key);
+            let row = key_row(database, key);
             if work.is_missing(&row)? {
                 missed.push(Event { class: b'm', name: "keymiss", row });
             }

@@ -49,6 +49,7 @@ pub const NO_KEY: &str = "ERR no such key";
 pub const OUT_OF_RANGE: &str = "ERR index out of range";
 pub const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or \
                         SHUTDOWN NOSAVE.";
+pub const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 pub const TOO_LONG: &str = "ERR the reply takes too much memory; ask for less at a time";
 
 /// What Redis says where a command has too few or too many arguments.
@@ -70,7 +71,7 @@ pub fn check_length(key: &[u8]) -> Outcome {
 
 fn store_failed(error: &Error, reply: &mut Reply<'_>) {
     if error.is_full() {
-        reply.error("OOM command not allowed when used memory > 'maxmemory'.");
+        reply.error(OUT_OF_MEMORY);
     } else {
         error!(%error, "a request failed in the store");
         reply.error(&format!("ERR {error}"));

@@ -75,11 +75,13 @@ pub struct OpenGroup {
     pub group: Group,
     /// Consumers that were looked at.
     consumers: BTreeMap<Vec<u8>, Consumer>,
+    /// How many of them are new.
+    made: usize,
 }
 
 impl OpenGroup {
     const fn of(group: Group) -> Self {
-        Self { group, consumers: BTreeMap::new() }
+        Self { group, consumers: BTreeMap::new(), made: 0 }
     }
 
     /// A new group of a stream: the last id that it was given, and how many entries it has read.
@@ -134,7 +136,13 @@ impl OpenGroup {
         let consumer = Consumer { name: name.to_vec(), number, seen_ms: work.now_ms, pending: 0 };
         self.consumers.insert(name.to_vec(), consumer);
         self.group.consumers += 1;
+        self.made += 1;
         Ok(true)
+    }
+
+    /// Tells of the consumers that are new.
+    pub fn tell(&self, call: &mut Call<'_, '_, '_>, row: &[u8]) {
+        (0..self.made).for_each(|_| call.tell(b't', "xgroup-createconsumer", row));
     }
 
     /// A consumer is seen, which is made if it is not there.
@@ -345,6 +353,7 @@ pub fn xgroup(call: &mut Call<'_, '_, '_>) -> Outcome {
         if let Some(group) = &found {
             group.remove(call.work)?;
             open.store(call.work); // Who waits for its entries is told.
+            call.tell(b't', "xgroup-destroy", &row);
         }
         call.reply.flag(found.is_some());
         return Ok(());
@@ -359,15 +368,21 @@ pub fn xgroup(call: &mut Call<'_, '_, '_>) -> Outcome {
             return Err(wrong_subcommand(call));
         }
         group.group.read = read;
+        call.tell(b't', "xgroup-setid", &row);
         call.reply.ok();
     } else if is(what, "CREATECONSUMER") {
         let is_new = group.make_consumer(call.work, call.args[4])?;
         call.reply.flag(is_new);
     } else {
+        let was_there = group.consumer(call.work, call.args[4])?.is_some();
         let pending = group.remove_consumer(call.work, call.args[4])?;
+        if was_there {
+            call.tell(b't', "xgroup-delconsumer", &row);
+        }
         call.reply.integer(pending as i64);
     }
     group.store(call.work);
+    group.tell(call, &row);
     Ok(())
 }
 
@@ -408,6 +423,7 @@ fn create(
         return Err("BUSYGROUP Consumer Group name already exists".into());
     }
     OpenGroup::new(call.work, stream, name, (last, read))?.store(call.work);
+    call.tell(b't', "xgroup-create", &row);
     call.reply.ok();
     Ok(())
 }

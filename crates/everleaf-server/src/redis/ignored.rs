@@ -12,13 +12,15 @@ enum Takes {
     Number,
     /// A number of bytes, with a unit.
     Bytes,
+    /// The same, or a part of the memory.
+    Share,
     /// Yes or no.
     YesNo,
     /// One of some words.
     Words(&'static [&'static str]),
 }
 
-use Takes::{Bytes, Number, Words, YesNo};
+use Takes::{Bytes, Number, Share, Words, YesNo};
 
 /// Their names, and what Redis begins with.
 const IGNORED: &[(&str, &str, Takes)] = &[
@@ -45,6 +47,7 @@ const IGNORED: &[(&str, &str, Takes)] = &[
     ("list-max-listpack-size", "-2", Number),
     ("list-max-ziplist-size", "-2", Number),
     ("loglevel", "notice", Words(&["debug", "verbose", "notice", "warning"])),
+    ("maxmemory-clients", "0", Share),
     ("maxmemory-eviction-tenacity", "10", Number),
     ("maxmemory-samples", "5", Number),
     ("rdbcompression", "yes", YesNo),
@@ -64,7 +67,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// A number of bytes with a unit, as Redis reads it.
-fn bytes(text: &[u8]) -> Option<i64> {
+pub fn bytes(text: &[u8]) -> Option<i64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let number = integer(&text[..digits])?;
     let unit = match text[digits..].to_ascii_lowercase().as_slice() {
@@ -97,6 +100,19 @@ pub fn value(name: &str, value: &[u8]) -> Outcome<Option<(&'static str, String)>
         Bytes => bytes(value)
             .map(|number| number.to_string())
             .ok_or_else(|| refused(name, "argument must be a memory value"))?,
+        Share => match value.strip_suffix(b"%") {
+            None => bytes(value)
+                .map(|number| number.to_string())
+                .ok_or_else(|| refused(name, "argument must be a memory or percent value"))?,
+            Some(percent) => match integer(percent) {
+                Some(percent @ 0..=100) => format!("{percent}%"),
+                Some(101..) => {
+                    let why = "percentage argument must be less or equal to 100";
+                    return Err(refused(name, why));
+                }
+                _ => return Err(refused(name, "argument must be a memory or percent value")),
+            },
+        },
         YesNo => ["yes", "no"]
             .into_iter()
             .find(|word| is(value, word))
@@ -124,6 +140,9 @@ mod tests {
             |name: &str, text: &str| value(name, text.as_bytes()).map(|found| found.unwrap().1);
         assert_eq!(told("hll-sparse-max-bytes", "2k").unwrap(), "2000");
         assert_eq!(told("hll-sparse-max-bytes", "2Kb").unwrap(), "2048");
+        assert_eq!(told("maxmemory-clients", "5%").unwrap(), "5%");
+        assert_eq!(told("maxmemory-clients", "1k").unwrap(), "1000");
+        assert!(told("maxmemory-clients", "200%").is_err());
         assert_eq!(told("activedefrag", "YES").unwrap(), "yes");
         assert_eq!(told("loglevel", "Debug").unwrap(), "debug");
         for (name, text) in [("hz", "x"), ("activedefrag", "1"), ("loglevel", "x")] {

@@ -9,7 +9,7 @@ use super::call::Call;
 use super::failure::Outcome;
 use super::names::is_command;
 use super::settings::eviction_policy;
-use super::{VERSION, scripting};
+use super::{VERSION, functions, scripting};
 use crate::data::DATABASES;
 use crate::options::Address;
 use crate::process;
@@ -180,6 +180,10 @@ fn memory(text: &mut Text<'_>, call: &Call<'_, '_, '_>) -> Outcome {
     let (scripts, script_bytes) = scripting::cached(shared);
     text.line("used_memory_scripts_eval", script_bytes);
     text.line("number_of_cached_scripts", scripts);
+    let [libraries, functions, bytes] = functions::counts(shared);
+    text.line("used_memory_functions", bytes);
+    text.line("number_of_libraries", libraries);
+    text.line("number_of_functions", functions);
     let ratio = resident as f64 / used.max(1) as f64;
     text.line("mem_fragmentation_ratio", format_args!("{ratio:.2}"));
     text.line("mem_fragmentation_bytes", resident as i64 - used as i64);
@@ -189,7 +193,7 @@ fn memory(text: &mut Text<'_>, call: &Call<'_, '_, '_>) -> Outcome {
     text.line("mem_allocator", "everleaf");
     text.line("active_defrag_running", 0);
     text.line("lazyfree_pending_objects", u8::from(shared.data.removes_parts()?));
-    text.line("lazyfreed_objects", 0);
+    text.line("lazyfreed_objects", shared.data.removed_later.get());
     Ok(())
 }
 

@@ -7,11 +7,12 @@
 //! `describing` (what is known and told of them) · `call` (one command at work) · `failure` (why
 //! one is not done) · `long` (replies in parts) · `strings` `bits` `bitfield` `common_part` `keys`
 //! `scanning` `hashes` `sets` `sorted_sets` `ranges` `algebra` `lists` `blocking` `sorting`
-//! `sort_options` `random` (commands about keys) · `streams` `reading` `groups` `pending`
-//! `stream_info`, with `stream_ids` and `trimming` (commands about streams) · `scripting` (scripts)
-//! · `dump` `stream_dump` `payload` (keys as bytes) · `pubsub` `events` `tracking` `tracked`
-//! `monitor` (messages) · `server` `info` `backup` `settings` `ignored` `slowlog` `latency` `roles`
-//! (commands about the server) · `timing` (under which name a request is counted).
+//! `sort_options` `random` `swapping` (commands about keys) · `streams` `reading` `groups`
+//! `pending` `stream_info`, with `stream_ids` and `trimming` (commands about streams) · `scripting`
+//! `functions` (scripts) · `dump` `stream_dump` `payload` (keys as bytes) · `pubsub` `events`
+//! `tracking` `tracked` `monitor` (messages) · `server` `info` `backup` `settings` `ignored`
+//! `slowlog` `latency` `roles` (commands about the server) · `timing` (under which name a request
+//! is counted).
 //!
 //! What differs from Redis:
 //! * geographic and probabilistic types, clusters and replication are not there:
@@ -36,6 +37,8 @@ mod dispatch;
 mod dump;
 mod events;
 mod failure;
+#[cfg(feature = "scripts")]
+mod functions;
 mod greeting;
 mod groups;
 mod hashes;
@@ -63,6 +66,8 @@ mod scripting;
 #[cfg(not(feature = "scripts"))]
 #[path = "without_scripts.rs"]
 mod scripting;
+#[cfg(not(feature = "scripts"))]
+use scripting as functions;
 mod server;
 mod session;
 mod sets;
@@ -76,6 +81,7 @@ mod stream_ids;
 mod stream_info;
 mod streams;
 mod strings;
+mod swapping;
 mod table;
 mod timing;
 mod tracked;
@@ -84,6 +90,8 @@ mod transaction;
 mod trimming;
 mod weight;
 
+#[cfg(feature = "scripts")]
+pub use functions::load_all as load_libraries;
 pub use session::Session;
 pub use timing::names;
 

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::failure::Outcome;
 use super::session::Session;
+use super::table::find;
 use super::timing;
 use crate::resp::argument::is;
 use crate::resp::reply::Reply;
@@ -68,6 +69,19 @@ fn is_hidden(args: &[&[u8]], at: usize) -> bool {
     is(args[0], "HELLO") && auth.is_some_and(|auth| (auth + 1..=auth + 2).contains(&at))
 }
 
+/// The line that tells of a command of a client in a database.
+fn told(args: &[&[u8]], database: u8, client: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (seconds, micros) = (now.as_secs(), now.subsec_micros());
+    let mut line = format!("+{seconds}.{micros:06} [{database} {client}]");
+    for (at, arg) in args.iter().enumerate() {
+        line.push(' ');
+        print(&mut line, if is_hidden(args, at) { HIDDEN } else { arg });
+    }
+    line.push_str("\r\n");
+    line
+}
+
 impl Session {
     /// MONITOR.
     pub(super) fn begin_monitor(&mut self, reply: &mut Reply<'_>) -> Outcome {
@@ -81,24 +95,27 @@ impl Session {
         Ok(())
     }
 
-    /// Tells those who monitor of a command that was done; its place among the names is
-    /// [`last_command`](Session::last_command).
-    pub(super) fn feed_monitors(&self, args: &[&[u8]]) {
-        if self.shared.monitors.is_empty() || !is_told(&timing::name(self.last_command)) {
+    /// Tells those who monitor of a command that was done, and of those that it ran as a script;
+    /// its place among the names is [`last_command`](Session::last_command).
+    pub(super) fn feed_monitors(&mut self, args: &[&[u8]]) {
+        let within = std::mem::take(&mut self.monitored);
+        if self.shared.monitors.is_empty() {
             return;
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (seconds, micros) = (now.as_secs(), now.subsec_micros());
-        let peer = self.client.peer();
-        let peer =
-            if self.is_local { format!("unix:{}", peer.trim_end_matches(":0")) } else { peer };
-        let mut line = format!("+{seconds}.{micros:06} [{} {peer}]", self.database);
-        for (at, arg) in args.iter().enumerate() {
-            line.push(' ');
-            print(&mut line, if is_hidden(args, at) { HIDDEN } else { arg });
+        if is_told(&timing::name(self.last_command)) {
+            let peer = self.client.peer();
+            let peer =
+                if self.is_local { format!("unix:{}", peer.trim_end_matches(":0")) } else { peer };
+            self.shared.monitors.tell(&told(args, self.database, &peer));
         }
-        line.push_str("\r\n");
-        self.shared.monitors.tell(&line);
+        within.iter().for_each(|line| self.shared.monitors.tell(line));
+    }
+
+    /// What they will be told of a command of a script.
+    pub(super) fn monitored_within(&self, args: &[&[u8]], database: u8) -> Option<String> {
+        let is_told = || is_told(&timing::name(timing::command(find(args[0]), args)));
+        let is_wanted = !self.shared.monitors.is_empty() && is_told();
+        is_wanted.then(|| told(args, database, "lua"))
     }
 }
 

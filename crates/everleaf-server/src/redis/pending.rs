@@ -264,6 +264,7 @@ pub fn xclaim(call: &mut Call<'_, '_, '_>) -> Outcome {
     }
     if changed || claimed > 0 {
         group.store(call.work);
+        group.tell(call, &row);
     }
     let entries = call.reply.out.split_off(start);
     call.reply.array(claimed);
@@ -317,6 +318,7 @@ pub fn xautoclaim(call: &mut Call<'_, '_, '_>) -> Outcome {
     }
     if claimed > 0 || !gone.is_empty() {
         group.store(call.work);
+        group.tell(call, &row);
     }
     let entries = call.reply.out.split_off(start);
     call.reply.array(3);

@@ -231,6 +231,7 @@ pub fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Outcome {
         };
         let Some(entries) = entries else { continue };
         group.store(call.work);
+        group.tell(call, &row);
         served.push((key, entries));
         if call.blocking.place.is_some() {
             break; // Who has waited gets what has woken it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::call::{Blocking, Call, Caller, Effects, Wait};
+use super::call::{Blocking, Call, Caller, Effects, Wait, Within};
 use super::command::{Command, Known};
 use super::failure::Outcome;
 use super::long::More;
@@ -10,6 +10,9 @@ use super::session::Session;
 use super::table::{all_commands, find, run_of};
 use crate::data::{Held, Work};
 use crate::resp::reply::Reply;
+#[cfg(feature = "scripts")]
+use crate::scripts::Libraries;
+use crate::shared::Event;
 
 /// What is left of a command.
 pub(super) struct Left {
@@ -80,11 +83,23 @@ impl Caller for Session {
         args: &[&[u8]],
         work: &mut Work<'_>,
         reply: Reply<'_>,
-        database: u8,
-    ) -> Outcome {
-        let whole = (None, Blocking::default());
-        self.run(command, args, work, reply, whole, (database, None))?;
-        Ok(())
+        within: Within<'_>,
+    ) -> Outcome<Vec<Event>> {
+        let (whole, touched) = ((None, Blocking::default()), work.touched());
+        if !command.writes {
+            self.remember(within.declared);
+        }
+        self.run(command, args, work, reply, whole, (within.database, None))?;
+        self.events_of(command, args, work, (within.database, within.mark, touched))
+    }
+
+    fn monitored(&self, args: &[&[u8]], database: u8) -> Option<String> {
+        self.monitored_within(args, database)
+    }
+
+    #[cfg(feature = "scripts")]
+    fn libraries(&self) -> Option<&Arc<Libraries>> {
+        self.libraries.as_ref()
     }
 
     fn publish_later(&self, message: [&[u8]; 2]) -> (usize, Vec<Arc<[u8]>>) {

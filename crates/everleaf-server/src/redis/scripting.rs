@@ -14,10 +14,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::call::{self, Call};
+use super::call::{self, Call, Within};
 use super::command::{Command, Named, takes};
-use super::failure::{Failure, NOT_INTEGER, Outcome, SYNTAX, TOO_LONG, failed};
+use super::failure::{Failure, NOT_INTEGER, OUT_OF_MEMORY, Outcome, SYNTAX, TOO_LONG, failed};
 use super::names::{self, full_name, has_subcommands, is_at_once, tells_counts};
+use crate::data::{Killed, Running};
 use crate::resp::argument::is;
 use crate::resp::number::integer;
 use crate::resp::reply::Reply;
@@ -25,9 +26,12 @@ use crate::scripts::{Asked, Bounds, Ended, Host, Level, Message, Script, Stop};
 use crate::shared::Shared;
 
 /// How long a script runs on a thread that answers.
-const SHORT: Duration = Duration::from_millis(5);
+pub const SHORT: Duration = Duration::from_millis(5);
 /// Its memory meanwhile.
-const SHORT_BYTES: u64 = 1 << 20;
+pub const SHORT_BYTES: u64 = 1 << 20;
+const BUSY_FUNCTION: &str = "BUSY Redis is busy running a script. You can only call FUNCTION KILL \
+                             or SHUTDOWN NOSAVE.";
+const NOT_FROM_SCRIPT: &str = "ERR This Redis command is not allowed from script";
 const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 
 /// What scripts may not call, as with Redis, but for the commands that wait for a key: in a script
@@ -118,6 +122,18 @@ fn found(call: &Call<'_, '_, '_>) -> Outcome<Arc<Script>> {
     call.shared.scripts.find(call.args[1]).ok_or(Failure::Said(NO_SCRIPT))
 }
 
+/// Whether the script, or the function, that a request runs says that it writes nothing.
+pub fn writes_nothing(shared: &Shared, args: &[&[u8]]) -> bool {
+    let Some(what) = args.get(1) else { return false };
+    let scripts = &shared.scripts;
+    let found = match args[0] {
+        name if is(name, "EVAL") => return Script::new(what).is_ok_and(|it| it.flags.no_writes),
+        name if is(name, "EVALSHA") => scripts.find(what),
+        _ => scripts.libraries().function(what).cloned(),
+    };
+    found.is_some_and(|script| script.flags.no_writes)
+}
+
 /// Scripts that are kept, and their bytes.
 pub fn cached(shared: &Shared) -> (usize, usize) {
     shared.scripts.count()
@@ -153,9 +169,10 @@ pub fn script(call: &mut Call<'_, '_, '_>) -> Outcome {
             scripts.forget();
             call.reply.ok();
         }
-        (what, _) if is(what, "KILL") => match call.shared.data.holders.kill() {
-            true => call.reply.ok(),
-            false => return Err("NOTBUSY No scripts in execution right now.".into()),
+        (what, _) if is(what, "KILL") => match call.shared.data.holders.kill(false) {
+            Killed::Ends => call.reply.ok(),
+            Killed::None => return Err("NOTBUSY No scripts in execution right now.".into()),
+            Killed::Others => return Err(BUSY_FUNCTION.into()),
         },
         (what, _) if is(what, "DEBUG") => {
             return Err("ERR scripts cannot be stepped through here; debug them with Redis".into());
@@ -183,11 +200,22 @@ pub fn script(call: &mut Call<'_, '_, '_>) -> Outcome {
 // ---- one run
 // -------------------------------------------------------------------------------------------------
 
-fn run(call: &mut Call<'_, '_, '_>, script: &Script, read_only: bool) -> Outcome {
+/// Runs a script, or a function of a library.
+pub fn run(call: &mut Call<'_, '_, '_>, script: &Script, read_only: bool) -> Outcome {
     let (caller, shared) = (call.caller, call.shared);
     let limits = &shared.options.limits;
     if read_only && script.flags.is_said && !script.flags.no_writes {
         return Err("ERR Can not execute a script with write flag using *_ro command.".into());
+    }
+    let flags = script.flags;
+    let may_add = flags.no_writes || flags.names().any(|flag| flag == "allow-oom");
+    if flags.is_said && !may_add && shared.is_beyond_limit() {
+        if script.is_function() {
+            return Err(OUT_OF_MEMORY.into());
+        }
+        let sentence = "OOM allow-oom flag is not set on the script, can not run it when used \
+                        memory > 'maxmemory'";
+        return Err(sentence.into());
     }
     let stripes = call.held.map_or(Some(Vec::new()), |held| held.stripes());
     if script.is_open() && stripes.is_some() {
@@ -196,7 +224,11 @@ fn run(call: &mut Call<'_, '_, '_>, script: &Script, read_only: bool) -> Outcome
     if caller.leaves_long() && script.takes_long() {
         return Err(Failure::Script);
     }
-    let long = (!caller.leaves_long()).then(|| shared.data.holders.begin(stripes));
+    let long = (!caller.leaves_long()).then(|| {
+        let function = if script.is_function() { script.name() } else { String::new() };
+        let words = call.args.iter().map(|word| word.to_vec()).collect();
+        shared.data.holders.begin(stripes, Running { function, words })
+    });
     let bounds = match &long {
         None => Bounds {
             until: Instant::now() + SHORT,
@@ -219,8 +251,18 @@ fn run(call: &mut Call<'_, '_, '_>, script: &Script, read_only: bool) -> Outcome
     let end = call.reply.end.saturating_sub(call.reply.out.len()).min(most);
     let read_only = read_only || script.flags.no_writes;
     let database = call.database;
-    let mut commands =
-        Commands { call, database, read_only, weight: 0, failure: None, own: Vec::new() };
+    let (failure, own, declared) = (None, Vec::new(), keys);
+    let mut commands = Commands {
+        call,
+        database,
+        read_only,
+        weight: 0,
+        failure,
+        own,
+        declared,
+        may_add,
+        has_written: false,
+    };
     let mut reply = Reply { out: &mut out, three, end };
     let ended = shared.scripts.run(&asked, &mut commands, &mut reply);
     let is_too_long = reply.is_too_long();
@@ -245,7 +287,8 @@ fn run(call: &mut Call<'_, '_, '_>, script: &Script, read_only: bool) -> Outcome
             Err(failure)
         }
         Ended::Stopped(Stop::Killed) => Err(Failure::Text(format!(
-            "ERR Script killed by user with SCRIPT KILL. script: {}",
+            "ERR Script killed by user with {} KILL. script: {}",
+            if script.is_function() { "FUNCTION" } else { "SCRIPT" },
             script.name()
         ))),
         Ended::Stopped(Stop::TimedOut) => Err(Failure::Text(format!(
@@ -277,6 +320,16 @@ struct Commands<'c, 'a, 'd, 'o> {
     failure: Option<Failure>,
     /// Messages to its own connection.
     own: Vec<u8>,
+    /// Keys that it declares.
+    declared: &'a [&'a [u8]],
+    /// Whether it may add what has no room by the limit that clients have set.
+    may_add: bool,
+    /// Whether it has called a command that may write.
+    has_written: bool,
+}
+
+fn is_refused(name: &[u8]) -> bool {
+    NOT_ALLOWED.iter().any(|word| is(name, word))
 }
 
 impl Host for Commands<'_, '_, '_, '_> {
@@ -290,7 +343,7 @@ impl Host for Commands<'_, '_, '_, '_> {
         }
         let mark = self.call.work.mark();
         let most = self.call.shared.options.limits.script_bytes;
-        let done = self.command(args, three, out);
+        let done = self.command(args, three, out, mark);
         if self.call.work.bytes() as u64 > most {
             let sentence = format!("ERR a script writes at most {most} bytes, and this one more");
             self.failure = Some(Failure::Text(sentence));
@@ -321,31 +374,40 @@ impl Host for Commands<'_, '_, '_, '_> {
 }
 
 impl Commands<'_, '_, '_, '_> {
-    fn command(&mut self, args: &[&[u8]], three: bool, out: &mut Vec<u8>) -> Outcome {
+    fn command(&mut self, args: &[&[u8]], three: bool, out: &mut Vec<u8>, mark: usize) -> Outcome {
         let name = args[0];
         let found = self.call.caller.find(name);
         let arity = match (found, names::arity(name)) {
             (Some(command), _) => command.arity,
             (None, Some(arity)) => arity,
             (None, None) if is_at_once(name) => -1,
+            (None, None) if is_refused(name) => return Err(NOT_FROM_SCRIPT.into()),
             (None, None) => return Err("ERR Unknown Redis command called from script".into()),
         };
         if !takes(arity, args.len()) {
             return Err("ERR Wrong number of args calling Redis command from script".into());
         }
-        if NOT_ALLOWED.iter().any(|word| is(name, word)) {
-            return Err("ERR This Redis command is not allowed from script".into());
+        if is_refused(name) {
+            return Err(NOT_FROM_SCRIPT.into());
         }
         let writes = found.map_or(is(name, "PUBLISH"), |command| command.writes);
         if self.read_only && writes {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
+        // What has begun to write goes on.
+        let adds = found.is_some_and(Command::needs_room) && !self.may_add && !self.has_written;
+        if adds && self.call.shared.is_beyond_limit() {
+            return Err(OUT_OF_MEMORY.into());
+        }
+        self.has_written |= writes;
         if has_subcommands(name) {
             full_name(args)?;
         }
+        let told = self.call.caller.monitored(args, self.database);
+        self.call.effects.monitored.extend(told);
         let reply = Reply { out, three, end: self.reply_bytes() };
         match found {
-            Some(command) => self.stored(command, args, reply),
+            Some(command) => self.stored(command, args, reply, mark),
             None => self.about_connection(args, reply),
         }
     }
@@ -355,7 +417,13 @@ impl Commands<'_, '_, '_, '_> {
         usize::try_from(self.call.shared.options.limits.script_bytes).unwrap_or(usize::MAX)
     }
 
-    fn stored(&mut self, command: &'static Command, args: &[&[u8]], reply: Reply<'_>) -> Outcome {
+    fn stored(
+        &mut self,
+        command: &'static Command,
+        args: &[&[u8]],
+        reply: Reply<'_>,
+        mark: usize,
+    ) -> Outcome {
         let held = self.call.held;
         let covers = |key: &&[u8]| held.is_some_and(|held| held.covers(key));
         let is_covered = match command.keys.of(args) {
@@ -373,7 +441,10 @@ impl Commands<'_, '_, '_, '_> {
         if tells_counts(args[0]) {
             self.call.work.data.count_all()?;
         }
-        self.call.caller.run_within(command, args, self.call.work, reply, self.database)
+        let within = Within { database: self.database, declared: self.declared, mark };
+        let done = self.call.caller.run_within(command, args, self.call.work, reply, within);
+        self.call.effects.events.extend(done?);
+        Ok(())
     }
 
     fn about_connection(&mut self, args: &[&[u8]], mut reply: Reply<'_>) -> Outcome {

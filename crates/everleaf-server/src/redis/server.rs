@@ -3,7 +3,7 @@
 use everleaf::DurabilityMode;
 
 use super::call::{Call, Wait};
-use super::failure::{Failure, Outcome, SYNTAX};
+use super::failure::{Outcome, SYNTAX};
 use crate::data::{Awaited, DATABASES, Kind};
 use crate::resp::argument::is;
 
@@ -33,6 +33,11 @@ pub fn flushdb(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// FLUSHALL.
 pub fn flushall(call: &mut Call<'_, '_, '_>) -> Outcome {
     flush(call, 0..DATABASES)
+}
+
+/// SHUTDOWN: who operates the server stops it.
+pub fn shutdown(_: &mut Call<'_, '_, '_>) -> Outcome {
+    Err("ERR a client does not stop this server; its process ends at SIGTERM".into())
 }
 
 /// ECHO.
@@ -92,23 +97,5 @@ pub fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
     call.reply.array(2);
     call.reply.integer(1);
     call.reply.integer(0);
-    Ok(())
-}
-
-/// FUNCTION FLUSH: there are none.
-pub fn function(call: &mut Call<'_, '_, '_>) -> Outcome {
-    match call.rest(2) {
-        [] => {}
-        [how] if is(how, "ASYNC") || is(how, "SYNC") => {}
-        [_] => return Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".into()),
-        _ => {
-            let flush = call.args[1].escape_ascii();
-            return Err(Failure::Text(format!(
-                "ERR unknown subcommand or wrong number of arguments for '{flush}'. Try FUNCTION \
-                 HELP."
-            )));
-        }
-    }
-    call.reply.ok();
     Ok(())
 }

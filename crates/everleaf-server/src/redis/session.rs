@@ -72,6 +72,11 @@ pub struct Session {
     pub(super) events: Vec<Event>,
     /// What a transaction at work has published.
     pub(super) unsent: Option<Vec<[Vec<u8>; 2]>>,
+    /// The libraries of functions, where a transaction at work has changed them.
+    #[cfg(feature = "scripts")]
+    pub(super) libraries: Option<Arc<crate::scripts::Libraries>>,
+    /// What those who monitor are told behind the command at work: the commands of a script.
+    pub(super) monitored: Vec<String>,
     /// The room of a reply that was made whole and is not sent.
     pub(super) whole: Reservation,
     /// Requests that are not counted yet.
@@ -134,6 +139,9 @@ impl Session {
             tracking: Own::default(),
             events: Vec::new(),
             unsent: None,
+            monitored: Vec::new(),
+            #[cfg(feature = "scripts")]
+            libraries: None,
             whole,
             requests: 0,
         }

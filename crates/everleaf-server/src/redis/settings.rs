@@ -1,11 +1,13 @@
 //! CONFIG: settings that are told, and those that can be changed while it runs.
 
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::call::Call;
 use super::failure::{Failure, Outcome, SYNTAX};
 use super::ignored::{self, refused};
+use crate::Address;
 use crate::data::DATABASES;
 use crate::open_files::allow_files;
 use crate::resp::argument::is;
@@ -90,25 +92,61 @@ pub fn eviction_policy(call: &Call<'_, '_, '_>) -> &'static str {
     if call.shared.data.evicts_beyond().is_some() { "allkeys-lru" } else { "noeviction" }
 }
 
+/// Bytes of the pool beyond which keys are evicted, or nothing is added; 0: there is no such limit.
+pub fn max_bytes(shared: &Shared) -> u64 {
+    match shared.data.evicts_beyond() {
+        Some(limit) => {
+            if limit < u64::MAX {
+                limit
+            } else {
+                0
+            }
+        }
+        None => shared.settings.max_bytes.load(Relaxed),
+    }
+}
+
+/// Where Redis' clients connect to, over the network.
+fn ends(shared: &Shared) -> Vec<SocketAddr> {
+    let ends = shared.options.redis.iter().filter_map(|address| match address {
+        Address::Tcp(address) => Some(*address),
+        Address::Unix(_) => None,
+    });
+    ends.collect()
+}
+
+fn set_max_bytes(shared: &Shared, bytes: u64) {
+    if shared.data.evicts_beyond().is_some() {
+        shared.data.evict_beyond(if bytes == 0 { u64::MAX } else { bytes });
+    } else {
+        shared.settings.max_bytes.store(bytes, Relaxed);
+    }
+}
+
 fn settings(call: &Call<'_, '_, '_>) -> Vec<(&'static str, String)> {
     let settings = &call.shared.settings;
-    let limit = call.shared.data.evicts_beyond().filter(|limit| *limit < u64::MAX);
     let percents: Vec<_> = settings.percents.lock().iter().map(f64::to_string).collect();
+    let ends = ends(call.shared);
     let mut known = vec![
         ("save", String::new()),
         ("appendonly", "no".to_owned()),
         ("appendfsync", "no".to_owned()),
+        ("bind", ends.iter().map(|end| end.ip().to_string()).collect::<Vec<_>>().join(" ")),
         ("busy-reply-threshold", settings.busy_ms.load(Relaxed).to_string()),
+        ("daemonize", yes_no(false)),
         ("databases", DATABASES.to_string()),
         ("latency-monitor-threshold", settings.latency_ms.load(Relaxed).to_string()),
         ("latency-tracking", yes_no(settings.tracks_latency.load(Relaxed))),
         ("latency-tracking-info-percentiles", percents.join(" ")),
         ("lua-time-limit", settings.busy_ms.load(Relaxed).to_string()),
         ("maxclients", settings.connections.load(Relaxed).to_string()),
-        ("maxmemory", limit.unwrap_or(0).to_string()),
+        ("maxmemory", max_bytes(call.shared).to_string()),
         ("maxmemory-policy", eviction_policy(call).to_owned()),
         ("notify-keyspace-events", call.shared.notifications.classes().text()),
+        ("port", ends.first().map_or(0, SocketAddr::port).to_string()),
         ("proto-max-bulk-len", call.shared.longest.redis.to_string()),
+        ("replicaof", String::new()),
+        ("slaveof", String::new()),
         ("slowlog-log-slower-than", settings.slow_micros.load(Relaxed).to_string()),
         ("slowlog-max-len", settings.slow_entries.load(Relaxed).to_string()),
         ("stream-node-max-entries", settings.stream_node_entries.load(Relaxed).to_string()),
@@ -138,6 +176,11 @@ fn worded(name: &'static str, value: &[u8]) -> Outcome<Option<Change>> {
                 return Err(refused(name, "argument must be 'yes' or 'no'"));
             }
             Ok(Some(Box::new(move |shared| shared.settings.tracks_latency.store(yes, Relaxed))))
+        }
+        "maxmemory" => {
+            let why = "argument must be a memory value";
+            let bytes = ignored::bytes(value).ok_or_else(|| refused(name, why))?;
+            Ok(Some(Box::new(move |shared| set_max_bytes(shared, bytes.unsigned_abs()))))
         }
         "notify-keyspace-events" => {
             let why = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";

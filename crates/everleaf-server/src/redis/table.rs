@@ -9,9 +9,10 @@ use super::command::{Command, Keys, Known};
 use super::failure::Outcome;
 use super::names;
 use super::{
-    algebra, backup, bitfield, bits, blocking, common_part, describing, dump, groups, hashes, info,
-    keys, latency, lists, pending, pubsub, random, ranges, reading, roles, scanning, scripting,
-    server, sets, settings, slowlog, sorted_sets, sorting, stream_info, streams, strings,
+    algebra, backup, bitfield, bits, blocking, common_part, describing, dump, functions, groups,
+    hashes, info, keys, latency, lists, pending, pubsub, random, ranges, reading, roles, scanning,
+    scripting, server, sets, settings, slowlog, sorted_sets, sorting, stream_info, streams,
+    strings, swapping,
 };
 
 /// What does a command.
@@ -64,9 +65,11 @@ commands! {
     "expireat" -3 First true keys::expire_at;
     "expiretime" 2 First false keys::expiretime;
     "failover" -1 None false roles::failover;
+    "fcall" -3 TimedCounted true functions::fcall;
+    "fcall_ro" -3 TimedCounted false functions::fcall_ro;
     "flushall" -1 Everything true server::flushall;
     "flushdb" -1 Everything true server::flushdb;
-    "function" -2 None false server::function;
+    "function" -2 None false functions::function;
     "get" 2 First false strings::get;
     "getbit" 3 First false bits::getbit;
     "getdel" 2 First true strings::getdel;
@@ -146,6 +149,7 @@ commands! {
     "setex" 4 First true strings::setex;
     "setnx" 3 First true strings::setnx;
     "setrange" 4 First true strings::setrange;
+    "shutdown" -1 None false server::shutdown;
     "sinter" -2 All false sets::sinter;
     "sintercard" -3 Counted false sets::sintercard;
     "sinterstore" -3 All true sets::sinterstore;
@@ -164,6 +168,7 @@ commands! {
     "substr" 4 First false strings::getrange;
     "sunion" -2 All false sets::sunion;
     "sunionstore" -3 All true sets::sunionstore;
+    "swapdb" 3 Everything true swapping::swapdb;
     "time" 1 None false server::time;
     "touch" -2 All false keys::exists;
     "ttl" 2 First false keys::ttl;

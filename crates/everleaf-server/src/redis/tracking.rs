@@ -172,16 +172,26 @@ impl Session {
         fronts.iter().flat_map(|fronts| fronts.iter()).for_each(|front| reply.bulk(front));
     }
 
-    /// Remembers the keys that a command is about to read.
+    /// Remembers the keys that a command is about to read. Of a script these are the keys that its
+    /// commands read, and those that it declares.
     pub(super) fn remember_keys(&self, command: &Command, args: &[&[u8]]) {
+        if self.tracking.mode().is_none() || command.writes || command.is_script() {
+            return;
+        }
+        if command.keys != Keys::None
+            && let Named::Keys(keys) = command.keys.of(args)
+        {
+            self.remember(&keys);
+        }
+    }
+
+    /// Remembers keys that are about to be read.
+    pub(super) fn remember(&self, keys: &[&[u8]]) {
         let Some(mode) = self.tracking.mode() else { return };
         let caching = self.tracking.caching;
         let is_left = mode.fronts.is_some() || mode.opt_in && !caching || mode.opt_out && caching;
-        if is_left || command.writes || command.keys == Keys::None {
-            return;
-        }
-        if let Named::Keys(keys) = command.keys.of(args) {
-            self.shared.tracking.remember(self.client.id, &keys);
+        if !is_left {
+            self.shared.tracking.remember(self.client.id, keys);
         }
     }
 }

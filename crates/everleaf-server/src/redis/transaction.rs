@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::call::{Blocking, Effects};
-use super::failure::{BUSY, Failure, Outcome, failed, wrong_number};
+use super::failure::{BUSY, Failure, OUT_OF_MEMORY, Outcome, failed, wrong_number};
 use super::names::tells_counts;
 use super::queue::{Asked, Queue, Seen, Watched};
 use super::session::Session;
@@ -80,12 +80,16 @@ impl Session {
             Err(Failure::Undeclared) => {
                 self.back_to(&before, &subscribed);
                 self.unsent = Some(Vec::new());
+                #[cfg(feature = "scripts")]
+                let _ = self.libraries.take();
                 out.truncate(start);
                 self.exec_queue(out, true)
             }
             done => done,
         };
         self.last_command = command;
+        #[cfg(feature = "scripts")]
+        let _ = self.libraries.take();
         let unsent = self.unsent.take().unwrap_or_default();
         let events = std::mem::take(&mut self.events);
         if done.is_err() {
@@ -115,6 +119,18 @@ impl Session {
         if queue.refused {
             let sentence = "EXECABORT Transaction discarded because of previous errors.";
             return Err(sentence.into());
+        }
+        let has_no_room = queue.requests.iter().any(|(asked, args)| match asked {
+            Asked::Store(command) => {
+                let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+                self.has_no_room(command, &args)
+            }
+            Asked::Connection => false,
+        });
+        if has_no_room {
+            return Err(Failure::Text(format!(
+                "EXECABORT Transaction discarded because of: {OUT_OF_MEMORY}"
+            )));
         }
         let shared = Arc::clone(&self.shared);
         let data = &shared.data;
@@ -164,6 +180,12 @@ impl Session {
                     let done = done.map(|left| {
                         self.unsent.get_or_insert_default().extend(left.effects.published);
                         logged.extend(left.effects.logged);
+                        self.monitored = left.effects.monitored;
+                        self.events.extend(left.effects.events);
+                        #[cfg(feature = "scripts")]
+                        if let Some(libraries) = left.effects.libraries {
+                            self.libraries = Some(libraries);
+                        }
                     });
                     if done.is_ok() {
                         let events = self.events(command, &args, &work, touched)?;
@@ -198,7 +220,13 @@ impl Session {
             return Err(failure);
         }
         work.commit()?;
-        self.take_effect(&Effects { logged, ..Effects::default() });
+        let effects = Effects {
+            logged,
+            #[cfg(feature = "scripts")]
+            libraries: self.libraries.take(),
+            ..Effects::default()
+        };
+        self.take_effect(&effects);
         Ok(())
     }
 

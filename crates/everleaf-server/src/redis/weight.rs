@@ -146,6 +146,7 @@ impl Session {
         match &self.queue {
             None if parser.len() as u64 > most => true,
             None if is(name, "KEYS") => self.keys() > most,
+            None if is(name, "SWAPDB") => true,
             None if is(name, "WAIT") || is(name, "WAITAOF") => self.syncs_late(),
             None if reads_all(name, parser.len()) || is_of_streams(name) => {
                 let args: SmallVec<[&[u8]; 8]> =
@@ -182,6 +183,7 @@ impl Session {
                 self.members_in(database, args).min(asked_for(args))
             }
             _ if is(name, "KEYS") => self.keys(),
+            _ if is(name, "SWAPDB") => u64::MAX,
             _ if (is(name, "WAIT") || is(name, "WAITAOF")) && self.syncs_late() => u64::MAX,
             _ => 0,
         })

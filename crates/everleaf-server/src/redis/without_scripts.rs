@@ -16,7 +16,20 @@ pub fn cached(_: &Shared) -> (usize, usize) {
     (0, 0)
 }
 
+/// Whether a script writes nothing: there is none.
+pub fn writes_nothing(_: &Shared, _: &[&[u8]]) -> bool {
+    true
+}
+
+/// Libraries of functions: none.
+pub fn counts(_: &Shared) -> [usize; 3] {
+    [0; 3]
+}
+
 pub use eval as evalsha;
 pub use eval as eval_ro;
 pub use eval as evalsha_ro;
+pub use eval as fcall;
+pub use eval as fcall_ro;
+pub use eval as function;
 pub use eval as script;

@@ -194,51 +194,56 @@ impl Parser {
     }
 }
 
-/// Words, some of which are quoted.
-fn quoted(text: &[u8]) -> Option<Vec<Vec<u8>>> {
+/// Words, some of which are quoted, as a whole or at their end.
+pub fn quoted(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut words, mut rest) = (Vec::new(), text);
     loop {
         rest = rest.trim_ascii_start();
-        let Some(first) = rest.first() else { return Some(words) };
-        let mut word = Vec::new();
-        if matches!(first, b'"' | b'\'') {
-            let (quote, mut at) = (*first, 1);
-            loop {
-                let byte = *rest.get(at)?;
-                at += 1;
-                if byte == quote {
-                    break;
-                }
-                if byte != b'\\' {
-                    word.push(byte);
-                    continue;
-                }
-                let next = *rest.get(at)?;
-                at += 1;
-                match next {
-                    b'x' if quote == b'"' && rest.get(at..at + 2).and_then(hex).is_some() => {
-                        word.extend(rest.get(at..at + 2).and_then(hex));
-                        at += 2;
-                    }
-                    b'n' if quote == b'"' => word.push(b'\n'),
-                    b'r' if quote == b'"' => word.push(b'\r'),
-                    b't' if quote == b'"' => word.push(b'\t'),
-                    b'b' if quote == b'"' => word.push(8),
-                    b'a' if quote == b'"' => word.push(7),
-                    next if quote == b'"' || next == b'\'' => word.push(next),
-                    next => word.extend_from_slice(&[b'\\', next]),
-                }
-            }
-            rest = &rest[at..];
+        if rest.is_empty() {
+            return Some(words);
+        }
+        let is_end = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'');
+        let end = rest.iter().position(is_end).unwrap_or(rest.len());
+        let mut word = rest[..end].to_vec();
+        rest = &rest[end..];
+        if let Some(quote @ (b'"' | b'\'')) = rest.first() {
+            rest = &rest[within_quotes(rest, *quote, &mut word)?..];
             if rest.first().is_some_and(|byte| !byte.is_ascii_whitespace()) {
                 return None;
             }
-        } else {
-            let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
-            word.extend_from_slice(&rest[..end]);
-            rest = &rest[end..];
         }
         words.push(word);
+    }
+}
+
+/// Adds to a word what stands between quotes; where that ends, with its quotes.
+fn within_quotes(text: &[u8], quote: u8, word: &mut Vec<u8>) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        let byte = *text.get(at)?;
+        at += 1;
+        if byte == quote {
+            return Some(at);
+        }
+        if byte != b'\\' {
+            word.push(byte);
+            continue;
+        }
+        let next = *text.get(at)?;
+        at += 1;
+        match next {
+            b'x' if quote == b'"' && text.get(at..at + 2).and_then(hex).is_some() => {
+                word.extend(text.get(at..at + 2).and_then(hex));
+                at += 2;
+            }
+            b'n' if quote == b'"' => word.push(b'\n'),
+            b'r' if quote == b'"' => word.push(b'\r'),
+            b't' if quote == b'"' => word.push(b'\t'),
+            b'b' if quote == b'"' => word.push(8),
+            b'a' if quote == b'"' => word.push(7),
+            next if quote == b'"' || next == b'\'' => word.push(next),
+            next => word.extend_from_slice(&[b'\\', next]),
+        }
     }
 }
 

@@ -49,6 +49,17 @@ pub struct Said {
 const FLAGS: [(&str, i64); 5] =
     [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 
+/// What of the module the code of a library sees beside what registers functions.
+pub const SHARED: [&str; 7] = [
+    "log",
+    "LOG_DEBUG",
+    "LOG_VERBOSE",
+    "LOG_NOTICE",
+    "LOG_WARNING",
+    "REDIS_VERSION",
+    "REDIS_VERSION_NUM",
+];
+
 /// The functions; `version` is Redis' that is told.
 pub fn module(lua: &Lua, said_here: &Arc<Mutex<Said>>, version: &str) -> mlua::Result<Table> {
     let table = lua.create_table()?;

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
+use super::control::{Bounds, Stop};
+use super::library::{Code, Libraries, Library};
 use super::script::{Script, sha1};
 use super::state::{Asked, Ended, Host, State, not_compiled};
 use crate::resp::reply::Reply;
@@ -40,6 +42,7 @@ struct Cached {
 /// What a server has of scripts.
 pub struct Scripts {
     cached: Mutex<Cached>,
+    libraries: Mutex<Arc<Libraries>>,
     states: Mutex<Vec<State>>,
     version: &'static str,
     /// Bytes of scripts that are loaded, at most.
@@ -54,6 +57,7 @@ impl Scripts {
     pub fn new(version: &'static str, most_bytes: usize, memory_bytes: u64, seed: u32) -> Self {
         Self {
             cached: Mutex::default(),
+            libraries: Mutex::default(),
             states: Mutex::default(),
             version,
             most_bytes,
@@ -149,6 +153,37 @@ impl Scripts {
     pub fn count(&self) -> (usize, usize) {
         let cached = self.cached.lock();
         (cached.scripts.len(), cached.scripts.values().map(|(script, _)| script.body.len()).sum())
+    }
+
+    // ---- libraries
+    // ---------------------------------------------------------------------------------------------
+
+    /// The libraries that there are.
+    pub fn libraries(&self) -> Arc<Libraries> {
+        Arc::clone(&self.libraries.lock())
+    }
+
+    /// These are the libraries from now on.
+    pub fn set_libraries(&self, libraries: &Arc<Libraries>) {
+        *self.libraries.lock() = Arc::clone(libraries);
+    }
+
+    /// Runs the code of a library, which registers its functions.
+    ///
+    /// # Errors
+    /// It was stopped at these bounds; or the sentence that says what is wrong.
+    pub fn load(&self, code: &[u8], bounds: &Bounds) -> Result<Result<Library, String>, Stop> {
+        let code = match Code::new(code) {
+            Ok(code) => code,
+            Err(sentence) => return Ok(Err(sentence)),
+        };
+        let mut state = match self.state() {
+            Ok(state) => state,
+            Err(sentence) => return Ok(Err(sentence)),
+        };
+        let read = state.read(&code.script, bounds);
+        self.give_back(state);
+        Ok(read?.map(|registered| code.with(registered)))
     }
 
     /// Runs a script.

@@ -10,10 +10,10 @@
 //!   code comes as text only.
 //!
 //! Map of the files: `state` (a state of Lua, and one run) · `sandbox` (what it begins with) ·
-//! `prelude.lua` (what scripts see) · `script` (one of them) · `cache` (by their names) · `shebang`
-//! (their first line) · `api` (the module `redis`) · `json` `msgpack` `structs` `bits` `strings`
-//! (other modules) · `patterns` (of strings) · `values` (replies and values) · `control` (when a
-//! run ends) · `arguments` `errors` `numbers`.
+//! `prelude.lua` (what scripts see) · `script` (one of them) · `cache` (by their names) · `library`
+//! (functions) · `shebang` (their first line) · `api` (the module `redis`) · `json` `msgpack`
+//! `structs` `bits` `strings` (other modules) · `patterns` (of strings) · `values` (replies and
+//! values) · `control` (when a run ends) · `arguments` `errors` `numbers`.
 
 mod api;
 mod arguments;
@@ -22,6 +22,7 @@ mod cache;
 mod control;
 mod errors;
 mod json;
+mod library;
 mod msgpack;
 mod numbers;
 mod patterns;
@@ -36,5 +37,6 @@ mod values;
 pub use api::{Level, Message};
 pub use cache::Scripts;
 pub use control::{Bounds, Stop};
+pub use library::{Libraries, Library};
 pub use script::Script;
 pub use state::{Asked, Ended, Host};

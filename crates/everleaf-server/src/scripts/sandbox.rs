@@ -8,10 +8,11 @@ use mlua::{Function, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Valu
 use parking_lot::Mutex;
 
 use super::api::{self, Said};
-use super::arguments::{Arguments, add, type_name};
+use super::arguments::{Arguments, add};
 use super::control::Control;
 use super::errors::{self, NO_MEMORY, Raised, stopped};
 use super::numbers::Draws;
+use super::shebang::{BAD_NAME, FLAGS};
 use super::strings::{call_script, check_bytes};
 use super::{bits, json, msgpack, strings, structs};
 
@@ -20,7 +21,7 @@ const PRELUDE: &str = include_str!("prelude.lua");
 const INSTRUCTIONS: u32 = 2000;
 
 /// Results of `unpack`, at most, which is what a stack of Lua has room for.
-const UNPACKED: i64 = 7990;
+const UNPACKED: u32 = 7999;
 
 /// What a new state has for who runs scripts in it.
 pub struct Sandbox {
@@ -34,6 +35,12 @@ pub struct Sandbox {
     pub run: Function,
     /// Forgets what a script has left.
     pub reset: Function,
+    /// The globals that libraries see.
+    pub of_libraries: Table,
+    /// Runs the code of a library: as `run`, and what it registered.
+    pub read: Function,
+    /// Calls a function of a library, with its name, keys and values.
+    pub run_function: Function,
 }
 
 /// Builds one.
@@ -63,7 +70,10 @@ pub fn build(
         lua.create_function(move |lua, value: Value| handled(lua, value, &own))?,
     )?;
     add(&lua, &native, "collectgarbage", collect_garbage)?;
-    add(&lua, &native, "unpack", unpack)?;
+    native.raw_set("unpacked", UNPACKED)?;
+    native.raw_set("shared", api::SHARED)?;
+    native.raw_set("known_flags", lua.create_table_from(FLAGS.map(|flag| (flag, true)))?)?;
+    native.raw_set("bad_name", BAD_NAME)?;
     native.raw_set("string", strings::table(&lua, control, &call)?)?;
     native.raw_set("math", api::math(&lua, draws)?)?;
     let modules = lua.create_table()?;
@@ -75,10 +85,20 @@ pub fn build(
     modules.raw_set("bit", bits::module(&lua)?)?;
     let loaders = loaders(&lua, control, &call, &native)?;
     let prelude = lua.load(PRELUDE).set_name(errors::BETWEEN);
-    let (globals, own, _, run, reset): (Table, Table, Table, Function, Function) =
+    let (globals, own, _, run, reset, libraries): (Table, Table, Table, Function, Function, Table) =
         prelude.call((&native, modules))?;
     loaders.raw_set("globals", &globals)?;
-    Ok(Sandbox { lua, globals, own, redis, run, reset })
+    Ok(Sandbox {
+        of_libraries: libraries.raw_get("globals")?,
+        read: libraries.raw_get("read")?,
+        run_function: libraries.raw_get("run")?,
+        lua,
+        globals,
+        own,
+        redis,
+        run,
+        reset,
+    })
 }
 
 /// As [`errors::caught`], and where the script ends it is not for it.
@@ -117,23 +137,6 @@ fn handled(lua: &Lua, value: Value, control: &Control) -> mlua::Result<Value> {
         table.raw_set("line", line)?;
     }
     Ok(Value::Table(table))
-}
-
-/// The library's own counts in C's `int`, beyond whose end it has no check.
-fn unpack(arguments: Arguments<'_>) -> mlua::Result<MultiValue> {
-    let Some(Value::Table(table)) = arguments.values.first() else {
-        let got = type_name(arguments.values.first());
-        return Err(arguments.bad(0, &format!("table expected, got {got}")));
-    };
-    let from = arguments.integer_or(1, 1)?;
-    let to = match arguments.get(2) {
-        None => table.raw_len() as i64,
-        Some(_) => arguments.integer_or(2, 0)?,
-    };
-    if to.saturating_sub(from) >= UNPACKED {
-        return Err(errors::fail(arguments.lua, "too many results to unpack"));
-    }
-    (from..=to).map(|at| table.raw_get(at)).collect()
 }
 
 fn collect_garbage(arguments: Arguments<'_>) -> mlua::Result<f64> {

@@ -1,5 +1,6 @@
 //! A script, and what its runs have shown.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::shebang::{self, Flags};
@@ -7,13 +8,16 @@ use super::shebang::{self, Flags};
 /// Runs of a script that begin where they may take long, after one that took long.
 const LONG_RUNS: u32 = 64;
 
-/// A script.
+/// A script, or a function of a library.
 pub struct Script {
+    /// Of the whole text; of a function that of its library.
     pub sha1: [u8; 20],
-    pub body: Vec<u8>,
+    pub body: Arc<[u8]>,
     /// Where its code begins.
     begins: usize,
     pub flags: Flags,
+    /// The name of the function; none: it is a script.
+    function: Option<String>,
     /// Runs of it that are expected to take long.
     long_runs: AtomicU32,
     /// Whether it uses keys that it does not declare.
@@ -27,19 +31,39 @@ impl Script {
     /// The first line is wrong: why.
     pub fn new(body: &[u8]) -> Result<Self, String> {
         let (flags, begins) = shebang::read(body)?;
-        Ok(Self {
-            sha1: sha1(body),
-            body: body.to_vec(),
-            begins,
-            flags,
-            long_runs: AtomicU32::new(0),
-            is_open: AtomicBool::new(false),
-        })
+        Ok(Self::of(body.into(), begins, flags, None))
     }
 
-    /// The name by which it is asked for: its SHA-1 in small hexadecimal digits.
+    /// A function of a library, whose code begins there.
+    pub fn function(body: &Arc<[u8]>, begins: usize, (name, mut flags): (String, Flags)) -> Self {
+        flags.is_said = true;
+        Self::of(Arc::clone(body), begins, flags, Some(name))
+    }
+
+    fn of(body: Arc<[u8]>, begins: usize, flags: Flags, function: Option<String>) -> Self {
+        Self {
+            sha1: sha1(&body),
+            body,
+            begins,
+            flags,
+            function,
+            long_runs: AtomicU32::new(0),
+            is_open: AtomicBool::new(false),
+        }
+    }
+
+    /// The name by which it is asked for: of a function its own, of a script its SHA-1 in small
+    /// hexadecimal digits.
     pub fn name(&self) -> String {
-        self.sha1.iter().map(|byte| format!("{byte:02x}")).collect()
+        match &self.function {
+            Some(name) => name.clone(),
+            None => self.sha1.iter().map(|byte| format!("{byte:02x}")).collect(),
+        }
+    }
+
+    /// Whether it is a function of a library.
+    pub fn is_function(&self) -> bool {
+        self.function.is_some()
     }
 
     /// What Lua reads of it.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use mlua::{Function, Lua, MultiValue, Table, Value};
+use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
@@ -11,9 +11,11 @@ use super::api::{Message, Said};
 use super::arguments::number_of;
 use super::control::{Bounds, Control, Stop};
 use super::errors::{NO_MEMORY, Raised, innermost, said, stopped};
+use super::library::Registered;
 use super::numbers::{Draws, general};
 use super::sandbox::{Sandbox, build, compile};
 use super::script::Script;
+use super::shebang::Flags;
 use super::values;
 use crate::resp::reply::Reply;
 
@@ -21,8 +23,11 @@ use crate::resp::reply::Reply;
 const COMPILED: usize = 1000;
 /// Memory of a state that is kept, beyond what it began with.
 const KEPT_BYTES: usize = 4 << 20;
-/// What scripts are called in errors.
-const NAME: &str = "@user_script";
+/// What scripts and libraries are called in errors.
+const NAMES: [&str; 2] = ["@user_script", "@user_function"];
+
+/// What the code of a library has registered, or why it is none.
+pub type Read = Result<Vec<Registered>, String>;
 
 /// What does the commands of a script.
 pub trait Host {
@@ -61,6 +66,9 @@ pub struct State {
     redis: Table,
     run: Function,
     reset: Function,
+    of_libraries: Table,
+    read: Function,
+    run_function: Function,
     control: Arc<Control>,
     said: Arc<Mutex<Said>>,
     compiled: FxHashMap<[u8; 20], Function>,
@@ -73,11 +81,26 @@ impl State {
     pub fn new(version: &str, seed: i32) -> mlua::Result<Self> {
         let (control, said) = (Arc::default(), Arc::default());
         let sandbox = build(&control, &said, (version, Draws::of(seed)))?;
-        let Sandbox { lua, globals, own, redis, run, reset } = sandbox;
+        let Sandbox { lua, globals, own, redis, run, reset, .. } = sandbox;
+        let Sandbox { of_libraries, read, run_function, .. } = sandbox;
         lua.gc_collect()?;
         let first_bytes = lua.used_memory();
         let compiled = FxHashMap::default();
-        Ok(Self { lua, globals, own, redis, run, reset, control, said, compiled, first_bytes })
+        Ok(Self {
+            lua,
+            globals,
+            own,
+            redis,
+            run,
+            reset,
+            of_libraries,
+            read,
+            run_function,
+            control,
+            said,
+            compiled,
+            first_bytes,
+        })
     }
 
     /// Whether a script can be compiled; why not.
@@ -91,9 +114,14 @@ impl State {
         if self.compiled.len() >= COMPILED {
             self.compiled.clear();
         }
+        let [of_script, of_library] = NAMES;
+        let (name, globals) = match script.is_function() {
+            true => (of_library, &self.of_libraries),
+            false => (of_script, &self.globals),
+        };
         let made = self
             .limit(memory_bytes)
-            .and_then(|()| compile(&self.lua, script.code(), NAME, &self.globals));
+            .and_then(|()| compile(&self.lua, script.code(), name, globals));
         let function = made.map_err(|error| match error {
             mlua::Error::SyntaxError { message, .. } => message,
             error => innermost(&error),
@@ -155,12 +183,11 @@ impl State {
         let given =
             asked.keys.iter().chain(asked.values).map(|word| word.len() + 64).sum::<usize>();
         self.limit(asked.bounds.memory_bytes.saturating_add(given as u64))?;
-        for (name, words) in [("KEYS", asked.keys), ("ARGV", asked.values)] {
-            let table = lua.create_table_with_capacity(words.len(), 0)?;
-            for (at, word) in words.iter().enumerate() {
-                table.raw_set(at + 1, lua.create_string(word)?)?;
-            }
-            self.own.raw_set(name, table)?;
+        let [keys, values] = [self.table_of(asked.keys)?, self.table_of(asked.values)?];
+        let is_function = asked.script.is_function();
+        if !is_function {
+            self.own.raw_set("KEYS", &keys)?;
+            self.own.raw_set("ARGV", &values)?;
         }
         let doors = Doors { host: RefCell::new(host), control: &self.control, said: &self.said };
         let results: MultiValue = lua.scope(|scope| {
@@ -174,7 +201,10 @@ impl State {
             self.redis.raw_set("call", call)?;
             self.redis.raw_set("pcall", pcall)?;
             self.redis.raw_set("acl_check_cmd", known)?;
-            self.run.call(function)
+            match is_function {
+                true => self.run_function.call((function, asked.script.name(), keys, values)),
+                false => self.run.call(function),
+            }
         })?;
         let mut results = results.into_iter();
         let is_done = matches!(results.next(), Some(Value::Boolean(true)));
@@ -191,6 +221,60 @@ impl State {
         }
         reply.error(&sentence_of(&value, asked.script)?);
         Ok(())
+    }
+
+    fn table_of(&self, words: &[&[u8]]) -> mlua::Result<Table> {
+        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
+        for (at, word) in words.iter().enumerate() {
+            table.raw_set(at + 1, self.lua.create_string(word)?)?;
+        }
+        Ok(table)
+    }
+
+    /// Runs the code of a library: what it registers, or the sentence that says what is wrong.
+    pub fn read(&mut self, code: &Script, bounds: &Bounds) -> Result<Read, Stop> {
+        *self.said.lock() = Said::default();
+        self.control.begin(bounds);
+        let read = match self.compile(code, bounds.memory_bytes) {
+            Ok(function) => self.registered(&function).unwrap_or_else(|error| {
+                let sentence = innermost(&error);
+                if sentence.ends_with(NO_MEMORY) {
+                    self.control.is_short_of_memory();
+                }
+                Err(format!("Error registering functions: {sentence}"))
+            }),
+            Err(sentence) => Err(format!("Error compiling function: {sentence}")),
+        };
+        match self.control.stopped() {
+            Some(why) => Err(why),
+            None => Ok(read),
+        }
+    }
+
+    fn registered(&self, function: &Function) -> mlua::Result<Read> {
+        let (is_done, value, made): (bool, Value, Table) = self.read.call(function)?;
+        if !is_done {
+            let sentence = match &value {
+                Value::Table(table) => table.raw_get::<LuaString>("err")?.to_string_lossy(),
+                value => value.to_string()?,
+            };
+            return Ok(Err(format!("Error registering functions: {sentence}")));
+        }
+        let all = made.sequence_values::<Table>().map(|made| {
+            let made = made?;
+            let mut flags = Flags::default();
+            for flag in made.raw_get::<Table>("flags")?.sequence_values::<LuaString>() {
+                flags.add(&flag?.to_string_lossy());
+            }
+            let description: Option<LuaString> = made.raw_get("description")?;
+            Ok(Registered {
+                name: made.raw_get::<LuaString>("function_name")?.to_string_lossy(),
+                description: description.map(|text| text.as_bytes().to_vec()),
+                flags,
+            })
+        });
+        let all = all.collect::<mlua::Result<Vec<_>>>()?;
+        Ok(if all.is_empty() { Err("No functions registered".to_owned()) } else { Ok(all) })
     }
 
     /// Whether it can be kept for another script: what this one has left is forgotten.

@@ -20,6 +20,7 @@ mod uses;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use tokio::sync::Semaphore;
@@ -115,6 +116,13 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Whether more bytes of the pool are used than clients have set as the most, as was seen when
+    /// the store was last asked.
+    pub(crate) fn is_beyond_limit(&self) -> bool {
+        let most = self.settings.max_bytes.load(Relaxed);
+        most > 0 && self.data.statistics().is_ok_and(|store| store.used_bytes > most)
+    }
+
     /// A number below `limit` that no client can foretell.
     pub(crate) fn random_below(&self, limit: u64) -> u64 {
         self.random.below(limit)

@@ -30,6 +30,8 @@ pub struct Settings {
     pub latency_ms: AtomicU64,
     /// What was set and changes nothing here.
     pub ignored: Mutex<BTreeMap<&'static str, String>>,
+    /// Bytes of the pool beyond which Redis' clients add nothing; 0: as many as it may have.
+    pub max_bytes: AtomicU64,
     /// Entries by which a stream is trimmed where that may be approximate; 0: a hundred.
     pub stream_node_entries: AtomicU64,
 }
@@ -47,6 +49,7 @@ impl Settings {
             percents: Mutex::new(vec![50.0, 99.0, 99.9]),
             latency_ms: AtomicU64::new(0),
             ignored: Mutex::default(),
+            max_bytes: AtomicU64::new(0),
             stream_node_entries: AtomicU64::new(100),
         };
         settings.set_idle(options.idle.unwrap_or_default());

@@ -12,6 +12,7 @@ use crate::redis::Redis;
 use crate::stock::redis_server;
 
 const TABLE: &str = include_str!("scripts.commands");
+const FUNCTIONS: &str = include_str!("functions.commands");
 
 fn serve_with(limits: Limits) -> (Served, SocketAddr) {
     let redis = vec!["127.0.0.1:0".parse().unwrap()];
@@ -39,28 +40,216 @@ fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())
 }
 
-#[test]
-fn scripts_are_answered_as_redis_answers_them() {
+/// Asks both for the lines of a table, in both versions of the protocol.
+fn compare(table: &str, ask: impl Fn(&mut Redis, &str) -> String) {
     let Some(stock) = redis_server() else { return };
     let (_served, address) = serve();
     let mut different = Vec::new();
     for greeting in ["HELLO 2", "HELLO 3"] {
         let (mut ours, mut theirs) = (Redis::connect(address), Redis::connect(stock.address));
-        let mut ask = |line: &str| {
-            [&mut ours, &mut theirs].map(|redis| match line.strip_prefix("! ") {
-                Some(command) => redis.ask(command),
-                None => eval(redis, &line.replace(" \\n ", "\n"), &[], &[]),
-            })
-        };
-        ask(&format!("! {greeting}"));
-        for line in TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let [ours, theirs] = ask(line);
+        for redis in [&mut ours, &mut theirs] {
+            redis.ask(greeting);
+        }
+        for line in table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let [ours, theirs] = [&mut ours, &mut theirs].map(|redis| ask(redis, line));
             if ours != theirs {
                 different.push(format!("{greeting}: {line}: {ours:?} instead of {theirs:?}"));
             }
         }
     }
     assert!(different.is_empty(), "{different:#?}");
+}
+
+#[test]
+fn scripts_are_answered_as_redis_answers_them() {
+    compare(TABLE, |redis, line| match line.strip_prefix("! ") {
+        Some(command) => redis.ask(command),
+        None => eval(redis, &line.replace(" \\n ", "\n"), &[], &[]),
+    });
+}
+
+#[test]
+fn functions_are_answered_as_redis_answers_them() {
+    compare(FUNCTIONS, |redis, line| redis.ask(line));
+}
+
+/// Loads a library of one function.
+fn load(redis: &mut Redis, name: &str, function: &str) -> String {
+    let code = format!("#!lua name={name}\nredis.register_function('{name}', {function})");
+    let reply = redis.ask_bytes(&[b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()]);
+    String::from_utf8_lossy(&reply).into_owned()
+}
+
+/// Libraries are there after a restart, with the last code that was acknowledged.
+#[test]
+fn functions_survive_a_restart() {
+    let (served, address) = serve();
+    let mut redis = Redis::connect(address);
+    for name in ["a", "b", "c"] {
+        assert_eq!(load(&mut redis, name, "function() return 1 end"), bulk(name));
+    }
+    assert_eq!(load(&mut redis, "b", "function() return 2 end"), bulk("b"));
+    assert_eq!(redis.ask("FUNCTION DELETE c"), "+OK\r\n");
+    redis.ask("FLUSHALL");
+    let served = served.restarted();
+    let mut redis = Redis::connect(tcp(&served.server.redis_addresses()[0]));
+    assert_eq!(redis.ask("FCALL a 0"), ":1\r\n");
+    assert_eq!(redis.ask("FCALL b 0"), ":2\r\n");
+    assert_eq!(redis.ask("FCALL c 0"), "-ERR Function not found\r\n");
+    redis.ask("FUNCTION FLUSH");
+    let served = served.restarted();
+    let mut redis = Redis::connect(tcp(&served.server.redis_addresses()[0]));
+    assert_eq!(redis.ask("FUNCTION LIST"), "*0\r\n");
+}
+
+#[test]
+fn libraries_are_dumped_and_restored() {
+    let (_served, address) = serve();
+    let mut redis = Redis::connect(address);
+    let said = |reply: Vec<u8>| String::from_utf8_lossy(&reply).into_owned();
+    for name in ["a", "b"] {
+        load(&mut redis, name, "function() return 1 end");
+    }
+    let dump = redis.ask_bytes(&[b"FUNCTION", b"DUMP"]);
+    let start = dump.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let payload = &dump[start..dump.len() - 2];
+    let restore = |redis: &mut Redis, how: &str| {
+        said(redis.ask_bytes(&[b"FUNCTION", b"RESTORE", payload, how.as_bytes()]))
+    };
+    redis.ask("FUNCTION DELETE b");
+    load(&mut redis, "a", "function() return 2 end");
+    assert_eq!(restore(&mut redis, "APPEND"), "-ERR Library a already exists\r\n");
+    assert_eq!(redis.ask("FCALL b 0"), "-ERR Function not found\r\n");
+    assert_eq!(restore(&mut redis, "REPLACE"), "+OK\r\n");
+    assert_eq!([redis.ask("FCALL a 0"), redis.ask("FCALL b 0")], [":1\r\n", ":1\r\n"]);
+    load(&mut redis, "c", "function() return 3 end");
+    assert_eq!(restore(&mut redis, "FLUSH"), "+OK\r\n");
+    assert_eq!(redis.ask("FCALL c 0"), "-ERR Function not found\r\n");
+    // Another library has the function.
+    redis.ask("FUNCTION FLUSH");
+    let code = b"#!lua name=d\nredis.register_function('a', function() return 4 end)";
+    redis.ask_bytes(&[b"FUNCTION", b"LOAD", code]);
+    assert_eq!(restore(&mut redis, "REPLACE"), "-ERR Function a already exists\r\n");
+    assert_eq!(redis.ask("FCALL a 0"), ":4\r\n");
+    for at in 0..payload.len() {
+        let mut damaged = payload.to_vec();
+        damaged[at] ^= 1;
+        let reply = said(redis.ask_bytes(&[b"FUNCTION", b"RESTORE", &damaged, b"FLUSH"]));
+        assert_eq!(reply, "-ERR DUMP payload version or checksum are wrong\r\n");
+    }
+}
+
+/// A transaction sees the libraries that it changes, others when it has counted; what a call has
+/// changed of a library's variables is not there for the next one.
+#[test]
+fn functions_are_parts_of_transactions_and_keep_nothing() {
+    let (_served, address) = serve();
+    let (mut redis, mut other) = (Redis::connect(address), Redis::connect(address));
+    let counts = b"#!lua name=n\nlocal n = 0\n\
+                   redis.register_function('n', function() n = n + 1 return n end)";
+    redis.ask("MULTI");
+    redis.ask_bytes(&[b"FUNCTION", b"LOAD", counts]);
+    for _ in 0..2 {
+        redis.ask("FCALL n 0");
+    }
+    assert_eq!(other.ask("FCALL n 0"), "-ERR Function not found\r\n");
+    assert_eq!(redis.ask("EXEC"), "*3\r\n$1\r\nn\r\n:1\r\n:1\r\n");
+    assert_eq!(other.ask("FCALL n 0"), ":1\r\n");
+    // One that is thrown away changes nothing.
+    redis.ask("MULTI");
+    redis.ask("FUNCTION FLUSH");
+    redis.ask("DISCARD");
+    assert_eq!(redis.ask("FCALL n 0"), ":1\r\n");
+    let open = "function() redis.call('INCR', 'count') return redis.call('GET', 'count') end";
+    load(&mut redis, "open", open);
+    for count in ["1", "2", "3"] {
+        assert_eq!(redis.ask("FCALL open 0"), bulk(count));
+    }
+}
+
+/// Scripts that say that they write nothing go on while writers are paused.
+#[test]
+fn scripts_that_write_nothing_are_not_paused() {
+    let (_served, address) = serve();
+    let (mut redis, mut other) = (Redis::connect(address), Redis::connect(address));
+    let reads = "#!lua flags=no-writes\nreturn redis.call('GET', 'k')";
+    let name = redis.ask_bytes(&[b"SCRIPT", b"LOAD", reads.as_bytes()]);
+    let name = String::from_utf8_lossy(&name).lines().nth(1).unwrap().to_owned();
+    let code = b"#!lua name=l\nredis.register_function{function_name='f', flags={'no-writes'}, \
+                 callback=function() return redis.call('GET', 'k') end}";
+    redis.ask_bytes(&[b"FUNCTION", b"LOAD", code]);
+    redis.ask("SET k v");
+    redis.ask("CLIENT PAUSE 100000 WRITE");
+    assert_eq!(eval(&mut other, reads, &[], &[]), bulk("v"));
+    for line in [&format!("EVALSHA {name} 0"), "FCALL f 0", "FCALL_RO f 0"] {
+        assert_eq!(other.ask(line), bulk("v"), "{line}");
+    }
+    other.ask("MULTI");
+    other.ask("FCALL f 0");
+    assert_eq!(other.ask("EXEC"), format!("*1\r\n{}", bulk("v")));
+    other.send("EVAL \"return redis.call('GET', 'k')\" 0");
+    while !redis.ask("CLIENT LIST").contains("flags=b") {
+        std::thread::yield_now();
+    }
+    redis.ask("CLIENT UNPAUSE");
+    assert_eq!(other.next(), bulk("v"));
+}
+
+/// What a script does is told as what single commands do: to who monitors, who tracks keys and who
+/// waits for events of keys.
+#[test]
+fn commands_of_scripts_are_told() {
+    let (_served, address) = serve();
+    let mut redis = Redis::connect(address);
+    let (mut monitor, mut events) = (Redis::connect(address), Redis::connect(address));
+    redis.ask("CONFIG SET notify-keyspace-events KEA");
+    events.ask("PSUBSCRIBE __keyevent@*");
+    monitor.ask("MONITOR");
+    let script = "redis.call('SET', KEYS[1], 'v') redis.call('SELECT', 1) \
+                  redis.pcall('INCR', KEYS[1]) redis.call('LPUSH', 'list', 1)";
+    for _ in 0..2 {
+        // The second time it is known that it uses a key that it does not declare.
+        eval(&mut redis, script, &["k"], &[]);
+        assert!(monitor.next().contains("\"EVAL\""));
+        for (database, line) in [
+            ("0", "\"SET\" \"k\" \"v\""),
+            ("0", "\"SELECT\" \"1\""),
+            ("1", "\"INCR\" \"k\""),
+            ("1", "\"LPUSH\" \"list\" \"1\""),
+        ] {
+            let told = monitor.next();
+            assert!(told.contains(&format!("[{database} lua] {line}")), "{told}");
+        }
+        for (event, key) in [("0__:set", "k"), ("1__:incrby", "k"), ("1__:lpush", "list")] {
+            let told = events.next();
+            assert!(told.contains(event) && told.contains(key), "{event}: {told}");
+        }
+    }
+    load(&mut redis, "f", "function(keys) return redis.call('GET', keys[1]) end");
+    redis.ask("MULTI");
+    redis.ask("FCALL f 1 k");
+    redis.ask("EXEC");
+    let lines: Vec<_> = (0..5).map(|_| monitor.next()).collect();
+    assert!(lines[2].contains("\"FCALL\"") || lines[3].contains("lua] \"GET\""), "{lines:?}");
+    // Keys that a script reads, and those that it declares, are tracked.
+    let mut tracks = Redis::connect(address);
+    tracks.ask("HELLO 3");
+    tracks.ask("CLIENT TRACKING on");
+    for (script, key, is_told) in [
+        ("return redis.call('SET', 'x', 1)", "a", false),
+        ("return redis.call('GET', 'x')", "a", true),
+        ("return redis.call('GET', 'x')", "x", true),
+    ] {
+        eval(&mut tracks, script, &["a", "b"], &[]);
+        redis.ask(&format!("SET {key} 1"));
+        redis.ask("SET other 1");
+        tracks.send("PING");
+        let told = tracks.next();
+        assert_eq!(told.contains("invalidate"), is_told, "{script}: {told}");
+        if is_told {
+            tracks.next();
+        }
+    }
 }
 
 #[test]
@@ -284,6 +473,28 @@ fn who_waits_for_a_script_is_turned_away_and_others_are_answered() {
         assert_eq!(second.ask("EXISTS k"), ":0\r\n");
         assert_eq!(second.ask("SCRIPT KILL"), "-NOTBUSY No scripts in execution right now.\r\n");
     }
+}
+
+/// A memcached client waits for a script that has its key, also for one that has just begun.
+#[test]
+fn memcached_waits_for_scripts() {
+    let (served, address) = serve();
+    let mut memcached = served.memcached();
+    let runs = std::thread::spawn(move || {
+        let mut redis = Redis::connect(address);
+        // Each run is one of those that take long, so it is done twice.
+        let script = "local n = 0 while n < 1e5 do n = n + 1 end \
+                      for i = 1, ARGV[1] do redis.call('ECHO', ('x'):rep(1e5)) end \
+                      return redis.call('SET', KEYS[1], 'script')";
+        for round in 0..40 {
+            let script = format!("{script} -- {round}");
+            assert_eq!(eval(&mut redis, &script, &["k"], &["40"]), "+OK\r\n");
+        }
+    });
+    while !runs.is_finished() {
+        memcached.ask("set k 0 0 1\r\nx\r\n", "STORED\r\n");
+    }
+    runs.join().unwrap();
 }
 
 /// Values on the way into scripts and out of them, in both versions of the protocol.

@@ -1,0 +1,45 @@
+//! The code of libraries of functions: words of the store, so they are there after a restart, and
+//! are changed with what else a request writes.
+
+use std::ops::ControlFlow;
+
+use everleaf::{Error, Key, Scan};
+
+use super::database::Database;
+use super::rows::word_row;
+use super::work::Work;
+
+/// What the names of these words begin with.
+const FRONT: &str = "library ";
+
+fn row(name: &str) -> Vec<u8> {
+    word_row(&format!("{FRONT}{name}"))
+}
+
+impl Work<'_> {
+    /// Will store the code of a library; none: it will be there no more. The caller holds all
+    /// locks.
+    pub fn set_library(&mut self, name: &str, code: Option<&[u8]>) {
+        match code {
+            Some(code) => self.put(row(name), code.to_vec()),
+            None => self.delete(row(name)),
+        }
+    }
+}
+
+impl Database {
+    /// The code of all libraries, in the order of their names.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn libraries(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let mut codes = Vec::new();
+        self.tree.scan_with(Scan::all().with_prefix(word_row(FRONT)), |row, code| {
+            if let Key::Bytes(_) = row {
+                codes.push(code.to_vec());
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(codes)
+    }
+}
