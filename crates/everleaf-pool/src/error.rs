@@ -41,7 +41,7 @@ impl std::fmt::Display for Corruption {
 /// Who has a file open, and what to do about it.
 const fn holder(here: bool) -> &'static str {
     match here {
-        true => "this process already; use a clone of that store, or close it first",
+        true => "this process already: share the store that is open, or close it first",
         false => "another process; close it there first",
     }
 }

@@ -185,7 +185,7 @@ impl Report {
              tree        height {height}, leaves {leaves}{fill}, inner nodes {inner_nodes}; \
              {trees}\n\
              {by_tree}\
-             index       {nodes_size} of persistent memory, {dram} of DRAM\n\
+             index       {nodes_size} in the pool, {dram} of memory\n\
              pool        {used} of {total} in use, {free} free ({fragmentation:.0} percent of it \
              between others), grows up to {max}\n\
              {nodes}\

@@ -94,7 +94,7 @@ fn info_tells_the_index_from_the_values_and_counts_keys_by_tree() {
     assert_eq!(info["named_trees"], tree);
     let text = bench.ok(["info", "p"]);
     let index = text.lines().find(|line| line.starts_with("index ")).unwrap();
-    assert!(index.contains(" KiB of persistent memory"), "{text}");
+    assert!(index.contains(" KiB in the pool"), "{text}");
     for part in [
         "keys        1 (bytes)\n",
         "; 1 named tree\n",
