@@ -38,7 +38,7 @@ lints() {
         --exclude everleaf-cli --exclude everleaf-lab --no-deps --locked --quiet
     # What would be published: every file of each package, its licence and its versions.
     laboratory=()
-    for crate in lab bench testkit conformance crash engines baselines; do
+    for crate in lab bench testkit conformance crash engines baselines features; do
         laboratory+=(--exclude "everleaf-$crate")
     done
     cargo package --workspace "${laboratory[@]}" --no-verify --allow-dirty --locked --quiet
