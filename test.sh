@@ -54,9 +54,19 @@ CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/lints nice -n 19 ./test.sh lints \
 lints=$!
 trap 'kill "$lints" 2>/dev/null || true' EXIT
 # `--tests` leaves the example programs out, which have no tests: clippy has looked at them, and to
-# make them takes a minute.
-cargo test --workspace "${features[@]}" --tests --locked
-cargo test --workspace "${features[@]}" --doc --locked
+# make them takes a minute. The programs of tests run one after another, and few of them need more
+# than one processor: those of the libraries run beside the others.
+tests=(cargo test --workspace "${features[@]}" --locked)
+"${tests[@]}" --tests --no-run
+"${tests[@]}" --lib --bins --no-fail-fast >target/units.out 2>&1 &
+units=$!
+trap 'kill "$lints" "$units" 2>/dev/null || true' EXIT
+"${tests[@]}" --test '*'
+passed=0
+wait "$units" || passed=$?
+cat target/units.out
+((passed == 0)) || exit "$passed"
+"${tests[@]}" --doc
 if ! wait "$lints"; then
     cat target/lints.out
     exit 1
