@@ -249,6 +249,43 @@ fn libraries_are_not_changed_while_writers_are_paused() {
     assert_eq!(other.next(), "+OK\r\n");
 }
 
+/// A transaction is done again where a script of it uses a key that it does not declare; those who
+/// monitor and wait for events are told of it once.
+#[test]
+fn a_transaction_that_is_done_again_is_told_once() {
+    let (_served, address) = serve();
+    let mut redis = Redis::connect(address);
+    let (mut monitor, mut events) = (Redis::connect(address), Redis::connect(address));
+    redis.ask("CONFIG SET notify-keyspace-events KEA");
+    events.ask("PSUBSCRIBE __keyevent@*");
+    monitor.ask("MONITOR");
+    for _ in 0..2 {
+        redis.ask("MULTI");
+        redis.ask("SET first 1");
+        eval(&mut redis, "return redis.call('SET', 'second', 2)", &[], &[]);
+        assert_eq!(redis.ask("EXEC"), "*2\r\n+OK\r\n+OK\r\n");
+    }
+    redis.ask("SET last 1");
+    let told = |client: &mut Redis, what: fn(&str) -> bool| {
+        let mut told = Vec::new();
+        while told.last().is_none_or(|line: &String| !line.contains("last")) {
+            told.push(client.next());
+        }
+        told.retain(|line| what(line));
+        told.iter()
+            .map(|line| line.split('"').nth(3).unwrap_or(line).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let keys = told(&mut monitor, |line| line.contains("\"SET\" "));
+    assert_eq!(keys, ["first", "second", "first", "second", "last"]);
+    let keys = told(&mut events, |line| line.contains(":set\r\n"));
+    let ends = ["first", "second", "first", "second", "last"];
+    assert!(keys.len() == ends.len(), "{keys:?}");
+    for (told, key) in keys.iter().zip(ends) {
+        assert!(told.ends_with(&bulk(key)), "{told}");
+    }
+}
+
 /// Scripts that say that they write nothing go on while writers are paused.
 #[test]
 fn scripts_that_write_nothing_are_not_paused() {
@@ -577,6 +614,23 @@ fn memcached_waits_for_scripts() {
         memcached.ask("set k 0 0 1\r\nx\r\n", "STORED\r\n");
     }
     runs.join().unwrap();
+}
+
+/// Messages and events of a script wait until it has ended, and count as what it writes.
+#[test]
+fn what_a_script_tells_is_counted_as_what_it_writes() {
+    let (_served, address) = serve_with(Limits { script_bytes: 4 << 20, ..Limits::default() });
+    let mut redis = Redis::connect(address);
+    redis.ask("CONFIG SET notify-keyspace-events KEA");
+    let text = "x".repeat(1 << 20);
+    for script in [
+        "for i = 1, 16 do redis.call('PUBLISH', 'c', ARGV[1]) end",
+        "for i = 1, 100000 do redis.call('SET', KEYS[1], i) end",
+    ] {
+        let said = eval(&mut redis, script, &["k"], &[&text]);
+        assert!(said.starts_with("-ERR a script writes at most 4194304 bytes"), "{said}");
+    }
+    assert_eq!(redis.ask("EXISTS k"), ":0\r\n");
 }
 
 /// Values on the way into scripts and out of them, in both versions of the protocol.
