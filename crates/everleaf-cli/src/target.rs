@@ -34,8 +34,8 @@ pub struct TreeArgument {
 pub struct Target {
     #[command(flatten)]
     tree: TreeArgument,
-    /// Write keys and values as hexadecimal digits, in arguments and in the output. Numbers that
-    /// are keys stay decimal.
+    /// Write keys and values as hexadecimal digits, in arguments and in the output. Keys of trees
+    /// of `u64` keys stay decimal.
     #[arg(long)]
     hex: bool,
     /// Write keys as programs have them: `u64` or another type of Rust; `tuple`, as an array of
@@ -89,7 +89,7 @@ impl ValueTarget {
     pub fn show<'v>(&self, key: Key<'_>, value: &'v [u8]) -> Result<Cow<'v, [u8]>, Failure> {
         let Some(form) = self.form() else { return Ok(value.into()) };
         forms::show(form, value).map_err(|what| {
-            let key = KeyArgument::from(key);
+            let key = self.target.named(key);
             Failure::failed(format!("the value of {key} {what}; --as hex shows any value"))
         })
     }
@@ -341,7 +341,17 @@ impl Target {
             Some(name) => format!("tree `{}` of ", readable(name.as_bytes())),
             None => String::new(),
         };
+        let key = self.named(key.as_key());
         Failure::absent(format!("there is no key {key} in {place}{}", pool.display()))
+    }
+
+    /// A key for a message, in its form if it has one.
+    pub fn named(&self, key: Key<'_>) -> String {
+        match self.key_in_form(key) {
+            Ok(Some(Value::String(text))) => format!("`{}`", readable(text.as_bytes())),
+            Ok(Some(value)) => format!("`{}`", readable(value.to_string().as_bytes())),
+            Ok(None) | Err(_) => KeyArgument::from(key).to_string(),
+        }
     }
 }
 

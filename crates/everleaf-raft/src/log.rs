@@ -146,16 +146,16 @@ impl<T: RaftTypeConfig<Entry: EntryBytes>> Log<T> {
         &self.shared.store
     }
 
-    /// Runs what nobody waits for: a reading, or a write that later ones follow.
     /// Whether it has this entry.
     ///
     /// # Errors
     /// Those of the pool; damage.
     pub(crate) fn has(&self, id: &LogIdOf<T>) -> io::Result<bool> {
-        let found = self.read(id.index(), id.index() + 1, usize::MAX)?;
+        let found = self.read(id.index(), id.index().saturating_add(1), usize::MAX)?;
         Ok(found.first().is_some_and(|entry| entry.log_id() == *id))
     }
 
+    /// Runs what nobody waits for: a reading, or a write that later ones follow.
     fn at_once<R>(&self, work: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         let (done, _not_waited_for) = self.shared.store.unsynced(work);
         done

@@ -99,7 +99,8 @@ pub struct Limits {
     pub short_elements: u64,
     /// How long a script may run. One that takes longer is ended, and nothing of it is done.
     pub script_time: Duration,
-    /// Memory of a script beside its arguments; as much is what it may write.
+    /// Memory of a script beside its arguments; as much is what it may write, with its messages and
+    /// events.
     pub script_bytes: u64,
 }
 

@@ -48,6 +48,7 @@ pub fn run(args: Args) -> Outcome {
     match (swapped, present) {
         (true, _) => Ok(()),
         (false, true) => {
+            let key = target.named(key.as_key());
             Err(Failure::absent(format!("the value of {key} is another one; it was not changed")))
         }
         (false, false) => Err(target.missing(&key, &args.pool)),

@@ -12,7 +12,7 @@ use crate::digits::unhex;
 use crate::failure::{Failure, Outcome, complain, sentence};
 use crate::forms::{self, FormArgument, ValueForm};
 use crate::key_forms::KeyForm;
-use crate::keys::{KeyArgument, parse_u64};
+use crate::keys::{KeyArgument, parse_u64, readable};
 use crate::load::{
     HeaderError, JsonLines, JsonObjects, Lines, Record, Records, Rows, Tsv, unreadable,
 };
@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long)]
     raw: bool,
     /// Read keys and values as hexadecimal digits, as `scan --hex` writes them (lines: keys, tsv).
-    /// Numbers that are keys stay decimal.
+    /// Whole numbers that are keys stay decimal.
     #[arg(long, conflicts_with = "raw")]
     hex: bool,
     #[command(flatten)]
@@ -346,7 +346,8 @@ fn load(
         if tally.stored.is_multiple_of(1024) {
             bar.set_message(display_counted(tally.stored, "record"));
         }
-        if into.acknowledge_every.is_some_and(|every| tally.stored.is_multiple_of(every)) {
+        let is_told = |every| put != Put::Kept && tally.stored.is_multiple_of(every);
+        if into.acknowledge_every.is_some_and(is_told) {
             if buffered {
                 into.store.sync().map_err(|error| error.to_string())?;
                 tally.acknowledged = tally.stored;
@@ -374,7 +375,10 @@ impl Into<'_> {
         };
         let bytes = match self.tree.keys() {
             TreeKeys::U64 => Cow::Borrowed(&b""[..]),
-            TreeKeys::Float => Cow::Owned(float_key(record.key).map_err(Failure::into_sentence)?),
+            TreeKeys::Float => {
+                let key = float_key(record.key, self.hex_keys);
+                Cow::Owned(key.map_err(Failure::into_sentence)?)
+            }
             TreeKeys::Bytes => bytes(record.key, self.hex_keys)?,
         };
         let key = match self.tree.keys() {
@@ -395,16 +399,25 @@ impl Into<'_> {
         });
         match put.map_err(|error| sentence(&error))? {
             Put::Kept if self.on_duplicate == OnDuplicate::Fail => {
-                Err(format!("the key {} is there already", KeyArgument::from(key)))
+                let key = match self.tree.keys() {
+                    TreeKeys::Float => format!("`{}`", readable(record.key)),
+                    TreeKeys::U64 | TreeKeys::Bytes => KeyArgument::from(key).to_string(),
+                };
+                Err(format!("the key {key} is there already"))
             }
             put => Ok(put),
         }
     }
 }
 
-/// The key of a tree of floats that a text stands for.
-fn float_key(text: &[u8]) -> Result<Vec<u8>, Failure> {
-    KeyForm::of("f64").map_err(Failure::failed)?.read(text, false)
+/// The key of a tree of floats that a text stands for, or digits.
+fn float_key(text: &[u8], hex: bool) -> Result<Vec<u8>, Failure> {
+    let form = KeyForm::of("f64").map_err(Failure::failed)?;
+    if !hex {
+        return form.read(text, false);
+    }
+    let key = unhex(text).map_err(Failure::failed)?;
+    form.show(&key).map(|_| key)
 }
 
 /// The bytes of a file, or those that its digits stand for.

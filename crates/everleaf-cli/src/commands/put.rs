@@ -74,6 +74,7 @@ pub fn run(args: Args) -> Outcome {
     if done {
         Ok(())
     } else {
+        let key = target.named(key.as_key());
         Err(Failure::absent(format!("the key {key} is there already; its value was not changed")))
     }
 }

@@ -3,7 +3,7 @@
 use std::io::BufRead;
 
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use super::{Record, Records, TextLines};
 use crate::digits::unhex;
@@ -22,10 +22,10 @@ pub struct JsonLines {
 #[serde(deny_unknown_fields)]
 struct Object {
     #[serde(default, deserialize_with = "present")]
-    key: Option<Text>,
+    key: Option<Text<Number>>,
     key_hex: Option<String>,
     #[serde(default, deserialize_with = "present")]
-    value: Option<Text>,
+    value: Option<Text<u64>>,
     value_hex: Option<String>,
 }
 
@@ -35,8 +35,8 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(json: D) -> Result<Op
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Text {
-    Number(u64),
+enum Text<N> {
+    Number(N),
     Text(String),
 }
 
@@ -69,8 +69,11 @@ fn why_not(line: &[u8], error: &serde_json::Error) -> String {
     };
     for (name, value) in &fields {
         match name.as_str() {
-            "key" | "value" if !value.is_string() && !value.is_u64() => {
-                return format!("`{name}` is neither a text nor a whole number of 64 bits");
+            "key" if !value.is_string() && !value.is_number() => {
+                return "`key` is neither a text nor a number".to_owned();
+            }
+            "value" if !value.is_string() && !value.is_u64() => {
+                return "`value` is neither a text nor a whole number of 64 bits".to_owned();
             }
             "key_hex" | "value_hex" if !value.is_string() => {
                 return format!("`{name}` is no text of hexadecimal digits");
@@ -84,7 +87,11 @@ fn why_not(line: &[u8], error: &serde_json::Error) -> String {
 }
 
 /// The bytes that stand under `name`, or as digits under `name_hex`.
-fn bytes_of(name: &str, text: Option<Text>, digits: Option<String>) -> Result<Vec<u8>, String> {
+fn bytes_of(
+    name: &str,
+    text: Option<Text<impl ToString>>,
+    digits: Option<String>,
+) -> Result<Vec<u8>, String> {
     match (text, digits) {
         (Some(Text::Text(text)), None) => Ok(text.into_bytes()),
         (Some(Text::Number(number)), None) => Ok(number.to_string().into_bytes()),
@@ -144,7 +151,8 @@ mod tests {
             ("{\"value\":\"a\"}", "there is no `key`"),
             ("{\"key\":\"a\",\"key_hex\":\"61\",\"value\":\"\"}", "both `key` and `key_hex`"),
             ("{\"key_hex\":\"6\",\"value\":\"\"}", "is not hexadecimal"),
-            ("{\"key\":-1,\"value\":\"\"}", "line 1"),
+            ("{\"key\":true,\"value\":\"\"}", "`key` is neither a text nor a number"),
+            ("{\"key\":\"a\",\"value\":-1}", "`value` is neither a text nor a whole"),
             ("{\"key\":\"a\",\"value\":\"\",\"name\":1}", "unknown field `name`"),
         ] {
             let said = JsonLines::new(Box::new(text.as_bytes()), 100).next().unwrap_err();

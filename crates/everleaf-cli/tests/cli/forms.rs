@@ -139,6 +139,42 @@ fn trees_of_floats_and_of_numbers_are_made_by_load_and_are_in_the_order_of_numbe
 }
 
 #[test]
+fn what_is_scanned_of_floats_is_loaded_back() {
+    let bench = with_typed_trees();
+    bench.write("points.tsv", "10\tten\n-3\tminus\n4e15\tbig\ninf\tend\nNaN\tnone\n");
+    bench.ok(["load", "p", "points.tsv", "--tree", "points", "--keys", "float"]);
+    let points = bench.ok(["scan", "p", "--tree", "points"]);
+    for (file, forms) in
+        [("back.tsv", &[][..]), ("back.jsonl", &["--json"]), ("hex.tsv", &["--hex"])]
+    {
+        let told = bench.ok(["scan", "p", "--tree", "points"].iter().chain(forms));
+        bench.write(file, told);
+        let load = ["load", "p", file, "--tree", file, "--keys", "float"];
+        bench.ok(load.iter().chain(forms.iter().filter(|form| **form == "--hex")));
+        assert_eq!(bench.ok(["scan", "p", "--tree", file]), points, "{file}");
+    }
+    bench.write("short.tsv", "c024\t00\n");
+    let said = bench.fails(["load", "p", "short.tsv", "--tree", "points", "--hex"]);
+    assert!(said.contains("is not of type f64"), "{said}");
+    // Messages name keys as they were given.
+    let said =
+        bench.fails(["load", "p", "points.tsv", "--tree", "points", "--on-duplicate", "fail"]);
+    assert!(said.contains("line 1: the key `10` is there already"), "{said}");
+    for (line, said) in [
+        (&["get", "p", "7", "--tree", "points"][..], "there is no key `7.0` in tree `points`"),
+        (&["put", "p", "10", "x", "--if-absent", "--tree", "points"], "the key `10.0` is there"),
+        (&["cas", "p", "10", "x", "y", "--tree", "points"], "the value of `10.0` is another one"),
+        (
+            &["get", "p", "10", "--as", "u64le", "--tree", "points"],
+            "the value of `10.0` has 3 bytes",
+        ),
+    ] {
+        let ran = bench.run(line);
+        assert!(ran.stderr.contains(said), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_key_that_comes_again_replaces_is_passed_over_or_fails() {
     let bench = Bench::with_pool();
     bench.write("f.tsv", "a\t1\nb\t2\na\t3\nc\t4\n");
@@ -150,6 +186,10 @@ fn a_key_that_comes_again_replaces_is_passed_over_or_fails() {
     let ran = load("keep", "kept");
     assert!(ran.stderr.contains("acknowledged 3 records (0 replaced, 1 kept)"), "{}", ran.stderr);
     assert_eq!(bench.ok(["scan", "p", "--tree", "kept"]), "a\t1\nb\t2\nc\t4\n");
+    // What is passed over acknowledges nothing.
+    let line = ["load", "p", "f.tsv", "--tree", "kept", "--on-duplicate", "keep"];
+    let ran = bench.run(line.iter().chain(&["--acknowledge-every", "1"]));
+    assert_eq!(ran.stderr, "acknowledged 0 records (0 replaced, 4 kept)\n");
     let ran = load("fail", "failed");
     assert!(ran.stderr.contains("acknowledged 2 records (0 replaced)"), "{}", ran.stderr);
     let said = ran.failed();

@@ -1,9 +1,9 @@
 //! The code of libraries of functions: words of the store, so they are there after a restart, and
 //! are changed with what else a request writes.
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
-use everleaf::{Error, Key, Scan};
+use everleaf::{Direction, Error, Key, Scan};
 
 use super::database::Database;
 use super::rows::word_row;
@@ -24,6 +24,25 @@ impl Work<'_> {
             Some(code) => self.put(row(name), code.to_vec()),
             None => self.delete(row(name)),
         }
+    }
+
+    /// Will remove the code of all libraries, also of those that could not be loaded. The caller
+    /// holds all locks.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn remove_libraries(&mut self) -> Result<(), Error> {
+        let mut rows = Vec::new();
+        let from = (Bound::Included(word_row(FRONT)), Bound::Unbounded);
+        self.scan(from, Direction::Forward, |row, _| {
+            if !row.starts_with(&word_row(FRONT)) {
+                return ControlFlow::Break(());
+            }
+            rows.push(row.to_vec());
+            ControlFlow::Continue(())
+        })?;
+        rows.into_iter().for_each(|row| self.delete(row));
+        Ok(())
     }
 }
 

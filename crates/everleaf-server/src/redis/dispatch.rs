@@ -182,7 +182,7 @@ impl Session {
             Some(command) if command.is_script() => {
                 command.writes && !scripting::writes_nothing(&self.shared, args)
             }
-            Some(command) => command.writes,
+            Some(command) => command.writes || changes_libraries(command, args),
             None => is(args[0], "PUBLISH"),
         };
         let waits = paused == Paused::Everything
@@ -523,6 +523,13 @@ fn asked(found: Option<&'static Command>, args: &[&[u8]]) -> Outcome<Asked> {
         full_name(args)?;
     }
     Ok(asked)
+}
+
+/// Whether a request changes the libraries of functions.
+fn changes_libraries(command: &Command, args: &[&[u8]]) -> bool {
+    let words = ["DELETE", "FLUSH", "LOAD", "RESTORE"];
+    let changes = || args.get(1).is_some_and(|what| words.iter().any(|word| is(what, word)));
+    command.name == "function" && changes()
 }
 
 /// Whether the replies to a command are messages, which are sent to whoever wants no replies.

@@ -52,7 +52,7 @@ fn libraries(call: &Call<'_, '_, '_>) -> Arc<Libraries> {
     own.map_or_else(|| call.shared.scripts.libraries(), Arc::clone)
 }
 
-/// Libraries, their functions, and the bytes of their code.
+/// Libraries, their functions, and the memory of both.
 pub fn counts(shared: &Shared) -> [usize; 3] {
     let libraries = shared.scripts.libraries();
     [libraries.all().len(), libraries.functions(), libraries.bytes()]
@@ -181,13 +181,6 @@ fn delete(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Removes all.
-fn empty(call: &mut Call<'_, '_, '_>) {
-    for library in libraries(call).all() {
-        call.work.set_library(&library.name, None);
-    }
-}
-
 fn flush(call: &mut Call<'_, '_, '_>) -> Outcome {
     match call.rest(2) {
         [] => {}
@@ -196,7 +189,7 @@ fn flush(call: &mut Call<'_, '_, '_>) -> Outcome {
         _ => return Err(wrong_words(call)),
     }
     alone(call)?;
-    empty(call);
+    call.work.remove_libraries()?;
     change(call, Libraries::default())?;
     call.reply.ok();
     Ok(())
@@ -266,7 +259,7 @@ fn restore(call: &mut Call<'_, '_, '_>) -> Outcome {
         all.add(library, replaces).map_err(|sentence| Failure::Text(format!("ERR {sentence}")))?;
     }
     if flushes {
-        empty(call);
+        call.work.remove_libraries()?;
     }
     change(call, all)?;
     for library in restored {

@@ -95,20 +95,28 @@ impl Session {
         Ok(())
     }
 
-    /// Tells those who monitor of a command that was done, and of those that it ran as a script;
-    /// its place among the names is [`last_command`](Session::last_command).
+    /// Tells those who monitor of a command that was done, and of those that it ran as a script.
     pub(super) fn feed_monitors(&mut self, args: &[&[u8]]) {
+        let lines = self.lines_for_monitors(args);
+        lines.iter().for_each(|line| self.shared.monitors.tell(line));
+    }
+
+    /// What they are told of it; its place among the names is
+    /// [`last_command`](Session::last_command).
+    pub(super) fn lines_for_monitors(&mut self, args: &[&[u8]]) -> Vec<String> {
         let within = std::mem::take(&mut self.monitored);
         if self.shared.monitors.is_empty() {
-            return;
+            return Vec::new();
         }
+        let mut lines = Vec::new();
         if is_told(&timing::name(self.last_command)) {
             let peer = self.client.peer();
             let peer =
                 if self.is_local { format!("unix:{}", peer.trim_end_matches(":0")) } else { peer };
-            self.shared.monitors.tell(&told(args, self.database, &peer));
+            lines.push(told(args, self.database, &peer));
         }
-        within.iter().for_each(|line| self.shared.monitors.tell(line));
+        lines.extend(within);
+        lines
     }
 
     /// What they will be told of a command of a script.

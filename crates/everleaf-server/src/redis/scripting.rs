@@ -23,12 +23,14 @@ use crate::resp::argument::is;
 use crate::resp::number::integer;
 use crate::resp::reply::Reply;
 use crate::scripts::{Asked, Bounds, Ended, Host, Level, Message, Script, Stop};
-use crate::shared::Shared;
+use crate::shared::{MESSAGE_BYTES, Shared, WAITING_BYTES};
 
 /// How long a script runs on a thread that answers.
 pub const SHORT: Duration = Duration::from_millis(5);
 /// Its memory meanwhile.
 pub const SHORT_BYTES: u64 = 1 << 20;
+/// Memory that a message or an event takes beside its words.
+const TOLD_BYTES: usize = 64;
 const BUSY_FUNCTION: &str = "BUSY Redis is busy running a script. You can only call FUNCTION KILL \
                              or SHUTDOWN NOSAVE.";
 const NOT_FROM_SCRIPT: &str = "ERR This Redis command is not allowed from script";
@@ -262,6 +264,8 @@ pub fn run(call: &mut Call<'_, '_, '_>, script: &Script, read_only: bool) -> Out
         declared,
         may_add,
         has_written: false,
+        told_bytes: 0,
+        monitored_bytes: 0,
     };
     let mut reply = Reply { out: &mut out, three, end };
     let ended = shared.scripts.run(&asked, &mut commands, &mut reply);
@@ -326,6 +330,10 @@ struct Commands<'c, 'a, 'd, 'o> {
     may_add: bool,
     /// Whether it has called a command that may write.
     has_written: bool,
+    /// Memory of messages and events, which are sent when it has ended.
+    told_bytes: usize,
+    /// The same of what those who monitor are told.
+    monitored_bytes: u64,
 }
 
 fn is_refused(name: &[u8]) -> bool {
@@ -344,7 +352,7 @@ impl Host for Commands<'_, '_, '_, '_> {
         let mark = self.call.work.mark();
         let most = self.call.shared.options.limits.script_bytes;
         let done = self.command(args, three, out, mark);
-        if self.call.work.bytes() as u64 > most {
+        if (self.call.work.bytes() + self.told_bytes) as u64 > most {
             let sentence = format!("ERR a script writes at most {most} bytes, and this one more");
             self.failure = Some(Failure::Text(sentence));
             return Err(Stop::Refused);
@@ -403,8 +411,13 @@ impl Commands<'_, '_, '_, '_> {
         if has_subcommands(name) {
             full_name(args)?;
         }
-        let told = self.call.caller.monitored(args, self.database);
-        self.call.effects.monitored.extend(told);
+        // Who is told so much at a time is closed, so more is of no use.
+        if self.monitored_bytes <= WAITING_BYTES
+            && let Some(told) = self.call.caller.monitored(args, self.database)
+        {
+            self.monitored_bytes += told.len() as u64 + MESSAGE_BYTES;
+            self.call.effects.monitored.push(told);
+        }
         let reply = Reply { out, three, end: self.reply_bytes() };
         match found {
             Some(command) => self.stored(command, args, reply, mark),
@@ -442,8 +455,9 @@ impl Commands<'_, '_, '_, '_> {
             self.call.work.data.count_all()?;
         }
         let within = Within { database: self.database, declared: self.declared, mark };
-        let done = self.call.caller.run_within(command, args, self.call.work, reply, within);
-        self.call.effects.events.extend(done?);
+        let done = self.call.caller.run_within(command, args, self.call.work, reply, within)?;
+        self.told_bytes += done.iter().map(|event| event.row.len() + TOLD_BYTES).sum::<usize>();
+        self.call.effects.events.extend(done);
         Ok(())
     }
 
@@ -452,6 +466,7 @@ impl Commands<'_, '_, '_, '_> {
             (name, [channel, text]) if is(name, "PUBLISH") => {
                 let (count, owns) = self.call.caller.publish_later([channel, text]);
                 owns.iter().for_each(|bytes| self.own.extend_from_slice(bytes));
+                self.told_bytes += channel.len() + text.len() + TOLD_BYTES;
                 self.call.effects.published.push([channel.to_vec(), text.to_vec()]);
                 reply.count(count);
             }

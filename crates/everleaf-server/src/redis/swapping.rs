@@ -21,17 +21,22 @@ struct Moved {
     body: Vec<u8>,
 }
 
-/// Adds the keys of a database that go to another one.
-fn collect(call: &Call<'_, '_, '_>, from: u8, to: u8, moved: &mut Vec<Moved>) -> Outcome {
+/// Adds the keys of a database that go to another one, and counts their bytes.
+fn collect(
+    call: &Call<'_, '_, '_>,
+    (from, to): (u8, u8),
+    moved: &mut Vec<Moved>,
+    bytes: &mut u64,
+) -> Outcome {
     let most_bytes = call.shared.options.limits.waiting_bytes();
-    let (mut after, mut bytes) = (None::<Vec<u8>>, 0);
+    let mut after = None::<Vec<u8>>;
     loop {
         let listed = call.work.keys_after(from, after.as_deref(), (LISTED, usize::MAX))?;
         for listed in &listed.keys {
             let row = key_row(from, &listed.key);
             let Some((header, value)) = call.work.value(&row)? else { continue };
-            bytes += (row.len() + value.len()) as u64;
-            if moved.len() >= KEYS || bytes > most_bytes {
+            *bytes += (row.len() + value.len()) as u64;
+            if moved.len() >= KEYS || *bytes > most_bytes {
                 return Err(Failure::Text(format!(
                     "ERR SWAPDB writes all keys anew here, at most {KEYS} with {most_bytes} bytes"
                 )));
@@ -58,9 +63,10 @@ pub fn swapdb(call: &mut Call<'_, '_, '_>) -> Outcome {
     if one == other {
         return Ok(());
     }
-    let mut moved = Vec::new();
-    collect(call, one, other, &mut moved)?;
-    collect(call, other, one, &mut moved)?;
+    let (mut moved, mut bytes) = (Vec::new(), 0);
+    for ends in [(one, other), (other, one)] {
+        collect(call, ends, &mut moved, &mut bytes)?;
+    }
     for key in &moved {
         // What expired may still lie there.
         if call.work.is_missing(&key.to)? {

@@ -80,6 +80,7 @@ impl Session {
             Err(Failure::Undeclared) => {
                 self.back_to(&before, &subscribed);
                 self.unsent = Some(Vec::new());
+                self.events.clear();
                 #[cfg(feature = "scripts")]
                 let _ = self.libraries.take();
                 out.truncate(start);
@@ -161,7 +162,7 @@ impl Session {
         let start = out.len();
         let end = start.saturating_add(self.whole_limit());
         Reply::to(out, self.three).array(queue.requests.len());
-        let (mut logged, mut again) = (Vec::new(), None);
+        let (mut logged, mut monitored, mut again) = (Vec::new(), Vec::new(), None);
         for (asked, args) in &queue.requests {
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
             let (before, begun, touched) = (out.len(), Instant::now(), work.touched());
@@ -209,7 +210,7 @@ impl Session {
                 }
             }
             self.note_error(&out[before..], true);
-            self.feed_monitors(&args);
+            monitored.extend(self.lines_for_monitors(&args));
             self.shared.metrics.redis.add(self.last_command, begun.elapsed());
             // Here, so that what has no room is not made to its end.
             self.take_room(out, start)?;
@@ -219,6 +220,7 @@ impl Session {
             (self.queue, self.watched) = (Some(queue), watched);
             return Err(failure);
         }
+        monitored.iter().for_each(|line| self.shared.monitors.tell(line));
         work.commit()?;
         let effects = Effects {
             logged,

@@ -8,10 +8,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::script::Script;
 use super::shebang::{self, Flags};
+
+/// Memory that a function takes beside its name and what is said of it.
+const FUNCTION_BYTES: usize = 256;
 
 /// What a library has registered: a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +22,13 @@ pub struct Registered {
     pub name: String,
     pub description: Option<Vec<u8>>,
     pub flags: Flags,
+}
+
+impl Registered {
+    /// Memory that it takes: its name stands in two places.
+    pub fn bytes(&self) -> usize {
+        FUNCTION_BYTES + 2 * self.name.len() + self.description.as_ref().map_or(0, Vec::len)
+    }
 }
 
 /// A function of a library.
@@ -33,6 +43,8 @@ pub struct Library {
     pub code: Arc<[u8]>,
     /// By their names.
     pub functions: Vec<Function>,
+    /// Memory of its code and its functions.
+    bytes: usize,
 }
 
 /// What is loaded of a library: its name is read, and its functions are not known.
@@ -40,7 +52,6 @@ pub struct Code {
     pub name: String,
     /// What registers the functions.
     pub script: Script,
-    begins: usize,
 }
 
 impl Code {
@@ -51,19 +62,20 @@ impl Code {
     pub fn new(code: &[u8]) -> Result<Self, String> {
         let (name, begins) = shebang::of_library(code)?;
         let code: Arc<[u8]> = code.into();
-        let script = Script::function(&code, begins, (name.clone(), Flags::default()));
-        Ok(Self { name, script, begins })
+        let script = Script::of_library(&code, begins, (name.clone(), Flags::default()));
+        Ok(Self { name, script })
     }
 
     /// The library that it is with these functions.
     pub fn with(self, mut registered: Vec<Registered>) -> Library {
         registered.sort_by(|one, other| one.name.cmp(&other.name));
         let code = Arc::clone(&self.script.body);
+        let bytes = code.len() + registered.iter().map(Registered::bytes).sum::<usize>();
         let functions = registered.into_iter().map(|Registered { name, description, flags }| {
-            let script = Arc::new(Script::function(&code, self.begins, (name, flags)));
+            let script = Arc::new(self.script.function(name, flags));
             Function { script, description }
         });
-        Library { name: self.name, functions: functions.collect(), code }
+        Library { name: self.name, functions: functions.collect(), code, bytes }
     }
 }
 
@@ -95,9 +107,9 @@ impl Libraries {
         self.functions.len()
     }
 
-    /// Bytes of their code.
+    /// Memory of their code and their functions.
     pub fn bytes(&self) -> usize {
-        self.all().map(|library| library.code.len()).sum()
+        self.all().map(|library| library.bytes).sum()
     }
 
     /// Removes a library; whether it was there.
@@ -121,7 +133,7 @@ impl Libraries {
         if before.is_some() && !replaces {
             return Err(format!("Library '{}' already exists", library.name));
         }
-        let own: Vec<String> = before.iter().flat_map(|before| names(before)).collect();
+        let own: FxHashSet<String> = before.iter().flat_map(|before| names(before)).collect();
         let is_taken = |name: &String| self.functions.contains_key(name) && !own.contains(name);
         let taken = names(&library).zip(&library.functions).find(|(name, _)| is_taken(name));
         if let Some((_, function)) = taken {

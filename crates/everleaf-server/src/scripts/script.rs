@@ -31,18 +31,28 @@ impl Script {
     /// The first line is wrong: why.
     pub fn new(body: &[u8]) -> Result<Self, String> {
         let (flags, begins) = shebang::read(body)?;
-        Ok(Self::of(body.into(), begins, flags, None))
+        Ok(Self::of((sha1(body), body.into()), begins, flags, None))
     }
 
-    /// A function of a library, whose code begins there.
-    pub fn function(body: &Arc<[u8]>, begins: usize, (name, mut flags): (String, Flags)) -> Self {
+    /// What registers the functions of a library, whose code begins there.
+    pub fn of_library(body: &Arc<[u8]>, begins: usize, (name, flags): (String, Flags)) -> Self {
+        Self::of((sha1(body), Arc::clone(body)), begins, flags, Some(name))
+    }
+
+    /// A function of the library that this registers the functions of.
+    pub fn function(&self, name: String, mut flags: Flags) -> Self {
         flags.is_said = true;
-        Self::of(Arc::clone(body), begins, flags, Some(name))
+        Self::of((self.sha1, Arc::clone(&self.body)), self.begins, flags, Some(name))
     }
 
-    fn of(body: Arc<[u8]>, begins: usize, flags: Flags, function: Option<String>) -> Self {
+    fn of(
+        (sha1, body): ([u8; 20], Arc<[u8]>),
+        begins: usize,
+        flags: Flags,
+        function: Option<String>,
+    ) -> Self {
         Self {
-            sha1: sha1(&body),
+            sha1,
             body,
             begins,
             flags,

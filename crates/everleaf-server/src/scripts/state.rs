@@ -213,11 +213,8 @@ impl State {
             let three = self.said.lock().three;
             return values::to_reply(&value, three, &self.control, reply);
         }
-        // Lua hands this to no handler.
-        if let Value::String(text) = &value
-            && text.as_bytes() == NO_MEMORY.as_bytes()
-        {
-            return Err(mlua::Error::MemoryError(NO_MEMORY.to_owned()));
+        if is_no_memory(&value) {
+            return Err(no_memory());
         }
         reply.error(&sentence_of(&value, asked.script)?);
         Ok(())
@@ -236,7 +233,7 @@ impl State {
         *self.said.lock() = Said::default();
         self.control.begin(bounds);
         let read = match self.compile(code, bounds.memory_bytes) {
-            Ok(function) => self.registered(&function).unwrap_or_else(|error| {
+            Ok(function) => self.registered(&function, bounds).unwrap_or_else(|error| {
                 let sentence = innermost(&error);
                 if sentence.ends_with(NO_MEMORY) {
                     self.control.is_short_of_memory();
@@ -251,15 +248,22 @@ impl State {
         }
     }
 
-    fn registered(&self, function: &Function) -> mlua::Result<Read> {
+    fn registered(&self, function: &Function, bounds: &Bounds) -> mlua::Result<Read> {
+        // Where it was compiled before, nothing has limited it yet.
+        self.limit(bounds.memory_bytes)?;
         let (is_done, value, made): (bool, Value, Table) = self.read.call(function)?;
         if !is_done {
+            if is_no_memory(&value) {
+                return Err(no_memory());
+            }
             let sentence = match &value {
                 Value::Table(table) => table.raw_get::<LuaString>("err")?.to_string_lossy(),
                 value => value.to_string()?,
             };
             return Ok(Err(format!("Error registering functions: {sentence}")));
         }
+        // Functions may share a description in Lua, and each has its own when it is read.
+        let mut left = bounds.memory_bytes;
         let all = made.sequence_values::<Table>().map(|made| {
             let made = made?;
             let mut flags = Flags::default();
@@ -267,11 +271,13 @@ impl State {
                 flags.add(&flag?.to_string_lossy());
             }
             let description: Option<LuaString> = made.raw_get("description")?;
-            Ok(Registered {
+            let registered = Registered {
                 name: made.raw_get::<LuaString>("function_name")?.to_string_lossy(),
                 description: description.map(|text| text.as_bytes().to_vec()),
                 flags,
-            })
+            };
+            left = left.checked_sub(registered.bytes() as u64).ok_or_else(no_memory)?;
+            Ok(registered)
         });
         let all = all.collect::<mlua::Result<Vec<_>>>()?;
         Ok(if all.is_empty() { Err("No functions registered".to_owned()) } else { Ok(all) })
@@ -289,6 +295,15 @@ impl State {
         }
         is_reset && self.lua.used_memory() <= far
     }
+}
+
+/// Whether there was no memory: Lua hands this to no handler.
+fn is_no_memory(raised: &Value) -> bool {
+    matches!(raised, Value::String(text) if text.as_bytes() == NO_MEMORY.as_bytes())
+}
+
+fn no_memory() -> mlua::Error {
+    mlua::Error::MemoryError(NO_MEMORY.to_owned())
 }
 
 /// What is replied where a script cannot be compiled.

@@ -15,9 +15,9 @@ use crate::resp::glob;
 use crate::resp::reply::Reply;
 
 /// Bytes of messages that may wait for a subscriber, as with Redis.
-const WAITING_BYTES: u64 = 32 << 20;
+pub const WAITING_BYTES: u64 = 32 << 20;
 /// Memory that a message takes in a mailbox beside its bytes, which all subscribers share.
-const MESSAGE_BYTES: u64 = 32;
+pub const MESSAGE_BYTES: u64 = 32;
 /// The same for a subscription.
 const SUBSCRIPTION_BYTES: usize = 192;
 

@@ -36,7 +36,7 @@ use crate::random::Random;
 #[cfg(feature = "scripts")]
 use crate::scripts::Scripts;
 
-pub use channels::{Channels, Subscribed, Subscriber};
+pub use channels::{Channels, MESSAGE_BYTES, Subscribed, Subscriber, WAITING_BYTES};
 pub use clients::{Chosen, ClientKind, Clients, Ends, Entry, Flags, Numbers, Paused, Unblocked};
 pub use cursors::Cursors;
 pub use errors::Errors;

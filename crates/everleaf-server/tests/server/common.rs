@@ -63,7 +63,13 @@ impl Served {
 
     /// Stops it and starts it again on the same pool.
     pub fn restarted(self) -> Self {
-        let Self { server, folder, clock, options } = self;
+        self.restarted_with(|_| {})
+    }
+
+    /// The same, with other options.
+    pub fn restarted_with(self, change: impl FnOnce(&mut ServeOptions)) -> Self {
+        let Self { server, folder, clock, mut options } = self;
+        change(&mut options);
         server.stop();
         let data = open(&folder.path().join("served.pool"), &clock);
         let server = Server::start(data, options.clone()).unwrap();

@@ -280,3 +280,20 @@ fn one_limit_for_both_protocols_can_be_chosen() {
     redis.send(set((2 << 20) + 1));
     assert!(redis.rest_of_line().contains("invalid bulk length"));
 }
+
+/// The keys of both databases count for what SWAPDB writes anew.
+#[test]
+fn databases_that_change_places_have_a_limit_together() {
+    let limits = Limits { buffered_bytes: 16 << 20, ..Limits::default() };
+    let served = Served::with(ServeOptions { limits, ..both() }, Clock::system());
+    let mut redis = redis_client(&served);
+    for database in 0..3 {
+        redis.ask(format!("SELECT {database}\r\n"), "+OK\r\n");
+        redis.ask(format!("SETRANGE k {} x\r\n", 400 << 10), format!(":{}\r\n", (400 << 10) + 1));
+    }
+    redis.ask("SWAPDB 0 1\r\n", "+OK\r\n");
+    redis.ask(format!("SETRANGE k {} x\r\n", 700 << 10), format!(":{}\r\n", (700 << 10) + 1));
+    redis.send("SWAPDB 1 2\r\n");
+    assert!(redis.line().starts_with("-ERR SWAPDB writes all keys anew"));
+    redis.ask("DBSIZE\r\n", ":1\r\n");
+}

@@ -167,6 +167,125 @@ fn functions_are_parts_of_transactions_and_keep_nothing() {
     }
 }
 
+/// The code of a library has the memory that scripts have, also where it was run before, and what
+/// it registers is counted as its code is.
+#[test]
+fn libraries_take_no_more_memory_than_scripts_may() {
+    let limits = Limits { script_bytes: 8 << 20, buffered_bytes: 16 << 20, ..Limits::default() };
+    let (_served, address) = serve_with(limits);
+    let mut redis = Redis::connect(address);
+    let mut load = |code: &str| {
+        let reply = redis.ask_bytes(&[b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()]);
+        String::from_utf8_lossy(&reply).into_owned()
+    };
+    let none = "-ERR Error registering functions: not enough memory\r\n";
+    let long = "#!lua name=long\nlocal s = 'x' for i = 1, 26 do s = s .. s end \
+                redis.register_function('f', function() return 1 end)";
+    let told = "#!lua name=told\nlocal s = 'x' for i = 1, 20 do s = s .. s end for i = 1, 64 do \
+                redis.register_function{function_name='t' .. i, description=s, \
+                callback=function() return 1 end} end";
+    for code in [long, told] {
+        for _ in 0..3 {
+            assert_eq!(load(code), none);
+        }
+    }
+    let many = |name: &str| {
+        format!(
+            "#!lua name={name}\nfor i = 1, 2000 do \
+             redis.register_function('{name}' .. i, function() return i end) end"
+        )
+    };
+    let mut name = "a".to_owned();
+    while load(&many(&name)) == bulk(&name) {
+        name.push('a');
+        assert!(name.len() < 20, "their functions are not counted");
+    }
+    assert!(load(&many(&name)).starts_with("-ERR too many libraries are loaded"));
+    assert!(name.len() > 1);
+    assert_eq!(load(&many("a")), bulk("a"), "it replaces itself");
+}
+
+/// A library that cannot be loaded any more is removed with the others.
+#[test]
+fn a_library_that_was_left_out_is_flushed_too() {
+    let code = b"#!lua name=l\nlocal s = 'x' for i = 1, 22 do s = s .. s end \
+                 redis.register_function('f', function() return 1 end)";
+    let connect = |served: &Served| Redis::connect(tcp(&served.server.redis_addresses()[0]));
+    let (mut served, _) = serve();
+    for restores in [false, true] {
+        let mut redis = connect(&served);
+        assert_eq!(redis.ask_bytes(&[b"FUNCTION", b"LOAD", code]), bulk("l").into_bytes());
+        served = served.restarted_with(|options| options.limits.script_bytes = 1 << 20);
+        let mut redis = connect(&served);
+        assert_eq!(redis.ask("FUNCTION LIST"), "*0\r\n");
+        let none = redis.ask_bytes(&[b"FUNCTION", b"DUMP"]);
+        let start = none.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        let payload = &none[start..none.len() - 2];
+        let flushed = match restores {
+            true => redis.ask_bytes(&[b"FUNCTION", b"RESTORE", payload, b"FLUSH"]),
+            false => redis.ask_bytes(&[b"FUNCTION", b"FLUSH"]),
+        };
+        assert_eq!(flushed, b"+OK\r\n");
+        served = served.restarted_with(|options| options.limits.script_bytes = 64 << 20);
+        assert_eq!(connect(&served).ask("FUNCTION LIST"), "*0\r\n");
+    }
+}
+
+/// What changes libraries waits while writers are paused.
+#[test]
+fn libraries_are_not_changed_while_writers_are_paused() {
+    let (_served, address) = serve();
+    let (mut redis, mut other) = (Redis::connect(address), Redis::connect(address));
+    let code = b"#!lua name=l\nredis.register_function{function_name='l', flags={'no-writes'}, \
+                 callback=function() return 1 end}";
+    redis.ask_bytes(&[b"FUNCTION", b"LOAD", code]);
+    redis.ask("CLIENT PAUSE 100000 WRITE");
+    assert!(other.ask("FUNCTION LIST").contains("library_name"));
+    other.send("FUNCTION DELETE l");
+    while !redis.ask("CLIENT LIST").contains("flags=b") {
+        assert_eq!(redis.ask("FCALL_RO l 0"), ":1\r\n");
+    }
+    redis.ask("CLIENT UNPAUSE");
+    assert_eq!(other.next(), "+OK\r\n");
+}
+
+/// A transaction is done again where a script of it uses a key that it does not declare; those who
+/// monitor and wait for events are told of it once.
+#[test]
+fn a_transaction_that_is_done_again_is_told_once() {
+    let (_served, address) = serve();
+    let mut redis = Redis::connect(address);
+    let (mut monitor, mut events) = (Redis::connect(address), Redis::connect(address));
+    redis.ask("CONFIG SET notify-keyspace-events KEA");
+    events.ask("PSUBSCRIBE __keyevent@*");
+    monitor.ask("MONITOR");
+    for _ in 0..2 {
+        redis.ask("MULTI");
+        redis.ask("SET first 1");
+        eval(&mut redis, "return redis.call('SET', 'second', 2)", &[], &[]);
+        assert_eq!(redis.ask("EXEC"), "*2\r\n+OK\r\n+OK\r\n");
+    }
+    redis.ask("SET last 1");
+    let told = |client: &mut Redis, what: fn(&str) -> bool| {
+        let mut told = Vec::new();
+        while told.last().is_none_or(|line: &String| !line.contains("last")) {
+            told.push(client.next());
+        }
+        told.retain(|line| what(line));
+        told.iter()
+            .map(|line| line.split('"').nth(3).unwrap_or(line).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let keys = told(&mut monitor, |line| line.contains("\"SET\" "));
+    assert_eq!(keys, ["first", "second", "first", "second", "last"]);
+    let keys = told(&mut events, |line| line.contains(":set\r\n"));
+    let ends = ["first", "second", "first", "second", "last"];
+    assert!(keys.len() == ends.len(), "{keys:?}");
+    for (told, key) in keys.iter().zip(ends) {
+        assert!(told.ends_with(&bulk(key)), "{told}");
+    }
+}
+
 /// Scripts that say that they write nothing go on while writers are paused.
 #[test]
 fn scripts_that_write_nothing_are_not_paused() {
@@ -495,6 +614,23 @@ fn memcached_waits_for_scripts() {
         memcached.ask("set k 0 0 1\r\nx\r\n", "STORED\r\n");
     }
     runs.join().unwrap();
+}
+
+/// Messages and events of a script wait until it has ended, and count as what it writes.
+#[test]
+fn what_a_script_tells_is_counted_as_what_it_writes() {
+    let (_served, address) = serve_with(Limits { script_bytes: 4 << 20, ..Limits::default() });
+    let mut redis = Redis::connect(address);
+    redis.ask("CONFIG SET notify-keyspace-events KEA");
+    let text = "x".repeat(1 << 20);
+    for script in [
+        "for i = 1, 16 do redis.call('PUBLISH', 'c', ARGV[1]) end",
+        "for i = 1, 100000 do redis.call('SET', KEYS[1], i) end",
+    ] {
+        let said = eval(&mut redis, script, &["k"], &[&text]);
+        assert!(said.starts_with("-ERR a script writes at most 4194304 bytes"), "{said}");
+    }
+    assert_eq!(redis.ask("EXISTS k"), ":0\r\n");
 }
 
 /// Values on the way into scripts and out of them, in both versions of the protocol.

@@ -55,6 +55,9 @@ pub use self::savepoints::Savepoint;
 ///   commit it counts as written by another thread if it was read and has expired by then: others
 ///   may have seen that it is absent.
 ///
+/// It can be shared by threads, but what reads and then writes, like `update`, is no one step for
+/// another thread that has the same transaction.
+///
 /// What it reads and writes is kept in DRAM until it ends. A commit of n writes costs what a batch
 /// of n writes costs; a commit without any costs nothing, and cannot fail. Reading a range, or the
 /// commit of a transaction that has, may keep all writers waiting for as long as the range takes to

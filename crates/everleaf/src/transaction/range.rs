@@ -18,7 +18,8 @@ const MOST: usize = 512;
 /// An iterator over a range of a tree, in key order, from either end, as a transaction sees it. It
 /// reads some entries at a time, 16 at first and up to 512: what it has not come to is not read,
 /// and changes of it by others are no conflict. The transaction can be written to meanwhile; a
-/// write shows where the entries around it have not been read yet. After an error it ends.
+/// write shows where the entries around it have not been read yet. After an error it ends, but
+/// behind an entry that is not of the tree's types it goes on.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

@@ -527,3 +527,83 @@ fn savepoints_at_random_agree_with_copies_of_a_map() -> Result<()> {
     }
     Ok(())
 }
+
+/// Ranges that are read from both ends while the transaction writes and goes back, beside a model:
+/// each key comes once and in order, with a value that it had meanwhile, and what was not written
+/// meanwhile comes for sure.
+#[test]
+fn ranges_at_random_show_each_key_once_while_the_transaction_writes() -> Result<()> {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+    use std::collections::{BTreeMap, BTreeSet};
+    let seed = rand::random();
+    println!("seed {seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let (_folder, store) = store();
+    let tree = store.typed_tree::<u16, u32>("t")?;
+    for round in 0..60 {
+        tree.clear()?;
+        let count = [5, 40, 700][round % 3];
+        let stored: BTreeMap<u16, u32> = (0..count).map(|_| (random.random(), 0)).collect();
+        tree.put_many(&stored)?;
+        let tx = store.begin()?;
+        let on = tx.on(&tree)?;
+        let (mut map, mut savepoints) = (stored.clone(), Vec::new());
+        let (mut written, mut had) = (BTreeSet::new(), BTreeSet::new());
+        let bounds: [u16; 2] = random.random();
+        let bounds = bounds[0].min(bounds[1])..bounds[0].max(bounds[1]);
+        let mut range = on.range(bounds.clone());
+        let (mut front, mut back, mut ended) = (Vec::new(), Vec::new(), false);
+        let writes = random.random_range(0..4);
+        while !ended {
+            for _ in 0..writes {
+                let near = stored.range(random.random::<u16>()..).next();
+                let key = near.map_or(7, |(key, _)| *key).saturating_add(random.random_range(0..2));
+                match random.random_range(0..8) {
+                    0 => savepoints.push((tx.savepoint(), map.clone())),
+                    1 if !savepoints.is_empty() => {
+                        savepoints.truncate(random.random_range(1..=savepoints.len()));
+                        let (savepoint, copy) = &savepoints[savepoints.len() - 1];
+                        tx.rollback_to(savepoint)?;
+                        map.clone_from(copy);
+                    }
+                    2 | 3 => {
+                        on.delete(key)?;
+                        map.remove(&key);
+                    }
+                    _ => {
+                        let value = random.random();
+                        on.put(key, value)?;
+                        map.insert(key, value);
+                    }
+                }
+                written.insert(key);
+                had.extend(map.get(&key).map(|value| (key, *value)));
+            }
+            for _ in 0..random.random_range(1..20) {
+                let (entry, end) = match random.random() {
+                    true => (range.next(), &mut front),
+                    false => (range.next_back(), &mut back),
+                };
+                ended = entry.is_none();
+                end.extend(entry.transpose()?);
+            }
+        }
+        assert!(range.next().is_none() && range.next_back().is_none());
+        front.extend(back.into_iter().rev());
+        assert!(front.is_sorted_by(|(one, _), (other, _)| one < other), "{front:?}");
+        for (key, value) in &front {
+            assert!(bounds.contains(key), "{key} of {bounds:?}");
+            let was = stored.get(key) == Some(value) || had.contains(&(*key, *value));
+            assert!(was, "{key} had never {value}");
+        }
+        let shown: BTreeSet<u16> = front.iter().map(|(key, _)| *key).collect();
+        for key in stored.keys().filter(|key| bounds.contains(key) && !written.contains(key)) {
+            assert!(shown.contains(key), "{key} is left out");
+        }
+        assert_eq!(on.iter().collect::<Result<BTreeMap<_, _>>>()?, map);
+        assert_eq!(on.iter().rev().collect::<Result<BTreeMap<_, _>>>()?, map);
+        tx.commit()?;
+        assert_eq!(tree.iter().collect::<Result<BTreeMap<_, _>>>()?, map);
+    }
+    Ok(())
+}
