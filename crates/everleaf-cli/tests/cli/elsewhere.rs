@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileTypeExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
+use std::time::Duration;
 
 use crate::common::{Bench, Ran, json};
 
@@ -58,8 +59,14 @@ fn endless_load(bench: &Bench) -> (Child, std::thread::JoinHandle<()>) {
     let mut load = load.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut input = load.stdin.take().unwrap();
     let feed = std::thread::spawn(move || {
-        let lines = (0_u64..).map(|number| format!("{number:08}\n"));
-        lines.map(|line| input.write_all(line.as_bytes())).take_while(Result::is_ok).for_each(drop);
+        let mut write = |number: u64| {
+            if number.is_multiple_of(1000) {
+                // A snapshot is lost when much is written before a slow reader ends.
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            writeln!(input, "{number:08}")
+        };
+        (0..).map(&mut write).take_while(Result::is_ok).for_each(drop);
     });
     let mut said = BufReader::new(load.stderr.take().unwrap());
     said.read_line(&mut String::new()).unwrap();
