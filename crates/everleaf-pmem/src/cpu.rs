@@ -242,11 +242,21 @@ fn detect_instructions() -> Cpu {
         clflush: basic.edx & (1 << 19) != 0,
         clflushopt: ebx & (1 << 23) != 0,
         clwb: ebx & (1 << 24) != 0,
-        // Some have it and were told by their firmware to abort every transaction at once.
-        rtm: (ebx & (1 << 11) != 0 && edx & (1 << 11) == 0).then_some(Rtm(())),
+        rtm: transactions(
+            ebx & (1 << 11) != 0 && edx & (1 << 11) == 0,
+            crate::transaction::commits,
+        ),
         movdir64b: ecx & (1 << 28) != 0,
         simd: SimdLevel(vectors),
     }
+}
+
+/// Transactions where the processor names them and they commit. Some were told by their firmware
+/// to abort each at once, and say so; a guest is told that they are there by some hosts that have
+/// switched them off: only a trial shows it.
+#[cfg(target_arch = "x86_64")]
+fn transactions(named: bool, commits: impl FnOnce() -> bool) -> Option<Rtm> {
+    (named && commits()).then_some(Rtm(()))
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -273,6 +283,14 @@ impl Rtm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn transactions_that_are_named_and_never_commit_are_not_there() {
+        assert_eq!(transactions(true, || true), Some(Rtm(())));
+        assert_eq!(transactions(true, || false), None);
+        assert_eq!(transactions(false, || panic!("executed without the instruction")), None);
+    }
 
     #[test]
     fn levels_descend_to_the_one_that_every_processor_has() {

@@ -26,6 +26,9 @@ pub use counts::TransactionCounts;
 pub use simulated::{InjectedAborts, Simulation};
 pub use status::AbortCause;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use rtm::commits;
+
 use counts::Tally;
 use simulated::Simulator;
 use status::AbortStatus;
