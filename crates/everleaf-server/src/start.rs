@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use tokio::sync::Semaphore;
@@ -56,6 +57,15 @@ impl Listener for Told {
 impl Shared {
     /// Nothing was done yet.
     pub fn new(data: Arc<Database>, options: ServeOptions) -> Arc<Self> {
+        Self::with_connections(data, options, Arc::default())
+    }
+
+    /// The same of a server that counts its open connections there.
+    pub(crate) fn with_connections(
+        data: Arc<Database>,
+        options: ServeOptions,
+        open: Arc<AtomicU64>,
+    ) -> Arc<Self> {
         let limits = options.limits.clone();
         let random = Random::default();
         let clients = Arc::<Clients>::default();
@@ -93,7 +103,7 @@ impl Shared {
             metrics: Metrics::new(redis::names(), memcached::COMMANDS.to_vec(), options.threads),
             options,
             counters: Counters::default(),
-            open_connections: AtomicU64::new(0),
+            open_connections: open,
             cursors: Cursors::default(),
             channels,
             clients,
@@ -111,5 +121,12 @@ impl Shared {
         #[cfg(feature = "scripts")]
         redis::load_libraries(&shared);
         shared
+    }
+
+    /// Ends what would keep a server from stopping: scripts, and a backup. The thread that has to
+    /// end.
+    pub(crate) fn end(&self) -> Option<JoinHandle<()>> {
+        self.data.holders.kill_all();
+        self.backups.stop()
     }
 }

@@ -24,6 +24,8 @@ use crate::types::C;
 
 /// A node is silent that was not heard of for so long, in milliseconds: elections take less.
 const SILENT_MS: u64 = 3000;
+/// Before it is tried again to begin a reign.
+const RETRY: Duration = Duration::from_millis(200);
 
 /// How a node is run.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +39,9 @@ pub struct NodeOptions {
     pub trusted_network: bool,
     /// Bytes a second that a snapshot is sent with; none: as fast as it goes.
     pub snapshot_rate: Option<u64>,
+    /// The rows belong to a server, which writes them by [`Node::begin_reign`]: clients of the peer
+    /// port do not.
+    pub is_served: bool,
 }
 
 /// A node that runs. It ends by [`stop`](Node::stop).
@@ -50,6 +55,7 @@ pub struct Node {
     pub(crate) counters: Arc<Counters>,
     pub(crate) folder: PathBuf,
     pub(crate) address: String,
+    pub(crate) is_served: bool,
     /// What writes go through while this node leads.
     pub(crate) reign: tokio::sync::Mutex<Option<Arc<Proposer>>>,
     pub(crate) tasks: Mutex<JoinSet<()>>,
@@ -120,6 +126,20 @@ impl Node {
         let mut reign = self.reign.lock().await;
         if reign.as_ref().is_some_and(|reign| Arc::ptr_eq(reign, proposer)) {
             *reign = None;
+        }
+    }
+
+    /// Returns when this node leads, and begins a reign then: all that was committed before is
+    /// applied. There is one at a time.
+    pub async fn begin_reign(&self) -> Proposer {
+        let mut server = self.raft.server_metrics();
+        loop {
+            drop(server.borrow_and_update());
+            if let Ok(proposer) = Proposer::begin(&self.raft, &self.state).await {
+                return proposer;
+            }
+            // It may lead, and no majority has answered in time.
+            let _ = tokio::time::timeout(RETRY, server.changed()).await;
         }
     }
 

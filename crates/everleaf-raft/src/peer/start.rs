@@ -70,6 +70,7 @@ impl Node {
             counters,
             folder: folder.to_owned(),
             address,
+            is_served: options.is_served,
             reign: tokio::sync::Mutex::default(),
             tasks: Mutex::default(),
         });

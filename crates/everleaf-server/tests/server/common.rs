@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everleaf::{Clock, CreateOptions, DurabilityMode, OpenOptions};
-use everleaf_server::{Address, Database, ServeOptions, Server};
+use everleaf_server::{Address, Database, ServeOptions, Server, Shared};
 use tempfile::TempDir;
 
 /// How long a reply may take before a test fails: it is not a measurement.
@@ -74,6 +74,11 @@ impl Served {
         let data = open(&folder.path().join("served.pool"), &clock);
         let server = Server::start(data, options.clone()).unwrap();
         Self { server, folder, clock, options }
+    }
+
+    /// What all connections share.
+    pub fn shared(&self) -> Arc<Shared> {
+        self.server.shared().unwrap()
     }
 
     pub fn memcached(&self) -> Client {
