@@ -3,12 +3,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openraft::type_config::async_runtime::watch::WatchReceiver;
 use openraft::{RaftMetrics, ServerState};
 use parking_lot::Mutex;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 use crate::Raft;
 use crate::log::Log;
@@ -16,14 +18,17 @@ use crate::peer::counters::Counters;
 use crate::peer::network::Peers;
 use crate::peer::node_error::NodeError;
 use crate::peer::status::{MemberStatus, NodeStatus};
+use crate::peer::stream::Relayed;
 use crate::peer::tls::Tls;
 use crate::pools::Pools;
 use crate::propose::{ProposeError, Proposer};
 use crate::state::State;
-use crate::types::C;
+use crate::types::{C, Member};
 
 /// A node is silent that was not heard of for so long, in milliseconds: elections take less.
 const SILENT_MS: u64 = 3000;
+/// A leader is lost that was not heard of for so long: followers begin to elect another one sooner.
+const UNHEARD: Duration = Duration::from_millis(1500);
 /// Before it is tried again to begin a reign.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -55,6 +60,10 @@ pub struct Node {
     pub(crate) counters: Arc<Counters>,
     pub(crate) folder: PathBuf,
     pub(crate) address: String,
+    /// When the leader was heard of, if another node leads.
+    pub(crate) heard: Mutex<Instant>,
+    /// Who takes connections that other nodes relay.
+    pub(crate) relays: Mutex<Option<mpsc::Sender<Relayed>>>,
     pub(crate) is_served: bool,
     /// What writes go through while this node leads.
     pub(crate) reign: tokio::sync::Mutex<Option<Arc<Proposer>>>,
@@ -65,6 +74,11 @@ impl Node {
     /// The number of the node.
     pub fn number(&self) -> u64 {
         self.pools.node()
+    }
+
+    /// The number of its cluster.
+    pub fn cluster(&self) -> Uuid {
+        self.pools.cluster()
     }
 
     /// The address that other nodes use.
@@ -106,7 +120,15 @@ impl Node {
         }
     }
 
-    pub(crate) fn metrics(&self) -> RaftMetrics<C> {
+    /// Who leads; none: nobody, or the leader was not heard of for longer than an election takes to
+    /// begin.
+    pub fn leader(&self) -> Option<u64> {
+        let leader = self.metrics().current_leader?;
+        (leader == self.number() || self.heard.lock().elapsed() < UNHEARD).then_some(leader)
+    }
+
+    /// What openraft knows now.
+    pub fn metrics(&self) -> RaftMetrics<C> {
         self.raft.metrics().borrow_watched().clone()
     }
 
@@ -182,7 +204,7 @@ impl Node {
         let membership = metrics.membership_config.membership();
         let voters: Vec<u64> = membership.voter_ids().collect();
         let own = metrics.last_log_index;
-        let of = |(node, member): (&u64, &crate::types::Member)| {
+        let of = |(node, member): (&u64, &Member)| {
             let is_me = *node == self.number();
             let replicated = metrics.replication.as_ref().and_then(|all| all.get(node));
             let matched = if is_me { own } else { replicated.and_then(|id| id.map(|id| id.index)) };

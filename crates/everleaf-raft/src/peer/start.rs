@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use openraft::{Config, SnapshotPolicy};
 use parking_lot::Mutex;
@@ -70,6 +71,8 @@ impl Node {
             counters,
             folder: folder.to_owned(),
             address,
+            heard: Mutex::new(Instant::now()),
+            relays: Mutex::default(),
             is_served: options.is_served,
             reign: tokio::sync::Mutex::default(),
             tasks: Mutex::default(),
