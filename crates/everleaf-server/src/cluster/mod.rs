@@ -1,12 +1,14 @@
 //! A node of a cluster that is served: when it leads it answers clients as a server by itself does;
-//! else it passes them on.
+//! else it passes them on (`net/relay.rs`).
 //!
-//! Map of the files: `reign` (from winning to losing) · `follower` (connections meanwhile).
+//! Map of the files: `reign` (from winning to losing) · `view` (who leads) · `aside` (what a node
+//! answers with that does not lead).
 
 #![allow(dead_code)] // Until the node leads.
 
-mod follower;
+mod aside;
 mod reign;
+mod view;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,8 +19,6 @@ use everleaf_raft::{Node, NodeOptions};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-
-pub(crate) use follower::run as follow;
 
 use crate::shared::Shared;
 use crate::{ServeError, ServeOptions};
@@ -70,6 +70,9 @@ pub(crate) struct Cluster {
     /// The connections that are open.
     pub open_connections: Arc<AtomicU64>,
     role: watch::Sender<Role>,
+    /// An empty pool, for connections that need no keys.
+    pub aside: Arc<Shared>,
+    leader: watch::Sender<Option<u64>>,
 }
 
 impl Cluster {
@@ -79,9 +82,23 @@ impl Cluster {
     }
 
     /// Told of each change of it.
-    #[allow(dead_code)] // By connections that are passed on.
     pub fn roles(&self) -> watch::Receiver<Role> {
         self.role.subscribe()
+    }
+
+    /// Who leads, as far as this node knows, and each change of it.
+    pub fn leader(&self) -> watch::Receiver<Option<u64>> {
+        self.leader.subscribe()
+    }
+
+    /// Waits until it leads: what all connections share then. None: it has ended.
+    pub async fn leads(&self) -> Option<Arc<Shared>> {
+        let mut roles = self.role.subscribe();
+        let role = roles.wait_for(|role| matches!(role, Role::Leader(_))).await;
+        match &*role.ok()? {
+            Role::Leader(shared) => Some(Arc::clone(shared)),
+            Role::Other => None,
+        }
     }
 
     /// What all connections share, as long as it leads.
@@ -103,12 +120,15 @@ pub(crate) struct Running {
 
 impl Running {
     /// Runs the node; from then on it may lead.
-    pub fn start(how: ClusterOptions, options: ServeOptions) -> Result<Self, ServeError> {
+    pub fn start(how: ClusterOptions, mut options: ServeOptions) -> Result<Self, ServeError> {
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(THREADS).thread_name("cluster").enable_all().build();
         let runtime = runtime.map_err(ServeError::Thread)?;
         let node = runtime.block_on(Node::start(&how.folder, how.node))?;
+        options.look = Some(view::look(&node));
         let (role, open_connections) = (watch::Sender::default(), Arc::default());
+        let aside = aside::shared(&how.folder, &options, &open_connections);
+        let aside = aside.map_err(everleaf_raft::NodeError::from)?;
         let cluster = Arc::new(Cluster {
             node,
             options,
@@ -116,8 +136,11 @@ impl Running {
             clock: how.clock,
             open_connections,
             role,
+            aside,
+            leader: watch::Sender::default(),
         });
         let (stop, stopped) = watch::channel(false);
+        runtime.spawn(view::watch(Arc::clone(&cluster)));
         let reigns = runtime.spawn(reign::run(Arc::clone(&cluster), stopped));
         Ok(Self { cluster, runtime, reigns, stop })
     }

@@ -6,6 +6,7 @@ mod blocking;
 mod cases;
 mod changes;
 mod clients;
+mod cluster;
 mod common;
 mod dialog;
 mod evict;

@@ -1,0 +1,27 @@
+//! What a node answers with that does not lead: sessions on an empty pool, which has no file any
+//! more when it is open. Nothing that needs keys is asked of them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use everleaf::{Clock, CreateOptions, DurabilityMode, Error};
+
+use crate::ServeOptions;
+use crate::data::Database;
+use crate::shared::Shared;
+
+/// What these sessions share; the pool is made in a folder of this process alone.
+pub fn shared(
+    folder: &Path,
+    options: &ServeOptions,
+    open: &Arc<AtomicU64>,
+) -> Result<Arc<Shared>, Error> {
+    let path = folder.join("aside.pool");
+    let _ = std::fs::remove_file(&path); // A process that was killed may have left one.
+    let pool = CreateOptions::new().size_bytes(1 << 20).max_size_bytes(1 << 20);
+    let store = pool.durability(DurabilityMode::Process).create(&path)?;
+    let _ = std::fs::remove_file(&path); // If it stays, it goes the next time.
+    let data = Arc::new(Database::over(store, Clock::system())?);
+    Ok(Shared::with_connections(data, options.clone(), Arc::clone(open)))
+}
