@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use crate::authentication::Attempts;
 use crate::backup::Backups;
 use crate::counters::Counters;
-use crate::data::{Database, Gone, Listener};
+use crate::data::{Database, Gone, LONGEST, Listener};
 use crate::memory::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::options::ServeOptions;
@@ -79,6 +79,7 @@ impl Shared {
         let digits = (0..40).map(|_| char::from_digit(random.below(16) as u32, 16).unwrap_or('0'));
         // What cannot be asked is told by the first request that needs it.
         let pool_bytes = data.statistics().map_or(u64::MAX, |store| store.max_bytes);
+        let pool_bytes = if data.ahead().is_some() { pool_bytes.min(LONGEST) } else { pool_bytes };
         let shared = Arc::new(Self {
             requests: MemoryBudget::of(limits.buffered_bytes),
             unsent: MemoryBudget::of(limits.unsent_bytes),

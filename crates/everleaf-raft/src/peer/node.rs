@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use everleaf::Clock;
 use openraft::type_config::async_runtime::watch::WatchReceiver;
 use openraft::{RaftMetrics, ServerState};
 use parking_lot::Mutex;
@@ -42,6 +43,8 @@ pub struct NodeOptions {
     /// The rows belong to a server, which writes them by [`Node::begin_reign`]: clients of the peer
     /// port do not.
     pub is_served: bool,
+    /// The clock that entries tell.
+    pub clock: Clock,
 }
 
 /// A node that runs. It ends by [`stop`](Node::stop).
@@ -56,6 +59,7 @@ pub struct Node {
     pub(crate) folder: PathBuf,
     pub(crate) address: String,
     pub(crate) is_served: bool,
+    pub(crate) clock: Clock,
     /// What writes go through while this node leads.
     pub(crate) reign: tokio::sync::Mutex<Option<Arc<Proposer>>>,
     pub(crate) tasks: Mutex<JoinSet<()>>,
@@ -70,6 +74,11 @@ impl Node {
     /// The address that other nodes use.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The clock that entries tell.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// openraft.
@@ -106,6 +115,19 @@ impl Node {
         }
     }
 
+    /// The pool of the log: it needs room for what is proposed.
+    ///
+    /// # Errors
+    /// Of the pool.
+    pub fn log_statistics(&self) -> everleaf::Result<everleaf::Statistics> {
+        self.log.store().statistics()
+    }
+
+    /// Why openraft has ended by itself, if it has.
+    pub fn failure(&self) -> Option<String> {
+        self.metrics().running_state.err().map(|error| error.to_string())
+    }
+
     pub(crate) fn metrics(&self) -> RaftMetrics<C> {
         self.raft.metrics().borrow_watched().clone()
     }
@@ -117,7 +139,7 @@ impl Node {
         if let Some(proposer) = &*reign {
             return Ok(Arc::clone(proposer));
         }
-        let begun = Proposer::begin(&self.raft, &self.state).await?;
+        let begun = Proposer::begin(&self.raft, &self.state, &self.clock).await?;
         Ok(Arc::clone(reign.insert(Arc::new(begun))))
     }
 
@@ -135,7 +157,7 @@ impl Node {
         let mut server = self.raft.server_metrics();
         loop {
             drop(server.borrow_and_update());
-            if let Ok(proposer) = Proposer::begin(&self.raft, &self.state).await {
+            if let Ok(proposer) = Proposer::begin(&self.raft, &self.state, &self.clock).await {
                 return proposer;
             }
             // It may lead, and no majority has answered in time.

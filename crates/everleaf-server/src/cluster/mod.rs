@@ -3,8 +3,6 @@
 //!
 //! Map of the files: `reign` (from winning to losing) · `follower` (connections meanwhile).
 
-#![allow(dead_code)] // Until the node leads.
-
 mod follower;
 mod reign;
 
@@ -12,7 +10,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use everleaf::Clock;
 use everleaf_raft::{Node, NodeOptions};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -20,8 +17,9 @@ use tokio::task::JoinHandle;
 
 pub(crate) use follower::run as follow;
 
+use crate::backup::Backups;
 use crate::shared::Shared;
-use crate::{ServeError, ServeOptions};
+use crate::{Address, ServeError, ServeOptions};
 
 /// Threads of the cluster's runtime: openraft, its peers, reigns.
 const THREADS: usize = 2;
@@ -47,8 +45,6 @@ pub struct ClusterOptions {
     pub announce: Option<String>,
     /// How reads are done.
     pub reads: Reads,
-    /// The clock of the server.
-    pub clock: Clock,
 }
 
 /// What a node is to clients.
@@ -66,18 +62,12 @@ pub(crate) struct Cluster {
     pub node: Arc<Node>,
     pub options: ServeOptions,
     pub reads: Reads,
-    pub clock: Clock,
     /// The connections that are open.
     pub open_connections: Arc<AtomicU64>,
     role: watch::Sender<Role>,
 }
 
 impl Cluster {
-    /// What the node is now.
-    pub fn role(&self) -> Role {
-        self.role.borrow().clone()
-    }
-
     /// Told of each change of it.
     #[allow(dead_code)] // By connections that are passed on.
     pub fn roles(&self) -> watch::Receiver<Role> {
@@ -96,6 +86,7 @@ impl Cluster {
 /// A node while it is served, and the threads that it runs on.
 pub(crate) struct Running {
     pub cluster: Arc<Cluster>,
+    announce: Option<String>,
     runtime: Runtime,
     reigns: JoinHandle<()>,
     stop: watch::Sender<bool>,
@@ -104,27 +95,37 @@ pub(crate) struct Running {
 impl Running {
     /// Runs the node; from then on it may lead.
     pub fn start(how: ClusterOptions, options: ServeOptions) -> Result<Self, ServeError> {
+        Backups::new(options.backups.clone(), 0).prepare()?;
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(THREADS).thread_name("cluster").enable_all().build();
         let runtime = runtime.map_err(ServeError::Thread)?;
-        let node = runtime.block_on(Node::start(&how.folder, how.node))?;
+        let node = NodeOptions { is_served: true, ..how.node };
+        let node = runtime.block_on(Node::start(&how.folder, node))?;
         let (role, open_connections) = (watch::Sender::default(), Arc::default());
-        let cluster = Arc::new(Cluster {
-            node,
-            options,
-            reads: how.reads,
-            clock: how.clock,
-            open_connections,
-            role,
-        });
+        let cluster = Arc::new(Cluster { node, options, reads: how.reads, open_connections, role });
         let (stop, stopped) = watch::channel(false);
         let reigns = runtime.spawn(reign::run(Arc::clone(&cluster), stopped));
-        Ok(Self { cluster, runtime, reigns, stop })
+        Ok(Self { cluster, announce: how.announce, runtime, reigns, stop })
+    }
+
+    /// Tells the other nodes where clients reach this one.
+    pub fn announce(&self, redis: [&Vec<Address>; 2], memcached: [&Vec<Address>; 2]) {
+        let node = &self.cluster.node;
+        let own = node.address().rsplit_once(':').map_or("", |(host, _)| host);
+        let host = self.announce.as_deref().unwrap_or(own);
+        let of = |addresses: [&Vec<Address>; 2]| {
+            addresses.into_iter().flatten().find_map(|address| match address {
+                Address::Tcp(address) => Some(format!("{host}:{}", address.port())),
+                Address::Unix(_) => None,
+            })
+        };
+        let _entered = self.runtime.enter();
+        node.announce(of(redis), of(memcached));
     }
 
     /// Ends the reign, if there is one, lets another node lead, and closes the pools.
     pub fn stop(self) {
-        let Self { cluster, runtime, reigns, stop } = self;
+        let Self { cluster, runtime, reigns, stop, .. } = self;
         stop.send_replace(true);
         let _ = runtime.block_on(reigns); // A panic there has been reported on stderr.
         runtime.block_on(Arc::clone(&cluster.node).stop());

@@ -26,7 +26,7 @@ use super::syncer::{self, Syncer};
 use super::thread::spawn;
 #[cfg(feature = "cluster")]
 use crate::cluster::{ClusterOptions, Running, follow};
-use crate::data::{Database, Sweeper};
+use crate::data::{Database, SWEEP_PAUSE, Sweeper};
 use crate::metrics::{STEP, set_thread};
 use crate::open_files::allow_files;
 use crate::protocol::Protocol;
@@ -38,8 +38,6 @@ use crate::{Address, ServeError, ServeOptions, memcached, redis};
 const GRACE: Duration = Duration::from_secs(5);
 /// Threads for requests that take long or wait for these, of each thread that answers.
 const LONG_THREADS: usize = 32;
-/// The pause between two steps of the sweep.
-const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is spoken at an address, and whether by TLS.
 type Spoken = (Protocol, Option<Tls>);
@@ -113,6 +111,8 @@ impl Server {
                 return Err(error);
             }
         };
+        let Listening { memcached, redis, tls_memcached, tls_redis, .. } = &server.addresses;
+        node.announce([redis, tls_redis], [memcached, tls_memcached]);
         server.node = Some(node);
         Ok(server)
     }
@@ -194,6 +194,18 @@ impl Server {
     /// lead.
     pub fn shared(&self) -> Option<Arc<Shared>> {
         self.front.as_ref().and_then(Front::shared)
+    }
+
+    /// The number of the node of a cluster that is served.
+    #[cfg(feature = "cluster")]
+    pub fn number(&self) -> Option<u64> {
+        self.node.as_ref().map(|node| node.cluster.node.number())
+    }
+
+    /// Why the node of a cluster has ended by itself, if it has: it is to be stopped.
+    #[cfg(feature = "cluster")]
+    pub fn failure(&self) -> Option<String> {
+        self.node.as_ref().and_then(|node| node.cluster.node.failure())
     }
 
     /// Stops: no client is accepted any more, requests that came are answered, and connections are
@@ -444,7 +456,20 @@ async fn speak(
         #[cfg(feature = "cluster")]
         Front::Node(cluster) => match cluster.shared() {
             None => follow(stream, (protocol, ends), cluster, stop).await,
-            Some(shared) => speak_with(protocol, (stream, ends), shared, stop).await,
+            Some(shared) => {
+                let data = Arc::clone(&shared.data);
+                let lost = async {
+                    match data.ahead() {
+                        Some(ahead) => ahead.lost().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    biased; // What is held never goes when the reign has ended.
+                    () = lost => Ok(()),
+                    ended = speak_with(protocol, (stream, ends), shared.clone(), stop) => ended,
+                }
+            }
         },
     }
 }
