@@ -97,6 +97,7 @@ impl Shared {
             cursors: Cursors::default(),
             channels,
             clients,
+            connections: Arc::default(),
             monitors: Arc::default(),
             notifications,
             tracking,

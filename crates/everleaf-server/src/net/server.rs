@@ -26,7 +26,7 @@ use super::thread::spawn;
 use crate::data::{Database, Sweeper};
 use crate::metrics::{STEP, set_thread};
 use crate::open_files::allow_files;
-use crate::shared::{Ends, Shared};
+use crate::shared::{Ends, Shared, State};
 use crate::tls::Tls;
 use crate::{Address, ServeError, ServeOptions, memcached, redis};
 
@@ -247,6 +247,9 @@ async fn accept(
     for (spoken, listener) in listeners {
         let (workers, next, shared) = (Arc::clone(&workers), Arc::clone(&next), shared.clone());
         tasks.spawn(async move {
+            let is_told = spoken.0 == Protocol::Memcached;
+            let ends = listener.ends();
+            let _told = is_told.then(|| shared.connections.enter(ends, State::Listening));
             loop {
                 match listener.accept().await {
                     Ok(stream) => {
@@ -399,7 +402,7 @@ async fn speak(
 ) -> io::Result<()> {
     match protocol {
         Protocol::Memcached => {
-            let session = memcached::Session::new(Arc::clone(&shared)).with_peer(&ends.peer);
+            let session = memcached::Session::new(Arc::clone(&shared)).with_ends(ends);
             connection::run(stream, session, shared, stop).await
         }
         Protocol::Redis => {

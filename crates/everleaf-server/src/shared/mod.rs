@@ -2,11 +2,13 @@
 //!
 //! Map of the files: `settings` (what can be changed) · `cursors` (of SCAN) · `channels` (messages
 //! between clients) · `notify` (what happens to keys) · `tracking` (keys that clients keep) ·
-//! `monitors` (clients that see all commands) · `clients` (who is connected) · `errors` (that they
-//! were told) · `slowlog` `latency` (what took long) · `uses` `prefixes` (of memcached's items).
+//! `monitors` (clients that see all commands) · `clients` (who is connected) · `connections` (of
+//! memcached) · `errors` (that clients were told) · `slowlog` `latency` (what took long) · `uses`
+//! `prefixes` (of memcached's items).
 
 mod channels;
 mod clients;
+mod connections;
 mod cursors;
 mod errors;
 mod latency;
@@ -38,6 +40,7 @@ use crate::scripts::Scripts;
 
 pub use channels::{Channels, MESSAGE_BYTES, Subscribed, Subscriber, WAITING_BYTES};
 pub use clients::{Chosen, ClientKind, Clients, Ends, Entry, Flags, Numbers, Paused, Unblocked};
+pub use connections::{Connected, Connections, State};
 pub use cursors::Cursors;
 pub use errors::Errors;
 pub use latency::{Events, Latency};
@@ -90,6 +93,8 @@ pub struct Shared {
     pub(crate) channels: Arc<Channels>,
     /// Redis clients that are connected.
     pub(crate) clients: Arc<Clients>,
+    /// memcached's connections.
+    pub(crate) connections: Arc<Connections>,
     /// Commands that took long.
     pub(crate) slowlog: Slowlog,
     /// Errors that Redis clients were told.
