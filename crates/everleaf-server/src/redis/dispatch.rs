@@ -426,6 +426,7 @@ impl Session {
         let blocking = Blocking { may_wait: true, place, wait: None };
         let within = (self.database, held.as_ref());
         let left = self.run(command, args, &mut work, reply, (part_bytes, blocking), within)?;
+        self.count_lookups(&work);
         if let Some(wait) = left.wait.filter(|_| !waits.as_ref().is_some_and(Waits::is_over)) {
             out.truncate(start);
             self.waits = Some(waits.unwrap_or_else(|| self.wait(&wait)));
