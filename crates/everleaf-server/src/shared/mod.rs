@@ -38,7 +38,9 @@ use crate::random::Random;
 #[cfg(feature = "scripts")]
 use crate::scripts::Scripts;
 
-pub use channels::{Channels, MESSAGE_BYTES, Subscribed, Subscriber, WAITING_BYTES};
+pub use channels::{Channels, Subscribed, Subscriber};
+#[cfg(feature = "scripts")]
+pub use channels::{MESSAGE_BYTES, WAITING_BYTES};
 pub use clients::{Chosen, ClientKind, Clients, Ends, Entry, Flags, Numbers, Paused, Unblocked};
 pub use connections::{Connected, Connections, State};
 pub use cursors::Cursors;
@@ -121,6 +123,11 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Whether clients have set how many bytes of the pool may be used.
+    pub(crate) fn has_limit(&self) -> bool {
+        self.settings.max_bytes.load(Relaxed) > 0
+    }
+
     /// Whether more bytes of the pool are used than clients have set as the most, as was seen when
     /// the store was last asked.
     pub(crate) fn is_beyond_limit(&self) -> bool {
