@@ -16,8 +16,8 @@ use crate::metrics::Metrics;
 use crate::options::ServeOptions;
 use crate::random::Random;
 use crate::shared::{
-    Channels, Clients, Cursors, Errors, Event, Latency, Notifications, Prefixes, Settings, Shared,
-    Slowlog, Tracking, Uses,
+    Channels, Clients, Connections, Cursors, Errors, Event, Latency, Notifications, Prefixes,
+    Settings, Shared, Slowlog, Tracking, Uses,
 };
 use crate::{memcached, redis};
 
@@ -57,14 +57,14 @@ impl Listener for Told {
 impl Shared {
     /// Nothing was done yet.
     pub fn new(data: Arc<Database>, options: ServeOptions) -> Arc<Self> {
-        Self::with_connections(data, options, Arc::default())
+        Self::with_connections(data, options, Default::default())
     }
 
-    /// The same of a server that counts its open connections there.
+    /// The same of a server whose connections are counted, and told of, there.
     pub(crate) fn with_connections(
         data: Arc<Database>,
         options: ServeOptions,
-        open: Arc<AtomicU64>,
+        (open, connections): (Arc<AtomicU64>, Arc<Connections>),
     ) -> Arc<Self> {
         let limits = options.limits.clone();
         let random = Random::default();
@@ -108,6 +108,7 @@ impl Shared {
             cursors: Cursors::default(),
             channels,
             clients,
+            connections,
             monitors: Arc::default(),
             notifications,
             tracking,

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 pub(crate) use follower::run as follow;
 
 use crate::backup::Backups;
-use crate::shared::Shared;
+use crate::shared::{Connections, Shared};
 use crate::{Address, ServeError, ServeOptions};
 
 /// Threads of the cluster's runtime: openraft, its peers, reigns.
@@ -64,6 +64,8 @@ pub(crate) struct Cluster {
     pub reads: Reads,
     /// The connections that are open.
     pub open_connections: Arc<AtomicU64>,
+    /// memcached's ones, for who is told of them.
+    pub connections: Arc<Connections>,
     role: watch::Sender<Role>,
 }
 
@@ -101,8 +103,14 @@ impl Running {
         let runtime = runtime.map_err(ServeError::Thread)?;
         let node = NodeOptions { is_served: true, ..how.node };
         let node = runtime.block_on(Node::start(&how.folder, node))?;
-        let (role, open_connections) = (watch::Sender::default(), Arc::default());
-        let cluster = Arc::new(Cluster { node, options, reads: how.reads, open_connections, role });
+        let cluster = Arc::new(Cluster {
+            node,
+            options,
+            reads: how.reads,
+            open_connections: Arc::default(),
+            connections: Arc::default(),
+            role: watch::Sender::default(),
+        });
         let (stop, stopped) = watch::channel(false);
         let reigns = runtime.spawn(reign::run(Arc::clone(&cluster), stopped));
         Ok(Self { cluster, announce: how.announce, runtime, reigns, stop })

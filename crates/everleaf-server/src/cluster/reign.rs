@@ -106,7 +106,8 @@ fn begin(cluster: &Cluster, ahead: &Arc<Ahead>) -> Result<Begun, Error> {
         data.evict_beyond(bytes);
     }
     let sweeper = data.sweep(SWEEP_PAUSE);
-    let shared = Shared::with_connections(data, options, Arc::clone(&cluster.open_connections));
+    let connections = (Arc::clone(&cluster.open_connections), Arc::clone(&cluster.connections));
+    let shared = Shared::with_connections(data, options, connections);
     Ok((shared, sweeper))
 }
 

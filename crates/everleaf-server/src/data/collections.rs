@@ -67,6 +67,7 @@ impl Work<'_> {
         } else if members {
             self.put(row.to_vec(), header.with(&collection.bytes()));
         } else {
+            self.touched_bytes += size_of::<Vec<u8>>() + row.len();
             self.touched.push(row.to_vec());
         }
     }

@@ -165,23 +165,26 @@ impl Database {
         Ok(true)
     }
 
-    /// Removes keys that are not there any more, as one batch: the store waits for its medium once.
+    /// Removes keys that are not there any more, as one batch or two, each with one wait for the
+    /// medium.
     fn remove_gone(&self, rows: &[Vec<u8>], now_ms: u64) -> Result<(), Error> {
         let _held = self.lock_many(rows.iter().map(Vec::as_slice));
-        let (mut work, mut expired, mut gone_keys) = (Work::new(self, now_ms), Vec::new(), 0);
+        let (mut expired, mut gone_keys) = (Vec::new(), 0);
+        // Of what was emptied all have been told then.
+        let mut works = [Work::untold(self, now_ms), Work::new(self, now_ms)];
         for row in rows {
             // It may have been written meanwhile.
             let gone = |value: &[u8]| {
                 (!self.is_there(row, value, now_ms)).then(|| has_expired(value, now_ms))
             };
-            if let Some(has_expired) = work.show(row, gone)?.flatten() {
-                work.remove_key(row)?;
+            if let Some(has_expired) = self.show(row, gone)?.flatten() {
+                works[usize::from(has_expired)].remove_key(row)?;
                 expired.extend(has_expired.then_some(row));
                 gone_keys += 1;
             }
         }
         let _beside = self.beside();
-        work.commit_sweep()?;
+        works.iter_mut().try_for_each(Work::commit_sweep)?;
         self.expired_keys.add(expired.len() as u64);
         self.listening.tell(|to| expired.iter().for_each(|row| to.gone(row, Gone::Expired)));
         self.reclaimed.add(gone_keys);

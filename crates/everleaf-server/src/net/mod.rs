@@ -60,6 +60,10 @@ impl Session for crate::memcached::Session {
         Self::serve(self, input, out)
     }
 
+    fn set_unsent(&self, bytes: usize) {
+        Self::set_unsent(self, bytes);
+    }
+
     fn held_bytes(&self) -> usize {
         Self::held_bytes(self)
     }

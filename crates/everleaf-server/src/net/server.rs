@@ -30,7 +30,7 @@ use crate::data::{Database, SWEEP_PAUSE, Sweeper};
 use crate::metrics::{STEP, set_thread};
 use crate::open_files::allow_files;
 use crate::protocol::Protocol;
-use crate::shared::{Ends, Shared};
+use crate::shared::{Ends, Shared, State};
 use crate::tls::Tls;
 use crate::{Address, ServeError, ServeOptions, memcached, redis};
 
@@ -304,6 +304,9 @@ async fn accept(
     for (spoken, listener) in listeners {
         let (workers, next, front) = (Arc::clone(&workers), Arc::clone(&next), front.clone());
         tasks.spawn(async move {
+            let is_told = spoken.0 == Protocol::Memcached;
+            let ends = listener.ends();
+            let _told = is_told.then(|| front.connections().enter(ends, State::Listening));
             loop {
                 match listener.accept().await {
                     Ok(stream) => {
@@ -482,7 +485,7 @@ async fn speak_with(
 ) -> io::Result<()> {
     match protocol {
         Protocol::Memcached => {
-            let session = memcached::Session::new(Arc::clone(&shared)).with_peer(&ends.peer);
+            let session = memcached::Session::new(Arc::clone(&shared)).with_ends(ends);
             connection::run(stream, session, shared, stop).await
         }
         Protocol::Redis => {
