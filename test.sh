@@ -47,21 +47,29 @@ if [[ ${1:-} == lints ]]; then
     lints
     exit
 fi
-# Tests wait for disks, sockets and clocks: the lints take what processor time that leaves.
-mkdir -p target
-CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/lints nice -n 19 ./test.sh lints \
-    >target/lints.out 2>&1 &
-lints=$!
-trap 'kill "$lints" 2>/dev/null || true' EXIT
 # `--tests` leaves the example programs out, which have no tests: clippy has looked at them, and to
 # make them takes a minute. The programs of tests run one after another, and few of them need more
 # than one processor: those of the libraries run beside the others.
+mkdir -p target
+rows=(target/units.out target/programs.out)
+rm -f "${rows[@]}"
 tests=(cargo test --workspace "${features[@]}" --locked)
 "${tests[@]}" --tests --no-run
 "${tests[@]}" --lib --bins --no-fail-fast >target/units.out 2>&1 &
 units=$!
+# Tests wait for disks, sockets and clocks: the lints take what processor time that leaves. They are
+# made in the same folder, so that macros, build scripts and C are compiled once. cargo locks it
+# while it compiles, so the lints begin when both rows run.
+{
+    for row in "${rows[@]}"; do
+        until grep -qs ' Running ' "$row"; do sleep 1; done
+    done
+    export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
+    exec nice -n 19 ./test.sh lints
+} >target/lints.out 2>&1 &
+lints=$!
 trap 'kill "$lints" "$units" 2>/dev/null || true' EXIT
-"${tests[@]}" --test '*'
+"${tests[@]}" --test '*' 2>&1 | tee target/programs.out
 passed=0
 wait "$units" || passed=$?
 cat target/units.out

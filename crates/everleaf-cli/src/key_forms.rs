@@ -107,16 +107,20 @@ fn read_float<F: OrderedKey + Into<f64> + Copy + fmt::Display>(
     Some(number.map_or_else(|| float.to_string().into(), Value::from))
 }
 
-fn write_float<F: OrderedKey + std::str::FromStr>(
+fn write_float<F: OrderedKey + Into<f64> + Copy + std::str::FromStr>(
     value: &Value,
     last: bool,
     bytes: &mut Vec<u8>,
 ) -> Option<()> {
-    let float: F = match value {
-        Value::Number(number) => number.to_string().parse().ok()?,
-        Value::String(text) => text.parse().ok()?,
+    let text = match value {
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
         _ => return None,
     };
+    let float: F = text.parse().ok()?;
+    if float.into().is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit()) {
+        return None; // A number that has no room is not infinity.
+    }
     append(&float, last, bytes);
     Some(())
 }
@@ -192,8 +196,11 @@ impl KeyForm {
             Some(bytes)
         };
         written().ok_or_else(|| {
-            let how =
-                if self.is_tuple { "; write an array of JSON, like '[\"ann\",7]'" } else { "" };
+            let how = match self.parts[0].name {
+                _ if self.is_tuple => "; write an array of JSON, like '[\"ann\",7]'",
+                "f32" | "f64" => "; write a number that it has room for, inf, -inf or NaN",
+                _ => "",
+            };
             Failure::usage(format!("`{}` is no key of type {self}{how}", readable(text)))
         })
     }
@@ -279,6 +286,18 @@ mod tests {
         for text in ["", "ann", "[\"ann\"]", "[\"ann\",256]", "[\"ann\",1,1]", "[1,\"ann\"]", "{}"]
         {
             assert!(matches!(pair.read(text.as_bytes(), false), Err(Failure::Usage(_))), "{text}");
+        }
+        for (types, text) in [
+            ("f64", "1e999"),
+            ("f64", "-1e999"),
+            ("f64", "1e"),
+            ("f32", "1e39"),
+            ("(f64, u8)", "[1e999,1]"),
+            ("(f64, u8)", "[\"1e999\",1]"),
+            ("(f32, u8)", "[-1e39,1]"),
+        ] {
+            let read = KeyForm::of(types).unwrap().read(text.as_bytes(), false);
+            assert!(matches!(read, Err(Failure::Usage(_))), "{types}: {text}");
         }
         assert!(pair.show(b"ann").is_err());
         assert!(KeyForm::of("u64").unwrap().show(b"short").is_err());

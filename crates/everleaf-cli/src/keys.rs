@@ -19,11 +19,17 @@ pub enum KeyArgument {
 }
 
 impl KeyArgument {
-    /// Reads an argument for a pool with keys of `key_type`.
-    pub fn parse(argument: &OsStr, key_type: KeyType) -> Result<Self, Failure> {
+    /// Reads an argument for a tree with keys of `key_type`, which has this name unless it is the
+    /// pool's own.
+    pub fn parse(
+        argument: &OsStr,
+        key_type: KeyType,
+        tree: Option<&[u8]>,
+    ) -> Result<Self, Failure> {
+        let text = argument.as_bytes();
         match key_type {
-            KeyType::Bytes => Ok(Self::Bytes(argument.as_bytes().to_vec())),
-            KeyType::U64 => parse_u64(argument.as_bytes()).map(Self::U64).map_err(Failure::Usage),
+            KeyType::Bytes => Ok(Self::Bytes(text.to_vec())),
+            KeyType::U64 => parse_u64(text, tree).map(Self::U64).map_err(Failure::Usage),
         }
     }
 
@@ -54,13 +60,15 @@ impl fmt::Display for KeyArgument {
     }
 }
 
-/// Reads a decimal u64: digits and nothing else.
-pub fn parse_u64(text: &[u8]) -> Result<u64, String> {
+/// Reads a decimal u64 as a key of this tree, or of the pool's own: digits and nothing else.
+pub fn parse_u64(text: &[u8], tree: Option<&[u8]>) -> Result<u64, String> {
     let digits =
         str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+        let tree =
+            tree.map_or_else(|| "pool".to_owned(), |name| format!("tree `{}`", readable(name)));
         format!(
-            "the pool has u64 keys, and `{}` is not a whole number from 0 to {}",
+            "the {tree} has u64 keys, and `{}` is not a whole number from 0 to {}",
             readable(text),
             u64::MAX
         )
@@ -83,19 +91,19 @@ mod tests {
 
     #[test]
     fn u64_keys_are_decimal_digits() {
-        assert_eq!(parse_u64(b"0"), Ok(0));
-        assert_eq!(parse_u64(b"007"), Ok(7));
-        assert_eq!(parse_u64(b"18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(parse_u64(b"0", None), Ok(0));
+        assert_eq!(parse_u64(b"007", None), Ok(7));
+        assert_eq!(parse_u64(b"18446744073709551615", None), Ok(u64::MAX));
         for text in
             [&b""[..], b"+1", b"-1", b" 1", b"1 ", b"0x1", b"1.0", b"18446744073709551616", b"\xff"]
         {
-            assert!(parse_u64(text).is_err());
+            assert!(parse_u64(text, None).is_err());
         }
     }
 
     #[test]
     fn byte_keys_are_the_bytes_of_the_argument() {
-        let key = KeyArgument::parse(OsStr::from_bytes(b"\xff\x01"), KeyType::Bytes).ok();
+        let key = KeyArgument::parse(OsStr::from_bytes(b"\xff\x01"), KeyType::Bytes, None).ok();
         assert_eq!(key, Some(KeyArgument::Bytes(vec![0xff, 1])));
     }
 

@@ -189,6 +189,11 @@ impl WrittenTree<'_> {
         if self.keys == TreeKeys::U64 { KeyType::U64 } else { KeyType::Bytes }
     }
 
+    /// Its name; none: it is the pool's own.
+    pub fn name(&self) -> Option<&[u8]> {
+        (!self.name.is_empty()).then_some(self.name)
+    }
+
     /// The kind of its keys.
     pub fn keys(&self) -> TreeKeys {
         self.keys
@@ -295,7 +300,10 @@ impl Target {
     pub fn key_of(&self, argument: &OsStr, key_type: KeyType) -> Result<KeyArgument, Failure> {
         match key_type {
             KeyType::Bytes => self.key_bytes(argument, false).map(KeyArgument::Bytes),
-            KeyType::U64 => KeyArgument::parse(argument, KeyType::U64),
+            KeyType::U64 => {
+                let name = self.tree.name.as_deref().map(OsStr::as_bytes);
+                KeyArgument::parse(argument, key_type, name)
+            }
         }
     }
 

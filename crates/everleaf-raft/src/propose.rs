@@ -12,8 +12,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use everleaf::Clock;
 use everleaf_pmem::planted;
 use openraft::ReadPolicy;
 use openraft::alias::OneshotReceiverOf;
@@ -101,11 +102,12 @@ impl Proposer {
     pub async fn begin<T: Config, S: RaftStateMachine<T>>(
         raft: &openraft::Raft<T, S>,
         state: &State,
+        clock: &Clock,
     ) -> Result<Self, ProposeError> {
         let leader = *raft.as_leader().map_err(|_| ProposeError::Lost)?.leader_id();
         let confirmed = raft.ensure_linearizable(ReadPolicy::ReadIndex).await;
         confirmed.map_err(|_| ProposeError::Lost)?;
-        let mut reign = Reign::next(leader, state);
+        let mut reign = Reign::next(leader, state, clock);
         reign.open(raft, state).await.ok_or(ProposeError::Lost)?;
         let (open, woken, progress, groups) = Default::default();
         let shared = Arc::new(Shared { leader, open, woken, progress, groups });
@@ -189,6 +191,11 @@ impl Proposer {
         }
     }
 
+    /// Ends the reign: what is not settled may be committed or not.
+    pub fn end(&self) {
+        self.shared.lose();
+    }
+
     /// Returns when the reign has ended.
     pub async fn lost(&self) {
         let _ = self.progress().wait_for(|now| now.lost).await; // Its sender is here.
@@ -240,19 +247,21 @@ struct Reign {
     number: u64,
     /// How many groups there were.
     groups: u64,
+    clock: Clock,
     clock_ms: u64,
 }
 
 impl Reign {
-    fn next(leader: LeaderId, state: &State) -> Self {
+    fn next(leader: LeaderId, state: &State, clock: &Clock) -> Self {
         let applied = state.applied();
         let number = state.next_reign(applied.reign);
-        Self { leader, number, groups: 0, clock_ms: applied.clock_ms }
+        let clock = clock.clone();
+        Self { leader, number, groups: 0, clock, clock_ms: applied.clock_ms }
     }
 
     fn group(&mut self, rows: Rows) -> Group {
         self.groups += 1;
-        self.clock_ms = self.clock_ms.max(now_ms());
+        self.clock_ms = self.clock_ms.max(self.clock.now_ms());
         Group { reign: self.number, number: self.groups, clock_ms: self.clock_ms, rows }
     }
 
@@ -338,10 +347,4 @@ async fn watch<T: Config, S: RaftStateMachine<T>>(
         }
     }
     shared.lose();
-}
-
-/// The system's clock, in milliseconds since 1970.
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

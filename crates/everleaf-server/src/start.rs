@@ -10,14 +10,14 @@ use tokio::sync::Semaphore;
 use crate::authentication::Attempts;
 use crate::backup::Backups;
 use crate::counters::Counters;
-use crate::data::{Database, Gone, Listener};
+use crate::data::{Database, Gone, LONGEST, Listener};
 use crate::memory::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::options::ServeOptions;
 use crate::random::Random;
 use crate::shared::{
-    Channels, Clients, Cursors, Errors, Event, Latency, Notifications, Prefixes, Settings, Shared,
-    Slowlog, Tracking, Uses,
+    Channels, Clients, Connections, Cursors, Errors, Event, Latency, Notifications, Prefixes,
+    Settings, Shared, Slowlog, Tracking, Uses,
 };
 use crate::{memcached, redis};
 
@@ -57,14 +57,14 @@ impl Listener for Told {
 impl Shared {
     /// Nothing was done yet.
     pub fn new(data: Arc<Database>, options: ServeOptions) -> Arc<Self> {
-        Self::with_connections(data, options, Arc::default())
+        Self::with_connections(data, options, Default::default())
     }
 
-    /// The same of a server that counts its open connections there.
+    /// The same of a server whose connections are counted, and told of, there.
     pub(crate) fn with_connections(
         data: Arc<Database>,
         options: ServeOptions,
-        open: Arc<AtomicU64>,
+        (open, connections): (Arc<AtomicU64>, Arc<Connections>),
     ) -> Arc<Self> {
         let limits = options.limits.clone();
         let random = Random::default();
@@ -79,6 +79,7 @@ impl Shared {
         let digits = (0..40).map(|_| char::from_digit(random.below(16) as u32, 16).unwrap_or('0'));
         // What cannot be asked is told by the first request that needs it.
         let pool_bytes = data.statistics().map_or(u64::MAX, |store| store.max_bytes);
+        let pool_bytes = if data.ahead().is_some() { pool_bytes.min(LONGEST) } else { pool_bytes };
         let shared = Arc::new(Self {
             requests: MemoryBudget::of(limits.buffered_bytes),
             unsent: MemoryBudget::of(limits.unsent_bytes),
@@ -107,6 +108,7 @@ impl Shared {
             cursors: Cursors::default(),
             channels,
             clients,
+            connections,
             monitors: Arc::default(),
             notifications,
             tracking,

@@ -152,8 +152,9 @@ pub enum Error {
     },
     /// A new pool's log has no place.
     #[error(
-        "{} is in the way: it is the log of a pool that is not here; remove it, or choose another \
-        name for the pool", path.display()
+        "{} is in the way: it is the log of a pool that is not here; if that pool was removed, \
+        remove the folder too; if it was moved, move the folder with it; or choose another name \
+        for the pool", path.display()
     )]
     LogInTheWay {
         /// The folder.

@@ -382,7 +382,7 @@ impl Into<'_> {
             TreeKeys::Bytes => bytes(record.key, self.hex_keys)?,
         };
         let key = match self.tree.keys() {
-            TreeKeys::U64 => Key::U64(parse_u64(record.key)?),
+            TreeKeys::U64 => Key::U64(parse_u64(record.key, self.tree.name())?),
             TreeKeys::Float | TreeKeys::Bytes => Key::Bytes(&bytes),
         };
         let put = self.tree.write(|tree| match self.on_duplicate {

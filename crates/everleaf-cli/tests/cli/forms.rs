@@ -131,6 +131,18 @@ fn trees_of_floats_and_of_numbers_are_made_by_load_and_are_in_the_order_of_numbe
     bench.write("bad.tsv", "1\ta\nx\tb\n");
     let said = bench.fails(["load", "p", "bad.tsv", "--tree", "points"]);
     assert!(said.contains("line 2: `x` is no key of type f64"), "{said}");
+    bench.write("large.tsv", "1\ta\n-1e999\tb\n");
+    let said = bench.fails(["load", "p", "large.tsv", "--tree", "points"]);
+    assert!(said.contains("line 2: `-1e999` is no key of type f64; write a number that"), "{said}");
+    let said = bench.refused(["get", "p", "1e999", "--tree", "points"]);
+    assert!(said.contains("`1e999` is no key of type f64; write a number that"), "{said}");
+    bench.write("worse.tsv", "x\tb\n");
+    let said = bench.fails(["load", "p", "worse.tsv", "--tree", "numbers"]);
+    let none = "the tree `numbers` has u64 keys, and `x` is not a whole number";
+    assert!(said.contains(&format!("line 1: {none}")), "{said}");
+    assert!(bench.refused(["get", "p", "x", "--tree", "numbers"]).contains(none));
+    let shell = bench.run_with_input(["shell", "p"], b"use numbers\nget x\n").stderr;
+    assert!(shell.contains(none), "{shell}");
     // A program opens what was loaded.
     let store = Store::open(bench.path("p")).unwrap();
     let points = store.typed_tree::<f64, String>("points").unwrap();

@@ -92,6 +92,37 @@ async fn catch_up(node: &Node, new: u64) -> Done {
     }
 }
 
+/// A node is reached elsewhere.
+pub async fn announce(node: &Arc<Node>, at: u64, member: Member) -> Reply {
+    let announced = async {
+        lead_now(node).await?;
+        let members = node.metrics().membership_config;
+        match members.get_node(&at) {
+            None => fail(format!("node {at} does not belong to this cluster")),
+            Some(known) if *known == member => Ok(()),
+            Some(known) if known.raft != member.raft => {
+                fail(format!("node {at} has the address {}", known.raft))
+            }
+            Some(_) => {
+                let shares = |known: &Member| {
+                    let same = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
+                    same(&known.redis, &member.redis) || same(&known.memcached, &member.memcached)
+                };
+                match members.nodes().find(|(other, known)| **other != at && shares(known)) {
+                    None => {
+                        change_members(node, ChangeMembers::SetNodes([(at, member)].into())).await
+                    }
+                    Some((other, _)) => fail(format!(
+                        "clients reach node {other} at the same address; start each node with an \
+                         address of its own"
+                    )),
+                }
+            }
+        }
+    };
+    reply_of(announced.await)
+}
+
 /// A node goes for ever.
 pub async fn remove(node: &Arc<Node>, old: u64) -> Reply {
     reply_of(try_remove(node, old).await)

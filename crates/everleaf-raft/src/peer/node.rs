@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use everleaf::Clock;
 use openraft::type_config::async_runtime::watch::WatchReceiver;
 use openraft::{RaftMetrics, ServerState};
 use parking_lot::Mutex;
@@ -47,6 +48,8 @@ pub struct NodeOptions {
     /// The rows belong to a server, which writes them by [`Node::begin_reign`]: clients of the peer
     /// port do not.
     pub is_served: bool,
+    /// The clock that entries tell.
+    pub clock: Clock,
 }
 
 /// A node that runs. It ends by [`stop`](Node::stop).
@@ -65,6 +68,7 @@ pub struct Node {
     /// Who takes connections that other nodes relay.
     pub(crate) relays: Mutex<Option<mpsc::Sender<Relayed>>>,
     pub(crate) is_served: bool,
+    pub(crate) clock: Clock,
     /// What writes go through while this node leads.
     pub(crate) reign: tokio::sync::Mutex<Option<Arc<Proposer>>>,
     pub(crate) tasks: Mutex<JoinSet<()>>,
@@ -84,6 +88,11 @@ impl Node {
     /// The address that other nodes use.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The clock that entries tell.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// openraft.
@@ -120,11 +129,29 @@ impl Node {
         }
     }
 
+    /// The pool of the log: it needs room for what is proposed.
+    ///
+    /// # Errors
+    /// Of the pool.
+    pub fn log_statistics(&self) -> everleaf::Result<everleaf::Statistics> {
+        self.log.store().statistics()
+    }
+
+    /// Why openraft has ended by itself, if it has.
+    pub fn failure(&self) -> Option<String> {
+        self.metrics().running_state.err().map(|error| error.to_string())
+    }
+
     /// Who leads; none: nobody, or the leader was not heard of for longer than an election takes to
-    /// begin.
+    /// begin, or it has heard of no majority for as long.
     pub fn leader(&self) -> Option<u64> {
-        let leader = self.metrics().current_leader?;
-        (leader == self.number() || self.heard.lock().elapsed() < UNHEARD).then_some(leader)
+        let metrics = self.metrics();
+        let leader = metrics.current_leader?;
+        let is_heard_of = match leader == self.number() {
+            true => is_followed(&metrics),
+            false => self.heard.lock().elapsed() < UNHEARD,
+        };
+        is_heard_of.then_some(leader)
     }
 
     /// What openraft knows now.
@@ -139,7 +166,7 @@ impl Node {
         if let Some(proposer) = &*reign {
             return Ok(Arc::clone(proposer));
         }
-        let begun = Proposer::begin(&self.raft, &self.state).await?;
+        let begun = Proposer::begin(&self.raft, &self.state, &self.clock).await?;
         Ok(Arc::clone(reign.insert(Arc::new(begun))))
     }
 
@@ -157,7 +184,7 @@ impl Node {
         let mut server = self.raft.server_metrics();
         loop {
             drop(server.borrow_and_update());
-            if let Ok(proposer) = Proposer::begin(&self.raft, &self.state).await {
+            if let Ok(proposer) = Proposer::begin(&self.raft, &self.state, &self.clock).await {
                 return proposer;
             }
             // It may lead, and no majority has answered in time.
@@ -257,6 +284,18 @@ impl Node {
             let _ = wait.metrics(|now| now.current_leader != Some(now.id), "hand over").await;
         }
     }
+}
+
+/// Whether a majority has answered this node lately as their leader.
+fn is_followed(metrics: &RaftMetrics<C>) -> bool {
+    let voters = || metrics.membership_config.voter_ids();
+    let Some(heartbeat) = metrics.heartbeat.as_ref() else { return false };
+    let answers = |id: &u64| match heartbeat.get(id).copied().flatten() {
+        _ if *id == metrics.id => true,
+        Some(at) => since(&at) < UNHEARD,
+        None => false,
+    };
+    2 * voters().filter(answers).count() > voters().count()
 }
 
 /// Whether a leader has heard of a majority lately: others may lead otherwise.

@@ -4,8 +4,6 @@
 //! Map of the files: `reign` (from winning to losing) · `view` (who leads) · `aside` (what a node
 //! answers with that does not lead).
 
-#![allow(dead_code)] // Until the node leads.
-
 mod aside;
 mod reign;
 mod view;
@@ -14,14 +12,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use everleaf::Clock;
 use everleaf_raft::{Node, NodeOptions};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::shared::Shared;
-use crate::{ServeError, ServeOptions};
+use crate::backup::Backups;
+use crate::shared::{Connections, Shared};
+use crate::{Address, ServeError, ServeOptions};
 
 /// Threads of the cluster's runtime: openraft, its peers, reigns.
 const THREADS: usize = 2;
@@ -47,8 +45,6 @@ pub struct ClusterOptions {
     pub announce: Option<String>,
     /// How reads are done.
     pub reads: Reads,
-    /// The clock of the server.
-    pub clock: Clock,
 }
 
 /// What a node is to clients.
@@ -66,9 +62,10 @@ pub(crate) struct Cluster {
     pub node: Arc<Node>,
     pub options: ServeOptions,
     pub reads: Reads,
-    pub clock: Clock,
     /// The connections that are open.
     pub open_connections: Arc<AtomicU64>,
+    /// memcached's ones, for who is told of them.
+    pub connections: Arc<Connections>,
     role: watch::Sender<Role>,
     /// An empty pool, for connections that need no keys.
     pub aside: Arc<Shared>,
@@ -76,16 +73,6 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// What the node is now.
-    pub fn role(&self) -> Role {
-        self.role.borrow().clone()
-    }
-
-    /// Told of each change of it.
-    pub fn roles(&self) -> watch::Receiver<Role> {
-        self.role.subscribe()
-    }
-
     /// Who leads, as far as this node knows, and each change of it.
     pub fn leader(&self) -> watch::Receiver<Option<u64>> {
         self.leader.subscribe()
@@ -113,6 +100,7 @@ impl Cluster {
 /// A node while it is served, and the threads that it runs on.
 pub(crate) struct Running {
     pub cluster: Arc<Cluster>,
+    announce: Option<String>,
     runtime: Runtime,
     reigns: JoinHandle<()>,
     stop: watch::Sender<bool>,
@@ -121,33 +109,50 @@ pub(crate) struct Running {
 impl Running {
     /// Runs the node; from then on it may lead.
     pub fn start(how: ClusterOptions, mut options: ServeOptions) -> Result<Self, ServeError> {
+        Backups::new(options.backups.clone(), 0).prepare()?;
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(THREADS).thread_name("cluster").enable_all().build();
         let runtime = runtime.map_err(ServeError::Thread)?;
-        let node = runtime.block_on(Node::start(&how.folder, how.node))?;
+        let node = NodeOptions { is_served: true, ..how.node };
+        let node = runtime.block_on(Node::start(&how.folder, node))?;
         options.look = Some(view::look(&node));
-        let (role, open_connections) = (watch::Sender::default(), Arc::default());
+        let open_connections = Arc::default();
         let aside = aside::shared(&how.folder, &options, &open_connections);
         let aside = aside.map_err(everleaf_raft::NodeError::from)?;
         let cluster = Arc::new(Cluster {
             node,
             options,
             reads: how.reads,
-            clock: how.clock,
             open_connections,
-            role,
+            connections: Arc::default(),
+            role: watch::Sender::default(),
             aside,
             leader: watch::Sender::default(),
         });
         let (stop, stopped) = watch::channel(false);
         runtime.spawn(view::watch(Arc::clone(&cluster)));
         let reigns = runtime.spawn(reign::run(Arc::clone(&cluster), stopped));
-        Ok(Self { cluster, runtime, reigns, stop })
+        Ok(Self { cluster, announce: how.announce, runtime, reigns, stop })
+    }
+
+    /// Tells the other nodes where clients reach this one.
+    pub fn announce(&self, redis: [&Vec<Address>; 2], memcached: [&Vec<Address>; 2]) {
+        let node = &self.cluster.node;
+        let own = node.address().rsplit_once(':').map_or("", |(host, _)| host);
+        let host = self.announce.as_deref().unwrap_or(own);
+        let of = |addresses: [&Vec<Address>; 2]| {
+            addresses.into_iter().flatten().find_map(|address| match address {
+                Address::Tcp(address) => Some(format!("{host}:{}", address.port())),
+                Address::Unix(_) => None,
+            })
+        };
+        let _entered = self.runtime.enter();
+        node.announce(of(redis), of(memcached));
     }
 
     /// Ends the reign, if there is one, lets another node lead, and closes the pools.
     pub fn stop(self) {
-        let Self { cluster, runtime, reigns, stop } = self;
+        let Self { cluster, runtime, reigns, stop, .. } = self;
         stop.send_replace(true);
         let _ = runtime.block_on(reigns); // A panic there has been reported on stderr.
         runtime.block_on(Arc::clone(&cluster.node).stop());

@@ -2,7 +2,7 @@
 //! all. Who gathers reads what it has written.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use everleaf::Error;
 
@@ -14,8 +14,15 @@ use super::rows::{DATABASES, Pending, deleted_of, deleted_row, key_of};
 /// A row, and what was pending of it.
 pub(super) type Before = (Vec<u8>, Option<Option<Vec<u8>>>);
 
+/// What rows were is not made shorter before it has twice as many bytes.
+const UNDO_BYTES: usize = 1 << 20;
 /// Members of a collection that Redis would remove at once.
 const FEW: u64 = 64;
+
+/// Memory of what a row was.
+fn undo_bytes(row: &[u8], before: &Option<Option<Vec<u8>>>) -> usize {
+    size_of::<Before>() + row.len() + before.iter().flatten().map(Vec::len).sum::<usize>()
+}
 
 /// Writes that are not done yet. Its maker holds the locks of the keys.
 pub struct Work<'d> {
@@ -28,18 +35,28 @@ pub struct Work<'d> {
     order: Vec<Vec<u8>>,
     /// Keys whose parts have changed and whose header has not.
     pub(super) touched: Vec<Vec<u8>>,
+    /// Bytes of these.
+    pub(super) touched_bytes: usize,
     /// From which write on each database counts, where this empties it.
     pub(super) since: [u64; DATABASES as usize],
     /// What rows were before they were written, since the moment that was saved.
     undo: Option<Vec<Before>>,
+    /// Bytes of this.
+    undo_bytes: usize,
+    /// The same when it was last made shorter.
+    least_undo_bytes: usize,
     /// Bytes of what is to be written.
     bytes: usize,
     /// Keys that were looked for: how many were there, and how many not.
     lookups: Cell<(u64, u64)>,
+    /// The same of commands that read only.
+    read: (u64, u64),
     /// Collections with many members that are removed.
     removed_later: u64,
     /// The number of the client that writes; 0: it is no Redis client.
     pub by: u64,
+    /// Whether keys that are written count as changed, and those who wait for that are told.
+    tells: bool,
 }
 
 impl<'d> Work<'d> {
@@ -52,13 +69,23 @@ impl<'d> Work<'d> {
             pending: Pending::new(),
             order: Vec::new(),
             touched: Vec::new(),
+            touched_bytes: 0,
             since,
             undo: None,
+            undo_bytes: 0,
+            least_undo_bytes: 0,
             bytes: 0,
             lookups: Cell::new((0, 0)),
+            read: (0, 0),
             removed_later: 0,
             by: 0,
+            tells: true,
         }
+    }
+
+    /// The same, of which nobody is told.
+    pub(super) fn untold(data: &'d Database, now_ms: u64) -> Self {
+        Self { tells: false, ..Self::new(data, now_ms) }
     }
 
     /// What rows were before, since the moment that was saved.
@@ -85,9 +112,17 @@ impl<'d> Work<'d> {
         self.lookups.set((hits + u64::from(found), misses + u64::from(!found)));
     }
 
-    /// How many keys that were looked for were there, and how many not, since the time before.
-    pub fn take_lookups(&self) -> (u64, u64) {
-        self.lookups.take()
+    /// A command has ended: if it reads only, the keys that it has looked for are counted.
+    pub fn end_lookups(&mut self, reads: bool) {
+        let (hits, misses) = self.lookups.take();
+        if reads {
+            self.read = (self.read.0 + hits, self.read.1 + misses);
+        }
+    }
+
+    /// How many keys that commands have looked for that read only were there, and how many not.
+    pub fn lookups(&self) -> (u64, u64) {
+        self.read
     }
 
     // ---- rows
@@ -131,6 +166,7 @@ impl<'d> Work<'d> {
             None => drop(self.replace(row, Some(value))),
             Some(_) => {
                 let before = self.replace(row.clone(), Some(value));
+                self.undo_bytes += undo_bytes(&row, &before);
                 self.undo.get_or_insert_default().push((row, before));
             }
         }
@@ -155,9 +191,9 @@ impl<'d> Work<'d> {
         before
     }
 
-    /// Bytes of the rows that are to be written.
+    /// Bytes of the rows that are to be written, and of what is known of what was written.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.undo_bytes + self.touched_bytes
     }
 
     // ---- keys
@@ -260,6 +296,7 @@ impl<'d> Work<'d> {
     /// From here on it can be gone back to this moment.
     pub fn save(&mut self) {
         self.undo = Some(Vec::new());
+        (self.undo_bytes, self.least_undo_bytes) = (0, 0);
     }
 
     /// Goes back to the moment that was saved.
@@ -268,15 +305,35 @@ impl<'d> Work<'d> {
         self.undo = None;
     }
 
-    /// This moment, behind the one that was saved if there is one.
+    /// This moment, behind the one that was saved if there is one. Nobody goes back to one between
+    /// the two any more.
     pub fn mark(&mut self) -> usize {
+        if self.undo_bytes / 2 > self.least_undo_bytes.max(UNDO_BYTES) {
+            self.shorten();
+        }
         self.undo.get_or_insert_default().len()
+    }
+
+    /// Keeps of each row what it was first: who writes few rows very often needs little memory.
+    fn shorten(&mut self) {
+        let Some(undo) = &mut self.undo else { return };
+        let (mut seen, mut bytes) = (HashSet::new(), 0);
+        undo.retain(|(row, before)| {
+            let is_first = !seen.contains(row);
+            if is_first {
+                bytes += undo_bytes(row, before);
+                seen.insert(row.clone());
+            }
+            is_first
+        });
+        (self.undo_bytes, self.least_undo_bytes) = (bytes, bytes);
     }
 
     /// Goes back to such a moment.
     pub fn back_to(&mut self, mark: usize) {
         let undo = self.undo.as_mut().map_or(Vec::new(), |undo| undo.split_off(mark));
         for (row, before) in undo.into_iter().rev() {
+            self.undo_bytes = self.undo_bytes.saturating_sub(undo_bytes(&row, &before));
             self.replace(row, before);
         }
     }
@@ -296,14 +353,18 @@ impl<'d> Work<'d> {
     ) -> Result<(), Error> {
         let pending = std::mem::take(&mut self.pending);
         let touched = std::mem::take(&mut self.touched);
-        let moved = self.data.ranks.changes(&self.data.tree, &pending)?;
+        let moved = self.data.ranks.changes(&self.data.rows, &pending)?;
         let growth = write(self, &pending)?;
-        self.data.ranks.add(&self.data.tree, &moved);
+        self.data.ranks.add(&self.data.rows, &moved);
         pending.keys().filter_map(|row| deleted_of(row)).for_each(|id| self.data.ranks.forget(id));
         self.data.removed_later.add(std::mem::take(&mut self.removed_later));
         if self.since.iter().any(|since| *since > 0) {
-            // F2 hides rows that are durable: durable before anybody sees it.
-            self.data.sync()?;
+            // F2 hides rows that are durable: durable before anybody sees it; in a cluster, settled
+            // before anybody is told.
+            match self.data.ahead() {
+                None => self.data.sync()?,
+                Some(ahead) => ahead.has_emptied(),
+            }
             self.data.flushes.raise(&self.since);
             self.data.counts.empty(&self.since);
             if self.data.listening.is_on() {
@@ -312,6 +373,9 @@ impl<'d> Work<'d> {
         }
         self.data.counts.add(&growth);
         self.data.owners.note(&pending);
+        if !self.tells {
+            return Ok(());
+        }
         let written = pending.keys().filter(|row| key_of(row).is_some());
         touched.iter().chain(written).for_each(|row| self.data.changed(row));
         if self.data.listening.is_on() {
@@ -339,7 +403,15 @@ impl<'d> Work<'d> {
 
     /// By how many keys each database grows.
     pub(super) fn write(&self, pending: &Pending) -> Result<Growth, Error> {
-        let (data, tree) = (self.data, &self.data.tree);
+        if let Some(ahead) = self.data.ahead() {
+            let growth = self.growth(pending)?;
+            if !pending.is_empty() {
+                self.count_reclaimed(pending, &growth)?;
+                ahead.propose(pending)?;
+            }
+            return Ok(growth);
+        }
+        let (data, tree) = (self.data, self.data.rows.tree());
         if pending.len() > 1 {
             let growth = self.growth(pending)?;
             let mut batch = tree.batch();
@@ -370,6 +442,19 @@ impl<'d> Work<'d> {
             data.reclaimed.add(u64::from(growth[usize::from(database)] > 0));
         }
         Ok(growth)
+    }
+
+    /// Counts a key that replaces one of before its database was emptied.
+    fn count_reclaimed(&self, pending: &Pending, growth: &Growth) -> Result<(), Error> {
+        if let Some((row, Some(_))) = pending.first_key_value().filter(|_| pending.len() == 1)
+            && let Some((database, _)) = key_of(row)
+            && self.data.counts.emptied(database) > 0
+            && growth[usize::from(database)] > 0
+        {
+            let had = self.data.rows.get_with(row, |_| ())?.is_some();
+            self.data.reclaimed.add(u64::from(had));
+        }
+        Ok(())
     }
 
     /// By how many keys each database will have grown when these rows are written.

@@ -189,7 +189,8 @@ fn tell_stats<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec
             ("sizes_status", "error".to_owned()),
             ("sizes_error", "items are not counted by their size".to_owned()),
         ]),
-        Some(b"conns" | b"extstore") => Ok(Vec::new()),
+        Some(b"extstore") => Ok(Vec::new()),
+        Some(b"conns") => return connections(session, request, out),
         Some(b"detail") => return detail(session, request, out),
         Some(b"cachedump") => return cachedump(session, request, out),
         Some(b"reset") => {
@@ -213,6 +214,13 @@ fn tell_stats<'i>(session: &mut Session, mut request: Request<'i>, out: &mut Vec
             request.done()
         }
     }
+}
+
+fn connections<'i>(session: &Session, request: Request<'i>, out: &mut Vec<u8>) -> Taken {
+    let mut lines = String::new();
+    session.shared.connections.tell(session.connected.as_ref(), &mut lines);
+    out.extend_from_slice(lines.as_bytes());
+    request.reply(b"END\r\n", out)
 }
 
 fn detail<'i>(session: &Session, mut request: Request<'i>, out: &mut Vec<u8>) -> Taken {

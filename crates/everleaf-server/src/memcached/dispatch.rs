@@ -10,6 +10,7 @@ use super::{COMMANDS, admin, classic, meta};
 use crate::authentication::UNAUTHENTICATED_BYTES;
 use crate::data::KEPT;
 use crate::protocol::{Served, Then, is_http};
+use crate::shared::State;
 
 /// The first byte of a request of the binary protocol.
 const BINARY: u8 = 0x80;
@@ -36,8 +37,31 @@ fn is_kept(reply: &[u8]) -> bool {
 impl Session {
     /// Answers the requests at the front of `input`.
     pub fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
-        let (mut consumed, mut looked_at) = (0, 0);
         let mut begun = Instant::now();
+        let served = self.serve_all(input, out, &mut begun);
+        if let Some(connected) = &self.connected
+            && (!input.is_empty() || !connected.is_new())
+        {
+            connected.tell(begun, self.state(served.then));
+        }
+        served
+    }
+
+    /// What the connection does after what was answered.
+    fn state(&self, then: Then) -> State {
+        match then {
+            Then::Close => State::Closing,
+            Then::Wait(_) => State::Waiting,
+            Then::Read if self.skip > 0 => State::Swallow,
+            Then::Read if self.wanted > 0 => State::Value,
+            Then::Read => State::Read,
+            _ => State::Parse,
+        }
+    }
+
+    /// The same; `begun` is when the first request was begun, and then the end of the last one.
+    fn serve_all(&mut self, input: &[u8], out: &mut Vec<u8>, begun: &mut Instant) -> Served {
+        let (mut consumed, mut looked_at) = (0, 0);
         while out.len() < self.shared.options.limits.reply_bytes {
             let rest = &input[consumed..];
             if self.skip > 0 {
@@ -54,7 +78,7 @@ impl Session {
             }
             if consumed >= looked_at && self.authenticated && self.search.is_new() {
                 looked_at = consumed + self.look_ahead(rest);
-                begun = Instant::now();
+                *begun = Instant::now();
             }
             match self.take(rest, out) {
                 Taken::Request(bytes) => {
@@ -63,7 +87,7 @@ impl Session {
                     self.search.next_line();
                     // The next one begins where this one ends.
                     let took = begun.elapsed();
-                    begun += took;
+                    *begun += took;
                     self.shared.metrics.memcached.add(self.command, took);
                 }
                 Taken::Incomplete => return Served { consumed, then: Then::Read },

@@ -10,7 +10,7 @@ use super::COMMANDS;
 use super::items::{self, Counted, Counting, Stored, Storing};
 use super::parse::{Search, Words};
 use crate::authentication::ClientPlace;
-use crate::shared::Shared;
+use crate::shared::{Connected, Ends, Shared, State};
 
 /// What became of the bytes at the front.
 pub(super) enum Taken {
@@ -42,6 +42,8 @@ pub struct Session {
     pub(super) authenticated: bool,
     /// Where its client is.
     pub(super) place: ClientPlace,
+    /// What is told of it.
+    pub(super) connected: Option<Connected>,
     /// The command at the front: its place in [`COMMANDS`].
     pub(super) command: usize,
 }
@@ -72,13 +74,21 @@ impl Session {
             dumped,
             authenticated,
             place,
+            connected: None,
             command,
         }
     }
 
     /// The same, whose client is there.
-    pub fn with_peer(self, peer: &str) -> Self {
-        Self { place: ClientPlace::of(peer), ..self }
+    pub fn with_ends(self, ends: Ends) -> Self {
+        let place = ClientPlace::of(&ends.peer);
+        let connected = Some(self.shared.connections.enter(ends, State::New));
+        Self { place, connected, ..self }
+    }
+
+    /// Its client has not taken so many bytes of replies.
+    pub fn set_unsent(&self, bytes: usize) {
+        self.connected.iter().for_each(|connected| connected.set_unsent(bytes));
     }
 
     /// Bytes of memory that it holds for requests that have not come to their end.

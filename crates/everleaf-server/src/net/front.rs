@@ -7,7 +7,7 @@ use crate::ServeOptions;
 #[cfg(feature = "cluster")]
 use crate::cluster::Cluster;
 use crate::counters::Counters;
-use crate::shared::Shared;
+use crate::shared::{Connections, Shared};
 
 /// Who answers clients.
 #[derive(Clone)]
@@ -43,6 +43,15 @@ impl Front {
             Self::Alone(shared) => &shared.open_connections,
             #[cfg(feature = "cluster")]
             Self::Node(cluster) => &cluster.open_connections,
+        }
+    }
+
+    /// memcached's connections.
+    pub(super) fn connections(&self) -> &Arc<Connections> {
+        match self {
+            Self::Alone(shared) => &shared.connections,
+            #[cfg(feature = "cluster")]
+            Self::Node(cluster) => &cluster.connections,
         }
     }
 

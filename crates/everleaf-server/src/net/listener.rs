@@ -1,6 +1,7 @@
 //! Listening at an address, and the streams that come of it.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 use crate::Address;
+use crate::shared::Ends;
 
 /// The pause after a connection could not be accepted, for want of file descriptors mostly.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -47,6 +49,23 @@ impl Listener {
             Self::Tcp(listener) => Address::Tcp(listener.local_addr()?),
             Self::Unix(_) => asked.clone(),
         })
+    }
+
+    /// The same for who is told of connections.
+    pub fn ends(&self) -> Ends {
+        let (local, file) = match self {
+            Self::Tcp(listener) => {
+                let address = listener.local_addr().ok();
+                (address.map(|address| address.to_string()), listener.as_raw_fd())
+            }
+            Self::Unix(listener) => {
+                let address = listener.local_addr().ok();
+                let path = address.as_ref().and_then(|address| address.as_pathname());
+                (path.map(|path| format!("{}:0", path.display())), listener.as_raw_fd())
+            }
+        };
+        let local = local.unwrap_or_default();
+        Ends { peer: local.clone(), local, file }
     }
 
     /// The next connection.

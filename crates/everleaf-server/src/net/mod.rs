@@ -2,11 +2,13 @@
 //!
 //! Map of the files: `server` (listeners and threads) · `front` (who answers) · `relay` (what a
 //! node does that does not lead) · `connection` (one connection) · `unsent` (replies wait for their
-//! client) · `syncer` (replies wait for the disk) · `socket` (reading and closing) · `listener`
-//! (addresses) · `thread` · `monitor` `prometheus` (who operates the server).
+//! client) · `syncer` (replies wait for the disk) · `held` (or for a cluster) · `socket` (reading
+//! and closing) · `listener` (addresses) · `thread` · `monitor` `prometheus` (who operates the
+//! server).
 
 mod connection;
 mod front;
+mod held;
 mod listener;
 mod monitor;
 mod prometheus;
@@ -59,6 +61,10 @@ impl Session for crate::redis::Session {
 impl Session for crate::memcached::Session {
     fn serve(&mut self, input: &[u8], out: &mut Vec<u8>) -> Served {
         Self::serve(self, input, out)
+    }
+
+    fn set_unsent(&self, bytes: usize) {
+        Self::set_unsent(self, bytes);
     }
 
     fn held_bytes(&self) -> usize {

@@ -28,11 +28,11 @@ use super::syncer::{self, Syncer};
 use super::thread::spawn;
 #[cfg(feature = "cluster")]
 use crate::cluster::{Cluster, ClusterOptions, Running};
-use crate::data::{Database, Sweeper};
+use crate::data::{Database, SWEEP_PAUSE, Sweeper};
 use crate::metrics::{STEP, set_thread};
 use crate::open_files::allow_files;
 use crate::protocol::Protocol;
-use crate::shared::{Ends, Shared};
+use crate::shared::{Ends, Shared, State};
 use crate::tls::Tls;
 use crate::{Address, ServeError, ServeOptions, memcached, redis};
 
@@ -40,8 +40,6 @@ use crate::{Address, ServeError, ServeOptions, memcached, redis};
 const GRACE: Duration = Duration::from_secs(5);
 /// Threads for requests that take long or wait for these, of each thread that answers.
 const LONG_THREADS: usize = 32;
-/// The pause between two steps of the sweep.
-const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is spoken at an address, and whether by TLS.
 type Spoken = (Protocol, Option<Tls>);
@@ -122,6 +120,8 @@ impl Server {
                 return Err(error);
             }
         };
+        let Listening { memcached, redis, tls_memcached, tls_redis, .. } = &server.addresses;
+        node.announce([redis, tls_redis], [memcached, tls_memcached]);
         server.node = Some(node);
         Ok(server)
     }
@@ -203,6 +203,18 @@ impl Server {
     /// lead.
     pub fn shared(&self) -> Option<Arc<Shared>> {
         self.front.as_ref().and_then(Front::shared)
+    }
+
+    /// The number of the node of a cluster that is served.
+    #[cfg(feature = "cluster")]
+    pub fn number(&self) -> Option<u64> {
+        self.node.as_ref().map(|node| node.cluster.node.number())
+    }
+
+    /// Why the node of a cluster has ended by itself, if it has: it is to be stopped.
+    #[cfg(feature = "cluster")]
+    pub fn failure(&self) -> Option<String> {
+        self.node.as_ref().and_then(|node| node.cluster.node.failure())
     }
 
     /// Stops: no client is accepted any more, requests that came are answered, and connections are
@@ -301,6 +313,9 @@ async fn accept(
     for (spoken, listener) in listeners {
         let (workers, next, front) = (Arc::clone(&workers), Arc::clone(&next), front.clone());
         tasks.spawn(async move {
+            let is_told = spoken.0 == Protocol::Memcached;
+            let ends = listener.ends();
+            let _told = is_told.then(|| front.connections().enter(ends, State::Listening));
             loop {
                 match listener.accept().await {
                     Ok(stream) => {
@@ -468,7 +483,30 @@ async fn lead(
     let Ok(Some(shared)) = shared else { return Ok(()) };
     let ends = Ends { peer: origin.peer.clone(), local: origin.local.clone(), file: -1 };
     let agreed = |session: redis::Session| session.with_origin(origin);
-    speak_with(protocol, (stream, ends), shared, stop, agreed).await
+    in_reign(protocol, (stream, ends), shared, stop, agreed).await
+}
+
+/// Answers a client until the reign ends.
+#[cfg(feature = "cluster")]
+async fn in_reign(
+    protocol: Protocol,
+    stream: (impl AsyncRead + AsyncWrite + Unpin, Ends),
+    shared: Arc<Shared>,
+    stop: watch::Receiver<bool>,
+    agreed: impl FnOnce(redis::Session) -> redis::Session,
+) -> io::Result<()> {
+    let data = Arc::clone(&shared.data);
+    let lost = async {
+        match data.ahead() {
+            Some(ahead) => ahead.lost().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased; // What is held never goes when the reign has ended.
+        () = lost => Ok(()),
+        ended = speak_with(protocol, stream, shared, stop, agreed) => ended,
+    }
 }
 
 async fn begin(
@@ -500,7 +538,7 @@ async fn speak(
         #[cfg(feature = "cluster")]
         Front::Node(cluster) => match cluster.shared() {
             None => relay::run(stream, (protocol, ends), cluster, stop).await,
-            Some(shared) => speak_with(protocol, (stream, ends), shared, stop, |it| it).await,
+            Some(shared) => in_reign(protocol, (stream, ends), shared, stop, |it| it).await,
         },
     }
 }
@@ -514,7 +552,7 @@ async fn speak_with(
 ) -> io::Result<()> {
     match protocol {
         Protocol::Memcached => {
-            let session = memcached::Session::new(Arc::clone(&shared)).with_peer(&ends.peer);
+            let session = memcached::Session::new(Arc::clone(&shared)).with_ends(ends);
             connection::run(stream, session, shared, stop).await
         }
         Protocol::Redis => {

@@ -133,6 +133,85 @@ pub struct Command {
     pub keys: Keys,
     /// Whether it may write.
     pub writes: bool,
+    /// How much of a collection it reads or writes.
+    pub reads: Reads,
+}
+
+/// How much of a collection a command reads, or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// What its words name.
+    Some,
+    /// All, where it has a count.
+    Counted,
+    /// All.
+    All,
+}
+
+impl Reads {
+    /// That of a name in small letters.
+    pub const fn of(name: &str) -> Self {
+        const ALL: &[&str] = &[
+            "copy",
+            "dump",
+            "linsert",
+            "lpos",
+            "lrem",
+            "ltrim",
+            "memory",
+            "sdiff",
+            "sdiffstore",
+            "sinter",
+            "sintercard",
+            "sinterstore",
+            "sort",
+            "sort_ro",
+            "sunion",
+            "sunionstore",
+            "zdiff",
+            "zdiffstore",
+            "zinter",
+            "zintercard",
+            "zinterstore",
+            "zrangestore",
+            "zremrangebylex",
+            "zremrangebyrank",
+            "zremrangebyscore",
+            "zunion",
+            "zunionstore",
+        ];
+        const COUNTED: &[&str] = &[
+            "blmpop",
+            "bzmpop",
+            "hrandfield",
+            "lmpop",
+            "lpop",
+            "rpop",
+            "spop",
+            "srandmember",
+            "zmpop",
+            "zpopmax",
+            "zpopmin",
+            "zrandmember",
+        ];
+        match name {
+            _ if is_among(name, ALL) => Self::All,
+            _ if is_among(name, COUNTED) => Self::Counted,
+            _ => Self::Some,
+        }
+    }
+}
+
+/// Whether a name is one of these, for constants.
+const fn is_among(name: &str, names: &[&str]) -> bool {
+    let mut rest = names;
+    while let [first, more @ ..] = rest {
+        if first.as_bytes().eq_ignore_ascii_case(name.as_bytes()) {
+            return true;
+        }
+        rest = more;
+    }
+    false
 }
 
 /// What there is to know of any command, also of one that is not in the table.
@@ -145,6 +224,11 @@ pub struct Known {
 }
 
 impl Command {
+    /// Whether its second argument may say what is to be done: it is no key.
+    pub const fn may_have_second_words(&self) -> bool {
+        matches!(self.keys, Keys::None | Keys::Second)
+    }
+
     /// Whether it may add something to the store, as Redis' flag `denyoom` says.
     pub fn needs_room(&self) -> bool {
         const WITHOUT: &[&str] = &[
@@ -197,7 +281,8 @@ impl Command {
 
     /// Whether it is there only where the server is a node of a cluster.
     pub fn is_of_cluster(&self) -> bool {
-        matches!(self.name, "asking" | "cluster" | "readonly" | "readwrite" | "sentinel")
+        let names = ["asking", "cluster", "readonly", "readwrite", "sentinel"];
+        self.keys == Keys::None && names.contains(&self.name)
     }
 
     /// Whether it runs others, of which each is told.

@@ -45,7 +45,12 @@ impl Session {
             return Served { consumed: input.len(), then: Then::Close };
         }
         // No message comes between the parts of a reply.
-        if self.long.is_none() && self.client.mailbox.take(out, reply_bytes) {
+        let start = out.len();
+        let has_more = self.long.is_none() && self.client.mailbox.take(out, reply_bytes);
+        if out.len() > start {
+            self.shared.data.saw_last(); // What happened to keys.
+        }
+        if has_more {
             return Served { consumed: 0, then: Then::Write };
         }
         let (mut consumed, mut looked_at, mut begun) = (0, 0, Instant::now());
@@ -57,6 +62,8 @@ impl Session {
             let rest = &input[consumed..];
             let value_bytes = self.authenticated.then_some(self.shared.longest.redis);
             let front = parser.front(rest, value_bytes);
+            let name = parser.argument(rest, 0);
+            let found = self.command_of(name);
             if let Front::Request(bytes) = front
                 && consumed >= looked_at
                 && bytes < rest.len()
@@ -75,13 +82,13 @@ impl Session {
                     Reply::to(out, self.three).error(&format!("ERR {why}"));
                     self.closing = true;
                 }
-                Front::Request(_) if self.waits_for_counts(parser.argument(rest, 0)) => {
+                Front::Request(_) if self.waits_for_counts(name) => {
                     break Then::Write;
                 }
-                Front::Request(_) if self.leaves_long && self.saves(parser.argument(rest, 0)) => {
+                Front::Request(_) if self.leaves_long && self.saves(name) => {
                     break Then::Locked;
                 }
-                Front::Request(_) if self.leaves_long && self.takes_long(&parser, rest) => {
+                Front::Request(_) if self.leaves_long && self.takes_long(found, &parser, rest) => {
                     break Then::Long;
                 }
                 Front::Request(bytes) => {
@@ -115,7 +122,7 @@ impl Session {
                         None => {
                             let args: SmallVec<[&[u8]; 8]> =
                                 (0..parser.len()).map(|at| parser.argument(rest, at)).collect();
-                            begun = self.request(&args, out, begun);
+                            begun = self.request(&args, found, out, begun);
                         }
                     }
                     if let Some(until) = self.paused_until.take() {
@@ -198,8 +205,8 @@ impl Session {
     pub(super) fn has_no_room(&self, command: &Command, args: &[&[u8]]) -> bool {
         let loads =
             || ["LOAD", "RESTORE"].iter().any(|word| args.get(1).is_some_and(|a| is(a, word)));
-        let needs = command.needs_room() || command.name == "function" && loads();
-        needs && self.shared.is_beyond_limit()
+        let needs = || command.needs_room() || command.name == "function" && loads();
+        self.shared.has_limit() && needs() && self.shared.is_beyond_limit()
     }
 
     /// Counts the requests that were answered: threads share the number, so not one by one.
@@ -213,10 +220,10 @@ impl Session {
     }
 
     /// Whether what is to be done of the request at the front takes long.
-    fn takes_long(&self, parser: &Parser, input: &[u8]) -> bool {
+    fn takes_long(&self, found: Option<&'static Command>, parser: &Parser, input: &[u8]) -> bool {
         match &self.long {
             Some(long) => long.seeks(),
-            None => self.waits.is_none() && self.is_long(parser, input),
+            None => self.waits.is_none() && self.is_long(found, parser, input),
         }
     }
 
@@ -255,7 +262,13 @@ impl Session {
     }
 
     /// Answers a request that was begun then; when it ended.
-    fn request(&mut self, args: &[&[u8]], out: &mut Vec<u8>, begun: Instant) -> Instant {
+    fn request(
+        &mut self,
+        args: &[&[u8]],
+        found: Option<&'static Command>,
+        out: &mut Vec<u8>,
+        begun: Instant,
+    ) -> Instant {
         let Some(name) = args.first() else { return begun };
         let is_new = self.waits.is_none() && !std::mem::take(&mut self.is_asked_again);
         self.requests += u64::from(is_new);
@@ -265,7 +278,6 @@ impl Session {
         if is(name, "INFO") || is(name, "EXEC") {
             self.count_requests();
         }
-        let found = self.command_of(name);
         let known = found.is_some() || names::arity(name).is_some();
         if !known && is_http(name, args.last().unwrap_or(name)) {
             warn!("closed a connection: a request of HTTP");
@@ -426,6 +438,7 @@ impl Session {
         let blocking = Blocking { may_wait: true, place, wait: None };
         let within = (self.database, held.as_ref());
         let left = self.run(command, args, &mut work, reply, (part_bytes, blocking), within)?;
+        self.count_lookups(&work);
         if let Some(wait) = left.wait.filter(|_| !waits.as_ref().is_some_and(Waits::is_over)) {
             out.truncate(start);
             let looks = wait.again.map(|pause| Instant::now() + pause);
@@ -521,7 +534,7 @@ fn asked(found: Option<&'static Command>, args: &[&[u8]]) -> Outcome<Asked> {
     if !takes(arity, args.len()) {
         return Err(wrong_number(args[0]));
     }
-    if has_subcommands(args[0]) {
+    if found.is_none_or(Command::may_have_second_words) && has_subcommands(args[0]) {
         full_name(args)?;
     }
     Ok(asked)

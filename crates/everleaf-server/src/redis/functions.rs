@@ -19,7 +19,7 @@ use crate::resp::number::integer;
 use crate::scripts::{Bounds, Libraries, Library, Script, Stop};
 use crate::shared::Shared;
 
-/// How long the code of a library runs that is loaded, as with Redis.
+/// How long the code of libraries runs that one request loads, as with Redis that of one library.
 const LOADING: Duration = Duration::from_millis(500);
 /// Whose payload it is, and of which version.
 const TAIL: [u8; 4] = *b"elf\x01";
@@ -48,6 +48,7 @@ fn found(call: &Call<'_, '_, '_>) -> Outcome<Arc<Script>> {
 
 /// The libraries that this request sees.
 fn libraries(call: &Call<'_, '_, '_>) -> Arc<Libraries> {
+    call.shared.data.saw_last();
     let own = call.effects.libraries.as_ref().or_else(|| call.caller.libraries());
     own.map_or_else(|| call.shared.scripts.libraries(), Arc::clone)
 }
@@ -117,18 +118,22 @@ fn alone(call: &Call<'_, '_, '_>) -> Outcome {
     }
 }
 
-/// A library of some code, whose first run this is.
-fn loaded(call: &Call<'_, '_, '_>, code: &[u8]) -> Outcome<Arc<Library>> {
-    call.check_value(code.len())?;
+/// What all that a request loads may take together, since all locks are held meanwhile.
+fn bounds(call: &Call<'_, '_, '_>) -> Bounds {
     let is_short = call.caller.leaves_long();
     let bytes = call.shared.options.limits.script_bytes;
-    let bounds = Bounds {
+    Bounds {
         until: Instant::now() + if is_short { SHORT } else { LOADING },
         is_short,
         memory_bytes: if is_short { SHORT_BYTES.min(bytes) } else { bytes },
         killed: Arc::default(),
-    };
-    match call.shared.scripts.load(code, &bounds) {
+    }
+}
+
+/// A library of some code, whose first run this is.
+fn loaded(call: &Call<'_, '_, '_>, code: &[u8], bounds: &Bounds) -> Outcome<Arc<Library>> {
+    call.check_value(code.len())?;
+    match call.shared.scripts.load(code, bounds) {
         Ok(Ok(library)) => {
             check_length(library.name.as_bytes())?;
             Ok(Arc::new(library))
@@ -158,7 +163,7 @@ fn load(call: &mut Call<'_, '_, '_>) -> Outcome {
         return Err(Failure::Text(format!("ERR Unknown option given: {word}")));
     }
     alone(call)?;
-    let library = loaded(call, code)?;
+    let library = loaded(call, code, &bounds(call))?;
     let mut all = Libraries::clone(&libraries(call));
     all.add(Arc::clone(&library), !words.is_empty())
         .map_err(|sentence| Failure::Text(format!("ERR {sentence}")))?;
@@ -249,9 +254,9 @@ fn restore(call: &mut Call<'_, '_, '_>) -> Outcome {
         true => Libraries::default(),
         false => Libraries::clone(&libraries(call)),
     };
-    let mut restored = Vec::new();
+    let (mut restored, bounds) = (Vec::new(), bounds(call));
     for code in codes {
-        let library = loaded(call, code)?;
+        let library = loaded(call, code, &bounds)?;
         if all.get(library.name.as_bytes()).is_some() && !replaces {
             return Err(Failure::Text(format!("ERR Library {} already exists", library.name)));
         }

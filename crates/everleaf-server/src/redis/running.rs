@@ -55,15 +55,18 @@ impl Session {
             held,
             effects: Effects::default(),
         };
-        run_of(command)(&mut call)?;
-        let Call { more, blocking, effects, .. } = call;
-        let left = Left { more, wait: blocking.wait, effects };
-        if !command.writes {
-            let (hits, misses) = work.take_lookups();
-            shared.counters.keyspace_hits.add(hits);
-            shared.counters.keyspace_misses.add(misses);
-        }
-        Ok(left)
+        let done = run_of(command)(&mut call);
+        let Call { work, more, blocking, effects, .. } = call;
+        // Of one that fails too, or they would be counted as those of the next one.
+        work.end_lookups(!command.writes);
+        done.map(|()| Left { more, wait: blocking.wait, effects })
+    }
+
+    /// Counts the keys that were looked for, once it is known that this has counted.
+    pub(super) fn count_lookups(&self, work: &Work<'_>) {
+        let (hits, misses) = work.lookups();
+        self.shared.counters.keyspace_hits.add(hits);
+        self.shared.counters.keyspace_misses.add(misses);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use super::call::Call;
-use super::command::{Command, Keys, Known};
+use super::command::{Command, Keys, Known, Reads};
 use super::failure::Outcome;
 use super::names;
 use super::{
@@ -22,7 +22,13 @@ macro_rules! commands {
     ($($name:literal $arity:literal $keys:ident $writes:literal $run:path;)*) => {
         /// All of them, by name.
         pub static COMMANDS: &[Command] = &[$(
-            Command { name: $name, arity: $arity, keys: Keys::$keys, writes: $writes },
+            Command {
+                name: $name,
+                arity: $arity,
+                keys: Keys::$keys,
+                writes: $writes,
+                reads: Reads::of($name),
+            },
         )*];
 
         /// What does each, in the same order.

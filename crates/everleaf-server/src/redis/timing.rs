@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::command::{Command, Keys};
+use super::command::Command;
 use super::names::{AT_ONCE, CONNECTION, OTHERS, SUBCOMMANDS};
 use super::table::COMMANDS;
 use crate::resp::argument::is;
@@ -46,7 +46,7 @@ pub fn command(found: Option<&'static Command>, args: &[&[u8]]) -> usize {
     let unknown = unknown();
     let Some(name) = args.first() else { return unknown };
     if let Some(word) = args.get(1)
-        && found.is_none_or(|command| matches!(command.keys, Keys::None | Keys::Second))
+        && found.is_none_or(Command::may_have_second_words)
         && let Some(at) = long(name, word)
     {
         return at.map_or(unknown, |at| short_len() + at);

@@ -163,6 +163,8 @@ impl Session {
         let end = start.saturating_add(self.whole_limit());
         Reply::to(out, self.three).array(queue.requests.len());
         let (mut logged, mut monitored, mut again) = (Vec::new(), Vec::new(), None);
+        // It may be done again, and is counted once.
+        let mut ended = Vec::with_capacity(queue.requests.len());
         for (asked, args) in &queue.requests {
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
             let (before, begun, touched) = (out.len(), Instant::now(), work.touched());
@@ -209,9 +211,8 @@ impl Session {
                     failed(failure, &mut Reply::to(out, self.three));
                 }
             }
-            self.note_error(&out[before..], true);
             monitored.extend(self.lines_for_monitors(&args));
-            self.shared.metrics.redis.add(self.last_command, begun.elapsed());
+            ended.push((self.last_command, before..out.len(), begun.elapsed()));
             // Here, so that what has no room is not made to its end.
             self.take_room(out, start)?;
         }
@@ -221,6 +222,12 @@ impl Session {
             return Err(failure);
         }
         monitored.iter().for_each(|line| self.shared.monitors.tell(line));
+        for (command, reply, took) in ended {
+            self.last_command = command;
+            self.note_error(&out[reply], true);
+            self.shared.metrics.redis.add(command, took);
+        }
+        self.count_lookups(&work);
         work.commit()?;
         let effects = Effects {
             logged,

@@ -4,7 +4,7 @@
 use everleaf::DurabilityMode;
 use smallvec::SmallVec;
 
-use super::command::Named;
+use super::command::{Command, Named, Reads};
 use super::session::Session;
 
 use super::table::find;
@@ -15,82 +15,41 @@ use crate::resp::number::integer;
 use crate::resp::parse::Parser;
 
 /// Whether a command, of so many words, reads all of a collection, or writes much of it.
-fn reads_all(name: &[u8], words: usize) -> bool {
-    const ALWAYS: &[&str] = &[
-        "COPY",
-        "DUMP",
-        "LINSERT",
-        "LPOS",
-        "LREM",
-        "LTRIM",
-        "MEMORY",
-        "SDIFF",
-        "SDIFFSTORE",
-        "SINTER",
-        "SINTERCARD",
-        "SINTERSTORE",
-        "SORT",
-        "SORT_RO",
-        "SUNION",
-        "SUNIONSTORE",
-        "ZDIFF",
-        "ZDIFFSTORE",
-        "ZINTER",
-        "ZINTERCARD",
-        "ZINTERSTORE",
-        "ZRANGESTORE",
-        "ZREMRANGEBYLEX",
-        "ZREMRANGEBYRANK",
-        "ZREMRANGEBYSCORE",
-        "ZUNION",
-        "ZUNIONSTORE",
-    ];
-    /// Those that do so with a count.
-    const COUNTED: &[&str] = &[
-        "BLMPOP",
-        "BZMPOP",
-        "HRANDFIELD",
-        "LMPOP",
-        "LPOP",
-        "RPOP",
-        "SPOP",
-        "SRANDMEMBER",
-        "ZMPOP",
-        "ZPOPMAX",
-        "ZPOPMIN",
-        "ZRANDMEMBER",
-    ];
-    let named = |names: &[&str]| names.iter().any(|other| is(name, other));
-    named(ALWAYS) || words > 2 && named(COUNTED)
+fn reads_all(command: &Command, words: usize) -> bool {
+    match command.reads {
+        Reads::Some => false,
+        Reads::Counted => words > 2,
+        Reads::All => true,
+    }
 }
 
 /// The same within a transaction, where replies are made whole and all members are counted at once
 /// that a rank needs.
-fn reads_much(name: &[u8], words: usize) -> bool {
+fn reads_much(command: &Command, words: usize) -> bool {
     const WHOLE: &[&str] = &[
-        "HGETALL",
-        "HKEYS",
-        "HRANDFIELD",
-        "HVALS",
-        "LINDEX",
-        "LRANGE",
-        "LSET",
-        "SMEMBERS",
-        "SPOP",
-        "SRANDMEMBER",
-        "ZCOUNT",
-        "ZLEXCOUNT",
-        "ZRANDMEMBER",
-        "ZRANGE",
-        "ZRANGEBYLEX",
-        "ZRANGEBYSCORE",
-        "ZRANK",
-        "ZREVRANGE",
-        "ZREVRANGEBYLEX",
-        "ZREVRANGEBYSCORE",
-        "ZREVRANK",
+        "hgetall",
+        "hkeys",
+        "hrandfield",
+        "hvals",
+        "lindex",
+        "lrange",
+        "lset",
+        "smembers",
+        "spop",
+        "srandmember",
+        "zcount",
+        "zlexcount",
+        "zrandmember",
+        "zrange",
+        "zrangebylex",
+        "zrangebyscore",
+        "zrank",
+        "zrevrange",
+        "zrevrangebylex",
+        "zrevrangebyscore",
+        "zrevrank",
     ];
-    reads_all(name, words) || WHOLE.iter().any(|other| is(name, other))
+    reads_all(command, words) || WHOLE.contains(&command.name)
 }
 
 /// The most members that a range of ranks asks for, with what is skipped where ranks are counted;
@@ -131,7 +90,12 @@ impl Session {
     /// Whether the request at the front takes long: one that reads all of a collection of which
     /// there are many members, or all keys, or names very many; or a transaction whose commands do
     /// so together.
-    pub(super) fn is_long(&self, parser: &Parser, input: &[u8]) -> bool {
+    pub(super) fn is_long(
+        &self,
+        found: Option<&'static Command>,
+        parser: &Parser,
+        input: &[u8],
+    ) -> bool {
         let name = parser.argument(input, 0);
         if !self.authenticated {
             return false;
@@ -148,7 +112,9 @@ impl Session {
             None if is(name, "KEYS") => self.keys() > most,
             None if is(name, "SWAPDB") => true,
             None if is(name, "WAIT") || is(name, "WAITAOF") => self.syncs_late(),
-            None if reads_all(name, parser.len()) || is_of_streams(name) => {
+            None if found.is_some_and(|command| reads_all(command, parser.len()))
+                || is_of_streams(name) =>
+            {
                 let args: SmallVec<[&[u8]; 8]> =
                     (0..parser.len()).map(|at| parser.argument(input, at)).collect();
                 match is_of_streams(name) {
@@ -179,7 +145,7 @@ impl Session {
         let (name, words) = (args[0], args.len() as u64);
         words.saturating_add(match name {
             _ if is_of_streams(name) => self.weight_of_stream(args, true),
-            _ if reads_much(name, args.len()) => {
+            _ if find(name).is_some_and(|command| reads_much(command, args.len())) => {
                 self.members_in(database, args).min(asked_for(args))
             }
             _ if is(name, "KEYS") => self.keys(),
@@ -204,7 +170,7 @@ impl Session {
 
     /// Whether a write may be replied to that is not durable: then WAIT waits for a sync.
     fn syncs_late(&self) -> bool {
-        let mode = self.shared.data.store().capabilities().durability_mode;
+        let mode = self.shared.data.durability_mode();
         matches!(mode, DurabilityMode::Buffered { .. })
     }
 

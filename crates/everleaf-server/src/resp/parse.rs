@@ -7,7 +7,9 @@ const MAX_LINE_BYTES: usize = 64 << 10;
 /// The most arguments of a request.
 const MAX_ARGUMENTS: usize = 1 << 20;
 /// The same of a client that has given no password, and the longest of them.
-const UNAUTHENTICATED_ARGUMENTS: i64 = 10;
+const UNAUTHENTICATED_ARGUMENTS: i64 = LEAST_ARGUMENTS as i64;
+/// So many arguments every client may send.
+const LEAST_ARGUMENTS: usize = 10;
 const UNAUTHENTICATED_BYTES: i64 = 16 << 10;
 /// The longest string of Redis; where the limit is less, its error says so.
 const REDIS_BYTES: i64 = 512 << 20;
@@ -47,6 +49,24 @@ pub struct Parser {
 
 fn length(digits: &[u8]) -> Option<i64> {
     super::number::integer(digits)
+}
+
+/// The number behind a sign, and bytes to the end of their line, where it is short and whole: as
+/// nearly all are. What else there may be is for [`Parser::line`].
+fn short_number(input: &[u8], sign: u8) -> Option<(usize, usize)> {
+    const MOST_DIGITS: usize = 4;
+    let digits = input.strip_prefix(&[sign])?;
+    let mut number = 0;
+    for (at, byte) in digits.iter().take(MOST_DIGITS + 1).enumerate() {
+        match byte {
+            b'0'..=b'9' if at == 0 || number > 0 => {
+                number = 10 * number + usize::from(byte - b'0');
+            }
+            b'\r' if at > 0 && digits.get(at + 1) == Some(&b'\n') => return Some((number, at + 3)),
+            _ => return None,
+        }
+    }
+    None
 }
 
 fn wrong(what: &str) -> Front {
@@ -110,9 +130,19 @@ impl Parser {
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
+    /// A short number behind a sign, which is understood then, and not more than `most`.
+    fn short(&mut self, input: &[u8], sign: u8, most: usize) -> Option<usize> {
+        let rest = input.get(self.at..).filter(|_| self.searched == 0)?;
+        let (number, bytes) = short_number(rest, sign).filter(|(number, _)| *number <= most)?;
+        self.looked_at += bytes as u64;
+        self.at += bytes;
+        Some(number)
+    }
+
     /// An array of strings; what stands for it if it is not understood to its end.
     fn array(&mut self, input: &[u8], max_bytes: Option<usize>) -> Result<Front, Front> {
-        let mut missing = match self.missing {
+        let counted = self.missing.or_else(|| self.short(input, b'*', LEAST_ARGUMENTS));
+        let mut missing = match counted {
             Some(missing) => missing,
             None => {
                 let head = self.line(input).map_err(|()| wrong("too big mbulk count string"))?;
@@ -134,7 +164,8 @@ impl Parser {
         };
         self.missing = Some(missing);
         while missing > 0 {
-            let bytes = match self.length {
+            let most = max_bytes.unwrap_or(0);
+            let bytes = match self.length.or_else(|| self.short(input, b'$', most)) {
                 Some(bytes) => bytes,
                 None => self.argument_length(input, max_bytes)?,
             };
@@ -270,6 +301,27 @@ mod tests {
         }
         assert_eq!(parser.front(input, Some(100)), Front::Request(input.len()));
         parser.looked_at
+    }
+
+    #[test]
+    fn short_numbers_are_those_of_whole_lines() {
+        const BYTES: &[u8] = b"059+ \r\n";
+        for mut choice in 0..BYTES.len().pow(6) {
+            let mut input = vec![b'$'];
+            for _ in 0..6 {
+                input.push(BYTES[choice % BYTES.len()]);
+                choice /= BYTES.len();
+            }
+            if let Some((number, bytes)) = short_number(&input, b'$') {
+                let mut parser = Parser::default();
+                let line = parser.line(&input).unwrap().unwrap();
+                assert_eq!(length(&line[1..]), Some(number as i64), "{}", input.escape_ascii());
+                assert_eq!(parser.at, bytes, "{}", input.escape_ascii());
+            }
+        }
+        assert_eq!(short_number(b"$9876\r\n", b'$'), Some((9876, 7)));
+        assert_eq!(short_number(b"$98765\r\n", b'$'), None);
+        assert_eq!(short_number(b"*1\r\n", b'$'), None);
     }
 
     #[test]

@@ -232,6 +232,10 @@ impl State {
     pub fn read(&mut self, code: &Script, bounds: &Bounds) -> Result<Read, Stop> {
         *self.said.lock() = Said::default();
         self.control.begin(bounds);
+        if !self.control.may_go_on() {
+            // Others that were read before may have taken its time; one that is short never asks.
+            return Err(self.control.stopped().unwrap_or(Stop::TimedOut));
+        }
         let read = match self.compile(code, bounds.memory_bytes) {
             Ok(function) => self.registered(&function, bounds).unwrap_or_else(|error| {
                 let sentence = innermost(&error);

@@ -2,11 +2,13 @@
 //!
 //! Map of the files: `settings` (what can be changed) · `cursors` (of SCAN) · `channels` (messages
 //! between clients) · `notify` (what happens to keys) · `tracking` (keys that clients keep) ·
-//! `monitors` (clients that see all commands) · `clients` (who is connected) · `errors` (that they
-//! were told) · `slowlog` `latency` (what took long) · `uses` `prefixes` (of memcached's items).
+//! `monitors` (clients that see all commands) · `clients` (who is connected) · `connections` (of
+//! memcached) · `errors` (that clients were told) · `slowlog` `latency` (what took long) · `uses`
+//! `prefixes` (of memcached's items).
 
 mod channels;
 mod clients;
+mod connections;
 mod cursors;
 mod errors;
 mod latency;
@@ -37,8 +39,11 @@ use crate::random::Random;
 use crate::scripts::Scripts;
 use crate::view::{Look, View};
 
-pub use channels::{Channels, MESSAGE_BYTES, Subscribed, Subscriber, WAITING_BYTES};
+pub use channels::{Channels, Subscribed, Subscriber};
+#[cfg(feature = "scripts")]
+pub use channels::{MESSAGE_BYTES, WAITING_BYTES};
 pub use clients::{Chosen, ClientKind, Clients, Ends, Entry, Flags, Numbers, Paused, Unblocked};
+pub use connections::{Connected, Connections, State};
 pub use cursors::Cursors;
 pub use errors::Errors;
 pub use latency::{Events, Latency};
@@ -91,6 +96,8 @@ pub struct Shared {
     pub(crate) channels: Arc<Channels>,
     /// Redis clients that are connected.
     pub(crate) clients: Arc<Clients>,
+    /// memcached's connections.
+    pub(crate) connections: Arc<Connections>,
     /// Commands that took long.
     pub(crate) slowlog: Slowlog,
     /// Errors that Redis clients were told.
@@ -117,6 +124,11 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Whether clients have set how many bytes of the pool may be used.
+    pub(crate) fn has_limit(&self) -> bool {
+        self.settings.max_bytes.load(Relaxed) > 0
+    }
+
     /// Whether more bytes of the pool are used than clients have set as the most, as was seen when
     /// the store was last asked.
     pub(crate) fn is_beyond_limit(&self) -> bool {

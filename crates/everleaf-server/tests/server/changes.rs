@@ -441,6 +441,33 @@ fn a_client_of_resp3_is_told_itself_and_of_a_client_that_is_gone() {
     assert_eq!(told[0], told[1]);
 }
 
+/// The sweep gives back the room of keys that were emptied long after all were told of it.
+#[test]
+fn what_was_emptied_is_told_once() {
+    let (served, address) = serve();
+    let [mut one, mut writer] = [(); 2].map(|()| Redis::connect(address));
+    one.ask("HELLO 3");
+    one.ask("CLIENT TRACKING ON");
+    for key in ["a", "b"] {
+        writer.ask(&format!("SET {key} 1"));
+        one.ask(&format!("GET {key}"));
+    }
+    writer.ask("FLUSHALL");
+    assert_eq!(one.next(), ">2\r\n$10\r\ninvalidate\r\n_\r\n");
+    assert_eq!([one.ask("GET a"), one.ask("WATCH b")], ["_\r\n", "+OK\r\n"]);
+    let (mut memcached, end) = (served.memcached(), Instant::now() + PATIENCE);
+    loop {
+        memcached.send("stats\r\n");
+        let lines = std::iter::from_fn(|| Some(memcached.line()).filter(|line| line != "END"));
+        if lines.collect::<Vec<_>>().contains(&"STAT reclaimed 2".to_owned()) {
+            break;
+        }
+        assert!(Instant::now() < end, "their room is not given back");
+    }
+    assert_eq!([one.ask("MULTI"), one.ask("EXEC")], ["+OK\r\n", "*0\r\n"]);
+    assert_eq!(one.ask("PING"), "+PONG\r\n");
+}
+
 /// memcached's clients change the same keys.
 #[test]
 fn what_memcached_changes_is_told() {

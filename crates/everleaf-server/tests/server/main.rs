@@ -6,6 +6,7 @@ mod blocking;
 mod cases;
 mod changes;
 mod clients;
+#[cfg(feature = "cluster")]
 mod cluster;
 mod common;
 mod dialog;
@@ -16,6 +17,8 @@ mod keyspace;
 mod limits;
 mod memcached;
 mod metrics;
+#[cfg(feature = "cluster")]
+mod nodes;
 mod noise;
 mod parts;
 mod passwords;
@@ -34,3 +37,4 @@ mod streams;
 #[cfg(feature = "tls")]
 mod tls;
 mod unread;
+mod view;

@@ -1,12 +1,12 @@
 //! What memcached's `stats` tells, and what is known of items: when they were used, and whether.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use everleaf::Clock;
 use everleaf_server::{Limits, ServeOptions};
 
-use crate::common::{Client, Served, options};
+use crate::common::{Client, PATIENCE, Served, options, tcp};
 use crate::stock;
 
 /// The lines that `stats` tells, by their names.
@@ -21,6 +21,32 @@ fn stats(client: &mut Client, what: &str) -> BTreeMap<String, String> {
         let words = line.strip_prefix("STAT ").unwrap_or_else(|| panic!("{what}: {line}"));
         let (name, value) = words.split_once(' ').unwrap();
         assert_eq!(told.insert(name.to_owned(), value.to_owned()), None, "{name} twice");
+    }
+}
+
+/// What connections do, as `stats conns` tells it, and the names of the lines.
+fn connections(client: &mut Client) -> (Vec<String>, Vec<String>) {
+    let told = stats(client, " conns");
+    let states = told.iter().filter(|(name, _)| name.ends_with(":state"));
+    let mut states: Vec<String> = states.map(|(_, state)| state.clone()).collect();
+    states.sort();
+    let mut names: Vec<String> =
+        told.keys().map(|name| name.split_once(':').unwrap().1.to_owned()).collect();
+    names.sort();
+    (states, names)
+}
+
+/// Waits until connections do this.
+#[track_caller]
+fn wait_for_states(client: &mut Client, states: &[&str]) -> Vec<String> {
+    let begun = Instant::now();
+    loop {
+        let (told, names) = connections(client);
+        if told == states {
+            return names;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{told:?} instead of {states:?}");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -153,4 +179,40 @@ fn evictions_are_forgotten_when_asked_to() {
     assert!(evicted > 0);
     client.ask("stats reset\r\n", "RESET\r\n");
     assert!(number(&mut client, "evictions") < evicted);
+}
+
+/// The lines of `stats conns`, beside memcached: a connection that asks, one that has said nothing,
+/// one in the middle of a value, and one whose request was answered.
+#[test]
+fn connections_are_told_as_memcached_tells_them() {
+    let served = Served::new();
+    let ours = tcp(&served.server.memcached_addresses()[0]);
+    let stock = stock::memcached_with(&[]);
+    let told = [Some(ours), stock.as_ref().map(|stock| stock.address)].map(|address| {
+        let address = address?;
+        let mut client = Client::connect(address);
+        // Who has asked whether a stock server listens may still be there.
+        wait_for_states(&mut client, &["conn_listening", "conn_parse_cmd"]);
+        let silent = Client::connect(address);
+        let [mut half, mut done] = [(); 2].map(|()| Client::connect(address));
+        half.send("set a 0 0 10\r\n12345");
+        done.ask("get a\r\n", "END\r\n");
+        let all = ["conn_listening", "conn_new_cmd", "conn_nread", "conn_parse_cmd", "conn_read"];
+        let names = wait_for_states(&mut client, &all);
+        let told = stats(&mut client, " conns");
+        for stream in [&silent, &half, &done, &client].map(|client| &client.stream) {
+            let own = format!("tcp:{}", stream.local_addr().unwrap());
+            let (name, _) = told.iter().find(|(_, value)| **value == own).unwrap();
+            let file = name.strip_suffix(":addr").unwrap();
+            assert_eq!(told[&format!("{file}:listen_addr")], format!("tcp:{address}"));
+        }
+        half.ask("67890\r\n", "STORED\r\n");
+        drop(silent);
+        let left = ["conn_listening", "conn_parse_cmd", "conn_read", "conn_read"];
+        wait_for_states(&mut client, &left);
+        Some(names)
+    });
+    if let [Some(ours), Some(theirs)] = told {
+        assert_eq!(ours, theirs);
+    }
 }

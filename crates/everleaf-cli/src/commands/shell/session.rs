@@ -91,7 +91,9 @@ impl<'s> Session<'s> {
     }
 
     fn key(&self, word: &str) -> Result<KeyArgument, Sentence> {
-        KeyArgument::parse(OsStr::new(word), self.tree.key_type()).map_err(Failure::into_sentence)
+        let name = self.name.as_deref().map(str::as_bytes);
+        KeyArgument::parse(OsStr::new(word), self.tree.key_type(), name)
+            .map_err(Failure::into_sentence)
     }
 
     /// Does a line; the error is a sentence for the user.
