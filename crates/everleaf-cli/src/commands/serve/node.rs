@@ -73,6 +73,6 @@ impl NodeArgs {
             ReadsArg::Lease => Reads::Lease,
         };
         let announce = self.announce;
-        Ok(Some(ClusterOptions { folder, node, announce, reads, ..ClusterOptions::default() }))
+        Ok(Some(ClusterOptions { folder, node, announce, reads }))
     }
 }
