@@ -166,7 +166,8 @@ pub struct Ahead {
     last: AtomicU64,
     /// The ticket of what has emptied a database last.
     emptied: AtomicU64,
-    looked: Mutex<Looked>,
+    /// For what is short, and for what is long.
+    looked: [Mutex<Looked>; 2],
     progress: watch::Sender<Progress>,
     /// How many confirmations were begun.
     begun: AtomicU64,
@@ -184,7 +185,7 @@ impl Ahead {
             bytes: AtomicUsize::new(0),
             last: AtomicU64::new(0),
             emptied: AtomicU64::new(0),
-            looked: Mutex::default(),
+            looked: Default::default(),
             progress: watch::Sender::default(),
             begun: AtomicU64::new(0),
             asked: Notify::new(),
@@ -285,15 +286,17 @@ impl Ahead {
 
     /// Whether pools have no room for so many rows of so many bytes. `look` tells how many bytes
     /// the store and the log may grow by, without what is kept free: it is asked when so many may
-    /// have been written, and if they are too few, after some time.
+    /// have been written, and if they are too few, after some time. Of what is long it is another
+    /// number.
     pub fn full(
         &self,
         (rows, bytes): (u64, u64),
+        is_long: bool,
         look: impl FnOnce() -> Result<[u64; 2], Error>,
     ) -> Result<Full, Error> {
         // Of what is long there is one more copy, as long as it replaces another one.
         let needed = ROW_BYTES * rows + bytes + bytes / 4;
-        let mut last = self.looked.lock();
+        let mut last = self.looked[usize::from(is_long)].lock();
         let is_enough = |left: &[u64; 2]| left.iter().all(|left| *left >= needed);
         if !is_enough(&last.left) && last.until.is_none_or(|until| until < Instant::now()) {
             let begun = Instant::now();

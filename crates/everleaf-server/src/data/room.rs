@@ -49,6 +49,8 @@ const KEPT_BYTES: u64 = 64 << 20;
 const KEPT_PART: u64 = 8;
 /// What a write may store for each row that it removes, and counts as one that removes: a header.
 const REMOVING_BYTES: usize = 512;
+/// The part of the free chunks of which as many are taken to lie in a row: one in so many.
+const IN_A_ROW: u64 = 4;
 /// The longest value that may replace one that is as long: both are there for a moment.
 const REPLACING_BYTES: usize = 4 << 10;
 /// The part of all keys that goes in a round of M4: one in so many.
@@ -175,7 +177,20 @@ impl Database {
             pool.max_bytes.saturating_sub(used)
         };
         let look = || Ok([free(&self.store.statistics()?), free(&ahead.log_statistics()?)]);
-        let full = ahead.full((pending.len() as u64, bytes_of(pending)), look)?;
+        let new = (pending.len() as u64, bytes_of(pending));
+        let mut full = ahead.full(new, false, look)?;
+        if full == Full::Neither && new.1 > CHUNK {
+            // What is long needs chunks in a row: nobody knows where they lie, so many are needed.
+            let in_a_row = |pool: &Statistics| {
+                let whole = pool.free_bytes as f64 * (1.0 - pool.fragmentation);
+                let most =
+                    (whole as u64 / IN_A_ROW).max(pool.max_bytes.saturating_sub(pool.total_bytes));
+                most.saturating_sub(pool.reserve_bytes + 2 * ahead.bytes() as u64)
+            };
+            let look =
+                || Ok([in_a_row(&self.store.statistics()?), in_a_row(&ahead.log_statistics()?)]);
+            full = ahead.full(new, true, look)?;
+        }
         if full == Full::Neither {
             return Ok(full);
         }
@@ -202,7 +217,7 @@ impl Database {
         for _ in 0..ROUNDS {
             let removed = self.evict_some(&spared)?;
             left = left.saturating_sub(removed.bytes);
-            if removed.keys == 0 || left == 0 {
+            if left == 0 {
                 break;
             }
         }
