@@ -139,12 +139,9 @@ impl Session {
         reply.integer(if three { 3 } else { 2 });
         reply.bulk("id");
         reply.integer(self.client.id as i64);
-        let (mode, role) = match self.shared.view() {
-            None => ("standalone", "master"),
-            Some(view) if view.leads() => ("cluster", "master"),
-            Some(_) => ("cluster", "replica"),
-        };
-        for (name, value) in [("mode", mode), ("role", role)] {
+        let follows = self.shared.view().is_some_and(|view| !view.leads());
+        let role = if follows { "replica" } else { "master" };
+        for (name, value) in [("mode", "standalone"), ("role", role)] {
             reply.bulk(name);
             reply.bulk(value);
         }

@@ -37,20 +37,10 @@ enum Needs {
 /// What an origin calls this protocol.
 pub const PROTOCOL: &str = "redis";
 
-/// What of CLIENT is about the connection alone, also when it is relayed later.
-const OF_CLIENT: &[&str] = &[
-    "GETNAME",
-    "GETREDIR",
-    "HELP",
-    "ID",
-    "INFO",
-    "KILL",
-    "LIST",
-    "NO-EVICT",
-    "SETINFO",
-    "SETNAME",
-    "TRACKINGINFO",
-];
+/// What of CLIENT is the leader's: what changes how requests for keys are answered. The rest is
+/// about the connection, or is not there.
+const OF_LEADER: &[&str] =
+    &["CACHING", "NO-TOUCH", "PAUSE", "REPLY", "TRACKING", "UNBLOCK", "UNPAUSE"];
 
 /// What is known of a connection at such a node.
 #[derive(Default)]
@@ -145,7 +135,7 @@ impl Outside {
             }
             None if is(name, "MONITOR") => return Needs::Connection,
             None if among(&["MULTI", "EXEC", "DISCARD", "UNWATCH"], name) => self.knows_clusters,
-            None if is(name, "CLIENT") => among(OF_CLIENT, second),
+            None if is(name, "CLIENT") => !among(OF_LEADER, second),
             None => !among(&["PUBLISH", "WATCH"], name),
         };
         if is_here { Needs::Nothing } else { Needs::Keys }

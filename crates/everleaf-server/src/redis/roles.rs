@@ -15,7 +15,7 @@ pub fn role(call: &mut Call<'_, '_, '_>) -> Outcome {
         let followers: Vec<_> = view.followers().collect();
         reply.array(3);
         reply.bulk("master");
-        reply.integer(view.committed as i64);
+        reply.integer(if followers.is_empty() { 0 } else { view.committed as i64 });
         reply.array(followers.len());
         for (member, (host, port)) in followers {
             reply.array(3);
