@@ -14,6 +14,7 @@ mod files;
 mod first_lines;
 mod format;
 mod full_pool;
+mod later_formats;
 mod limits;
 mod logged;
 mod making_room;
