@@ -16,7 +16,8 @@ export PROPTEST_RNG_SEED=1 PROPTEST_DISABLE_FAILURE_PERSISTENCE=1
 
 packages=(-p everleaf-log -p everleaf-pool -p everleaf-tree -p everleaf-fptree -p everleaf-linetree
     -p everleaf-nvtree -p everleaf-clftree -p everleaf-circtree -p everleaf-masstree
-    -p everleaf-baselines -p everleaf-engines -p everleaf -p everleaf-testkit -p everleaf-raft)
+    -p everleaf-baselines -p everleaf-engines -p everleaf -p everleaf-testkit -p everleaf-raft
+    -p everleaf-server --features everleaf-server/cluster)
 built=$(
     cargo test --no-run --locked "${packages[@]}" --lib --tests 2>&1 &&
         cargo build --locked "${packages[@]}" --example scenarios 2>&1

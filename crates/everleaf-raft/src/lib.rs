@@ -40,7 +40,7 @@ pub use peer::{Reply, Request};
 #[doc(hidden)] // For tests on disks that are simulated.
 pub use place::Place;
 pub use pools::{FolderError, PoolOptions, Pools};
-pub use propose::{ProposeError, Proposer, Ticket};
+pub use propose::{Progress, ProposeError, Proposer, Ticket};
 pub use rows::{RowBytes, Rows};
 pub use snapshot::{Received, Snapshot, SnapshotData};
 pub use state::{Applied, State};

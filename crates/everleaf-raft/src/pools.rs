@@ -32,6 +32,8 @@ use crate::state::{State, StatePool};
 use crate::types::{C, Config};
 
 const RAFT: &str = "raft";
+/// What the log may grow to at least: the longest entry has room in a quarter of it.
+const LEAST_LOG_BYTES: u64 = 256 << 20;
 const NODE_WORD: &str = "node";
 const CLUSTER_WORD: &str = "cluster";
 /// Bits of the number of a node: few enough for programs whose numbers are floating-point.
@@ -40,7 +42,8 @@ const NODE_BITS: u32 = 48;
 /// How the pools of a new node are made.
 #[derive(Clone, Debug, Default)]
 pub struct PoolOptions {
-    /// The most bytes that each of the pools may grow to, if not what a store's default is.
+    /// The most bytes that each of the pools may grow to, if not what a store's default is; the log
+    /// may have 256 MiB in any case.
     pub max_size_bytes: Option<u64>,
     /// A pool that the state begins as a copy of.
     pub from: Option<PathBuf>,
@@ -91,7 +94,8 @@ impl Place for Folder {
     fn create(&self, name: &str) -> everleaf::Result<Store> {
         let mut options = CreateOptions::new();
         if let Some(bytes) = self.max_size_bytes.get() {
-            options = options.max_size_bytes(*bytes);
+            let least = if name == RAFT { LEAST_LOG_BYTES } else { 0 };
+            options = options.max_size_bytes(least.max(*bytes));
         }
         options.create_closed(self.pool(name))?;
         self.open(name)
@@ -206,7 +210,6 @@ impl Pools {
     #[doc(hidden)]
     pub fn open_at(place: Arc<dyn Place>) -> Result<Self, FolderError> {
         let raft = place.open(RAFT)?;
-        place.limit(raft.statistics()?.max_bytes); // As the node was made.
         let meta = raft.tree("raft.meta")?;
         let (node, cluster) = (word(&meta, NODE_WORD)?, word(&meta, CLUSTER_WORD)?);
         let number: u64 = word(&meta, STATE_WORD)?;
@@ -217,6 +220,7 @@ impl Pools {
             }
         }
         let pool = StatePool::of(number, place.open(&name)?)?;
+        place.limit(pool.store.statistics()?.max_bytes); // As the node was made.
         let state = State::of(place, meta.clone(), pool)?;
         Ok(Self { raft, meta, state, node, cluster })
     }

@@ -12,12 +12,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use everleaf::Clock;
 use everleaf_pmem::planted;
 use openraft::ReadPolicy;
 use openraft::alias::OneshotReceiverOf;
 use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::{LinearizableReadError, RaftError};
 use openraft::impls::ProgressResponder;
 use openraft::storage::RaftStateMachine;
 use openraft::type_config::TypeConfigExt;
@@ -37,6 +39,8 @@ const PERMITS: usize = 4;
 const GROUP_BYTES: usize = 256 << 10;
 /// The most that is proposed at once.
 const MOST_BYTES: usize = 64 << 20;
+/// Before a majority is asked again whether this node leads.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Why rows are not proposed, or not known to be committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,10 +66,13 @@ pub struct Proposer {
 
 #[derive(Debug)]
 struct Shared {
+    leader: LeaderId,
     open: Mutex<Open>,
     /// There are rows, or the reign has ended.
     woken: Notify,
-    settled: watch::Sender<Settled>,
+    progress: watch::Sender<Progress>,
+    /// The numbers of groups that are not applied, and their last tickets.
+    groups: Mutex<VecDeque<(u64, Ticket)>>,
 }
 
 /// What is not proposed yet.
@@ -75,11 +82,15 @@ struct Open {
     groups: VecDeque<(Ticket, Rows)>,
 }
 
-/// Up to where everything is committed.
-#[derive(Clone, Copy, Debug, Default)]
-struct Settled {
-    ticket: Ticket,
-    lost: bool,
+/// How far a reign's writes are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Up to this ticket everything is committed.
+    pub settled: Ticket,
+    /// Up to this ticket everything is in the state.
+    pub applied: Ticket,
+    /// The reign has ended: what is not settled may be committed or not.
+    pub lost: bool,
 }
 
 impl Proposer {
@@ -91,14 +102,15 @@ impl Proposer {
     pub async fn begin<T: Config, S: RaftStateMachine<T>>(
         raft: &openraft::Raft<T, S>,
         state: &State,
+        clock: &Clock,
     ) -> Result<Self, ProposeError> {
         let leader = *raft.as_leader().map_err(|_| ProposeError::Lost)?.leader_id();
         let confirmed = raft.ensure_linearizable(ReadPolicy::ReadIndex).await;
         confirmed.map_err(|_| ProposeError::Lost)?;
-        let mut reign = Reign::next(leader, state);
+        let mut reign = Reign::next(leader, state, clock);
         reign.open(raft, state).await.ok_or(ProposeError::Lost)?;
-        let (open, woken, settled) = Default::default();
-        let shared = Arc::new(Shared { open, woken, settled });
+        let (open, woken, progress, groups) = Default::default();
+        let shared = Arc::new(Shared { leader, open, woken, progress, groups });
         let (sender, receiver) = mpsc::channel(PERMITS - 1); // One more is waited for.
         let _they_go_on = (
             T::spawn(propose(raft.clone(), reign, Arc::clone(&shared), sender)),
@@ -117,7 +129,7 @@ impl Proposer {
         if bytes > MOST_BYTES {
             return Err(ProposeError::TooLarge { bytes });
         }
-        if self.shared.settled.borrow().lost {
+        if self.shared.progress.borrow().lost {
             return Err(ProposeError::Lost);
         }
         let mut open = self.shared.open.lock();
@@ -140,18 +152,53 @@ impl Proposer {
     /// # Errors
     /// [`ProposeError::Lost`]: it may be committed or not.
     pub async fn settled(&self, ticket: Ticket) -> Result<(), ProposeError> {
-        let mut settled = self.shared.settled.subscribe();
-        let known = settled.wait_for(|settled| settled.ticket >= ticket || settled.lost).await;
+        let mut progress = self.progress();
+        let known = progress.wait_for(|now| now.settled >= ticket || now.lost).await;
         match known {
-            Ok(settled) if settled.ticket >= ticket => Ok(()),
+            Ok(now) if now.settled >= ticket => Ok(()),
             _ => Err(ProposeError::Lost),
         }
     }
 
+    /// How far it is, and who is told of changes.
+    pub fn progress(&self) -> watch::Receiver<Progress> {
+        self.shared.progress.subscribe()
+    }
+
+    /// Returns when it is known that this reign led after this was called: what was read of its
+    /// rows, those that it has proposed included, was the newest state.
+    ///
+    /// # Errors
+    /// [`ProposeError::Lost`]: it may have been an old one.
+    pub async fn confirm<T: Config, S: RaftStateMachine<T>>(
+        &self,
+        raft: &openraft::Raft<T, S>,
+        policy: ReadPolicy,
+    ) -> Result<(), ProposeError> {
+        loop {
+            if self.shared.progress.borrow().lost {
+                return Err(ProposeError::Lost);
+            }
+            match raft.get_read_linearizer(policy.clone()).await {
+                Ok(read) if *read.read_log_id().committed_leader_id() == self.shared.leader => {
+                    return Ok(());
+                }
+                Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => {
+                    T::sleep(PAUSE).await;
+                }
+                _ => self.shared.lose(),
+            }
+        }
+    }
+
+    /// Ends the reign: what is not settled may be committed or not.
+    pub fn end(&self) {
+        self.shared.lose();
+    }
+
     /// Returns when the reign has ended.
     pub async fn lost(&self) {
-        let mut settled = self.shared.settled.subscribe();
-        let _ = settled.wait_for(|settled| settled.lost).await; // Its sender is here.
+        let _ = self.progress().wait_for(|now| now.lost).await; // Its sender is here.
     }
 }
 
@@ -163,14 +210,27 @@ impl Drop for Proposer {
 
 impl Shared {
     fn lose(&self) {
-        self.settled.send_modify(|settled| settled.lost = true);
+        self.progress.send_modify(|now| now.lost = true);
         self.woken.notify_one();
+    }
+
+    /// Groups up to this number are applied.
+    fn applied(&self, number: u64) {
+        let mut groups = self.groups.lock();
+        let mut last = None;
+        while let Some((_, ticket)) = groups.pop_front_if(|(group, _)| *group <= number) {
+            last = Some(ticket);
+        }
+        drop(groups);
+        if let Some(ticket) = last {
+            self.progress.send_modify(|now| now.applied = ticket);
+        }
     }
 
     /// The next group; none when the reign has ended.
     async fn next(&self) -> Option<(Ticket, Rows)> {
         loop {
-            if self.settled.borrow().lost {
+            if self.progress.borrow().lost {
                 return None;
             }
             let next = self.open.lock().groups.pop_front();
@@ -187,19 +247,21 @@ struct Reign {
     number: u64,
     /// How many groups there were.
     groups: u64,
+    clock: Clock,
     clock_ms: u64,
 }
 
 impl Reign {
-    fn next(leader: LeaderId, state: &State) -> Self {
+    fn next(leader: LeaderId, state: &State, clock: &Clock) -> Self {
         let applied = state.applied();
         let number = state.next_reign(applied.reign);
-        Self { leader, number, groups: 0, clock_ms: applied.clock_ms }
+        let clock = clock.clone();
+        Self { leader, number, groups: 0, clock, clock_ms: applied.clock_ms }
     }
 
     fn group(&mut self, rows: Rows) -> Group {
         self.groups += 1;
-        self.clock_ms = self.clock_ms.max(now_ms());
+        self.clock_ms = self.clock_ms.max(self.clock.now_ms());
         Group { reign: self.number, number: self.groups, clock_ms: self.clock_ms, rows }
     }
 
@@ -231,7 +293,9 @@ async fn propose<T: Config, S: RaftStateMachine<T>>(
         && let Some((ticket, rows)) = shared.next().await
     {
         let (responder, committed, _complete) = ProgressResponder::new();
-        let write = raft.write(reign.group(rows)).with_leader(reign.leader).responder(responder);
+        let group = reign.group(rows);
+        shared.groups.lock().push_back((group.number, ticket));
+        let write = raft.write(group).with_leader(reign.leader).responder(responder);
         if write.await.is_err() {
             break;
         }
@@ -246,15 +310,16 @@ async fn settle<T: Config>(mut under_way: mpsc::Receiver<UnderWay<T>>, shared: A
         if !planted(441) && committed.await.is_err() {
             return shared.lose();
         }
-        shared.settled.send_modify(|settled| {
-            if !settled.lost {
-                settled.ticket = ticket;
+        shared.progress.send_modify(|now| {
+            if !now.lost {
+                now.settled = ticket;
             }
         });
     }
 }
 
-/// Ends the reign when another leads, when openraft has stopped, or when a group was passed over.
+/// Ends the reign when another leads, when openraft has stopped, or when a group was passed over;
+/// until then it tells what is applied.
 async fn watch<T: Config, S: RaftStateMachine<T>>(
     raft: openraft::Raft<T, S>,
     leader: LeaderId,
@@ -263,23 +328,23 @@ async fn watch<T: Config, S: RaftStateMachine<T>>(
 ) {
     let (mut server, mut applied) = (raft.server_metrics(), state.watch());
     let passed_over = applied.borrow_and_update().passed_over;
-    let mut settled = shared.settled.subscribe();
+    let reign = applied.borrow().reign;
+    let mut progress = shared.progress.subscribe();
     loop {
         let vote = server.borrow_watched().vote;
-        if vote.leader_id != leader || applied.borrow_and_update().passed_over > passed_over {
+        let (over, of, number) = {
+            let now = applied.borrow_and_update();
+            (now.passed_over, now.reign, now.number)
+        };
+        if vote.leader_id != leader || over > passed_over || of != reign {
             break;
         }
+        shared.applied(number);
         tokio::select! {
             changed = server.changed() => if changed.is_err() { break },
             changed = applied.changed() => if changed.is_err() { break },
-            _ = settled.wait_for(|settled| settled.lost) => break,
+            _ = progress.wait_for(|now| now.lost) => break,
         }
     }
     shared.lose();
-}
-
-/// The system's clock, in milliseconds since 1970.
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

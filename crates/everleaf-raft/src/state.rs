@@ -231,6 +231,12 @@ impl Step {
                 self.has_members = true;
             }
             EntryPayload::Normal(group) if self.applied.takes(&group) => {
+                planted!(
+                    436,
+                    if group.number % 2 == 0 {
+                        return Ok(());
+                    }
+                );
                 for (key, value) in group.rows.iter() {
                     match value {
                         Some(value) => self.batch.put(key, value)?,

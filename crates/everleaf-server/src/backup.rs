@@ -118,6 +118,7 @@ impl Backups {
         let (begun, now_ms) = (Instant::now(), data.now_ms());
         remove_parts(folder);
         let path = new_path(folder, now_ms);
+        data.wait_for_store();
         let mut is_fixed = false;
         let made = data.store().dump_file_with(&path, |_| {
             if !std::mem::replace(&mut is_fixed, true) {

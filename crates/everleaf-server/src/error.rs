@@ -35,6 +35,10 @@ pub enum ServeError {
         /// What the system said.
         source: io::Error,
     },
+    /// The node of the cluster does not run.
+    #[cfg(feature = "cluster")]
+    #[error(transparent)]
+    Node(#[from] everleaf_raft::NodeError),
     /// The system gives no thread, or nothing to wait with.
     #[error("cannot start a thread of the server: {0}")]
     Thread(io::Error),

@@ -74,12 +74,13 @@
 //! does them as one batch (`data/work.rs`), so that it has happened wholly or not at all, at any
 //! crash.
 //!
-//! Map of the folders, each above those that it calls: `net` (sockets and threads) · `memcached` ·
-//! `redis` (the protocols) · `scripts` (Lua) · `shared` (what all connections share) · `resp`
-//! (forms of Redis' protocol) · `metrics` (for who operates it) · `data` (all calls of the store);
-//! and the files `start` (what a server begins with) · `process` (what the system tells of it) ·
-//! `protocol` (what the two are to a connection) · `backup` (dumps while it serves) · `counters` ·
-//! `memory` (limits that connections share) · `authentication` · `tls` · `options` · `error`.
+//! Map of the folders, each above those that it calls: `net` (sockets and threads) · `cluster` (a
+//! node: when it leads, and what it says otherwise) · `memcached` · `redis` (the protocols) ·
+//! `scripts` (Lua) · `shared` (what all connections share) · `resp` (forms of Redis' protocol) ·
+//! `metrics` (for who operates it) · `data` (all calls of the store); and the files `start` (what a
+//! server begins with) · `process` (what the system tells of it) · `protocol` (what the two are to
+//! a connection) · `backup` (dumps while it serves) · `counters` · `memory` (limits that
+//! connections share) · `authentication` · `tls` · `options` · `error`.
 //! Warnings are events of `tracing`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -88,6 +89,8 @@
 
 mod authentication;
 mod backup;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod counters;
 mod data;
 mod error;
@@ -114,6 +117,8 @@ mod tls;
 mod tls;
 
 pub use authentication::Users;
+#[cfg(feature = "cluster")]
+pub use cluster::{ClusterOptions, Reads};
 pub use counters::{Counter, Counters};
 pub use data::Database;
 pub use error::ServeError;

@@ -5,6 +5,15 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
+/// What is spoken at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// memcached's.
+    Memcached,
+    /// Redis'.
+    Redis,
+}
+
 /// What a session did with the bytes that it was given.
 #[derive(Clone, Copy, Debug)]
 pub struct Served {

@@ -14,6 +14,12 @@ impl Default for Random {
 }
 
 impl Random {
+    /// Draws the same numbers each time.
+    #[cfg(test)]
+    pub fn of(seed: u64) -> Self {
+        Self(seed.into())
+    }
+
     /// A number below `limit`; 0 if there is none.
     pub fn below(&self, limit: u64) -> u64 {
         // Steps of the golden ratio, mixed (splitmix64).

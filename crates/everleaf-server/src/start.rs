@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use tokio::sync::Semaphore;
@@ -9,14 +10,14 @@ use tokio::sync::Semaphore;
 use crate::authentication::Attempts;
 use crate::backup::Backups;
 use crate::counters::Counters;
-use crate::data::{Database, Gone, Listener};
+use crate::data::{Database, Gone, LONGEST, Listener};
 use crate::memory::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::options::ServeOptions;
 use crate::random::Random;
 use crate::shared::{
-    Channels, Clients, Cursors, Errors, Event, Latency, Notifications, Prefixes, Settings, Shared,
-    Slowlog, Tracking, Uses,
+    Channels, Clients, Connections, Cursors, Errors, Event, Latency, Notifications, Prefixes,
+    Settings, Shared, Slowlog, Tracking, Uses,
 };
 use crate::{memcached, redis};
 
@@ -56,6 +57,15 @@ impl Listener for Told {
 impl Shared {
     /// Nothing was done yet.
     pub fn new(data: Arc<Database>, options: ServeOptions) -> Arc<Self> {
+        Self::with_connections(data, options, Default::default())
+    }
+
+    /// The same of a server whose connections are counted, and told of, there.
+    pub(crate) fn with_connections(
+        data: Arc<Database>,
+        options: ServeOptions,
+        (open, connections): (Arc<AtomicU64>, Arc<Connections>),
+    ) -> Arc<Self> {
         let limits = options.limits.clone();
         let random = Random::default();
         let clients = Arc::<Clients>::default();
@@ -69,6 +79,7 @@ impl Shared {
         let digits = (0..40).map(|_| char::from_digit(random.below(16) as u32, 16).unwrap_or('0'));
         // What cannot be asked is told by the first request that needs it.
         let pool_bytes = data.statistics().map_or(u64::MAX, |store| store.max_bytes);
+        let pool_bytes = if data.ahead().is_some() { pool_bytes.min(LONGEST) } else { pool_bytes };
         let shared = Arc::new(Self {
             requests: MemoryBudget::of(limits.buffered_bytes),
             unsent: MemoryBudget::of(limits.unsent_bytes),
@@ -93,11 +104,11 @@ impl Shared {
             metrics: Metrics::new(redis::names(), memcached::COMMANDS.to_vec(), options.threads),
             options,
             counters: Counters::default(),
-            open_connections: AtomicU64::new(0),
+            open_connections: open,
             cursors: Cursors::default(),
             channels,
             clients,
-            connections: Arc::default(),
+            connections,
             monitors: Arc::default(),
             notifications,
             tracking,
@@ -112,5 +123,12 @@ impl Shared {
         #[cfg(feature = "scripts")]
         redis::load_libraries(&shared);
         shared
+    }
+
+    /// Ends what would keep a server from stopping: scripts, and a backup. The thread that has to
+    /// end.
+    pub(crate) fn end(&self) -> Option<JoinHandle<()>> {
+        self.data.holders.kill_all();
+        self.backups.stop()
     }
 }

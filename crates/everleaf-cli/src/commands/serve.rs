@@ -1,5 +1,8 @@
 //! `serve`: a pool for clients of memcached and Redis.
 
+#[cfg(feature = "cluster")]
+mod node;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +46,12 @@ Example:
   everleaf serve cache.pool --memcached 11211 --redis 6379 --threads 4")]
 pub struct Args {
     /// The pool.
-    pool: PathBuf,
+    #[cfg_attr(feature = "cluster", arg(required_unless_present = "cluster"))]
+    #[cfg_attr(not(feature = "cluster"), arg(required = true))]
+    pool: Option<PathBuf>,
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    node: node::NodeArgs,
     /// Speak memcached's text protocol here.
     #[arg(long, value_name = "ADDR")]
     memcached: Vec<Address>,
@@ -199,6 +207,8 @@ impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Self {
         match error {
             ServeError::NoThreads | ServeError::NoAddress => Self::usage(error.to_string()),
+            #[cfg(feature = "cluster")]
+            ServeError::Node(error) => error.into(),
             _ => Self::failed(error.to_string()),
         }
     }
@@ -298,12 +308,17 @@ pub fn run_with(args: Args, mut open: OpenOptions) -> Outcome {
             ));
         }
     }
+    #[cfg(feature = "cluster")]
+    if let Some(node) = args.node.options()? {
+        return serve_node(node, options, log);
+    }
+    let Some(pool) = args.pool else { return Ok(()) }; // It is required.
     (open.durability, open.memory_bytes, open.prefault) =
         (args.durability, args.memory, args.prefault);
     let open = open.control_socket(true);
-    let store = open.open(&args.pool)?;
+    let store = open.open(&pool)?;
     if !args.beside {
-        refuse_hidden_keys(&store, &args.pool)?;
+        refuse_hidden_keys(&store, &pool)?;
     }
     if let Some(max) = args.max_value {
         check_max_value(max, store.statistics()?.max_bytes)?;
@@ -316,19 +331,7 @@ pub fn run_with(args: Args, mut open: OpenOptions) -> Outcome {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(unusable)?;
     let mode = data.store().capabilities().durability_mode;
     let server = Server::start(Arc::clone(&data), options)?;
-    for (protocol, addresses) in [
-        ("memcached", server.memcached_addresses()),
-        ("redis", server.redis_addresses()),
-        ("memcached by TLS", server.tls_memcached_addresses()),
-        ("redis by TLS", server.tls_redis_addresses()),
-    ] {
-        for address in addresses {
-            log.tell(&format!("{protocol} at {address}, durability {mode}"));
-        }
-    }
-    for address in server.metrics_addresses() {
-        log.tell(&format!("metrics at {address}"));
-    }
+    tell_addresses(&server, &format!("durability {mode}"), log);
     let signal = signals.forever().next().and_then(signal_name).unwrap_or("a signal");
     log.tell(&format!("{signal}: closing"));
     server.stop();
@@ -336,5 +339,48 @@ pub fn run_with(args: Args, mut open: OpenOptions) -> Outcome {
         Some(data) => Ok(data.close()?),
         // A connection that was cut still has it; it is closed when that ends.
         None => Ok(()),
+    }
+}
+
+/// Says where the server listens.
+fn tell_addresses(server: &Server, promise: &str, log: LogFormat) {
+    for (protocol, addresses) in [
+        ("memcached", server.memcached_addresses()),
+        ("redis", server.redis_addresses()),
+        ("memcached by TLS", server.tls_memcached_addresses()),
+        ("redis by TLS", server.tls_redis_addresses()),
+    ] {
+        for address in addresses {
+            log.tell(&format!("{protocol} at {address}, {promise}"));
+        }
+    }
+    for address in server.metrics_addresses() {
+        log.tell(&format!("metrics at {address}"));
+    }
+}
+
+/// Serves a node of a cluster until a signal comes, or until it ends by itself.
+#[cfg(feature = "cluster")]
+fn serve_node(
+    node: everleaf_server::ClusterOptions,
+    options: ServeOptions,
+    log: LogFormat,
+) -> Outcome {
+    /// How often it is looked whether the node has ended by itself.
+    const LOOK: Duration = Duration::from_millis(100);
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(unusable)?;
+    let server = Server::start_node(node, options)?;
+    tell_addresses(&server, "on a majority", log);
+    loop {
+        if let Some(signal) = signals.pending().next() {
+            log.tell(&format!("{}: closing", signal_name(signal).unwrap_or("a signal")));
+            server.stop();
+            return Ok(());
+        }
+        if let Some(why) = server.failure() {
+            server.stop();
+            return Err(Failure::failed(format!("the node has ended: {why}")));
+        }
+        std::thread::sleep(LOOK);
     }
 }

@@ -1,7 +1,10 @@
 //! `cluster`: what the commands say, to nodes that run in this process.
 
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -9,6 +12,7 @@ use std::time::{Duration, Instant};
 use everleaf_raft::{Node, NodeOptions, block_on};
 use tokio::sync::oneshot;
 
+use crate::common::ended::{SIGTERM, send};
 use crate::common::{Bench, Ran, json};
 
 /// A node that runs until it is stopped.
@@ -139,4 +143,43 @@ fn each_mistake_is_one_sentence() {
     let sentence = bench.fails(["cluster", "recover", "a", "--alone"]);
     assert!(sentence.contains("open"), "{sentence}");
     a.stop();
+}
+
+#[test]
+fn a_node_is_served_to_clients_and_ends_when_it_is_told_to() {
+    let (bench, address) = (Bench::new(), free_address());
+    bench.ok(["cluster", "init", "a", "--raft", &address]);
+    let words = ["serve", "--cluster", "a", "--redis", "unix:socket", "--reads", "lease"];
+    for (ask, told) in [("SET a 1", "+OK\r\n"), ("GET a", "$1\r\n1\r\n")] {
+        let mut server = bench.command(words).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let stderr = server.stderr.as_mut().unwrap();
+        BufReader::with_capacity(1, stderr).read_line(&mut line).unwrap();
+        assert!(line.ends_with("redis at unix:socket, on a majority\n"), "{line}");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        // It leads soon.
+        let said = loop {
+            let mut client = UnixStream::connect(bench.path("socket")).unwrap();
+            client.write_all(format!("{ask}\r\n").as_bytes()).unwrap();
+            let mut said = vec![0; told.len()];
+            if client.read_exact(&mut said).is_ok() && said[0] != b'-' {
+                break said;
+            }
+            assert!(Instant::now() < deadline, "it does not lead");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        assert_eq!(said, told.as_bytes());
+        assert!(send(server, SIGTERM).success());
+    }
+    for (words, sentence) in [
+        (&["serve", "--redis", "1"][..], "required"),
+        (&["serve", "p", "--cluster", "a", "--redis", "1"], "cannot be used with"),
+        (&["serve", "--cluster", "a", "--redis", "1", "--durability", "process"], "--durability"),
+        (&["serve", "p", "--redis", "1", "--trusted-network"], "--cluster"),
+        (&["serve", "--cluster", "none", "--redis", "1"], "is no folder of a node"),
+    ] {
+        let refused = bench.run(words.to_vec());
+        let said = &refused.stderr;
+        assert!(refused.code != Some(0) && said.contains(sentence), "{words:?}: {said}");
+    }
 }

@@ -92,6 +92,23 @@ async fn catch_up(node: &Node, new: u64) -> Done {
     }
 }
 
+/// A node is reached elsewhere.
+pub async fn announce(node: &Arc<Node>, at: u64, member: Member) -> Reply {
+    let announced = async {
+        lead_now(node).await?;
+        let members = node.metrics().membership_config;
+        match members.get_node(&at) {
+            None => fail(format!("node {at} does not belong to this cluster")),
+            Some(known) if *known == member => Ok(()),
+            Some(known) if known.raft != member.raft => {
+                fail(format!("node {at} has the address {}", known.raft))
+            }
+            Some(_) => change_members(node, ChangeMembers::SetNodes([(at, member)].into())).await,
+        }
+    };
+    reply_of(announced.await)
+}
+
 /// A node goes for ever.
 pub async fn remove(node: &Arc<Node>, old: u64) -> Reply {
     reply_of(try_remove(node, old).await)

@@ -124,6 +124,11 @@ impl Client {
         self.done(&Request::Join { node, member, replaces }).await
     }
 
+    /// A node is reached elsewhere.
+    pub(crate) async fn announce(&mut self, node: u64, member: Member) -> Result<(), PeerError> {
+        self.done(&Request::Announce { node, member }).await
+    }
+
     /// Removes a node from the cluster, for ever. It need not run.
     ///
     /// # Errors

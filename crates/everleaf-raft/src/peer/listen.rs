@@ -139,6 +139,7 @@ async fn answer(
         }
         Request::Remove { node: old } => admin::remove(node, old).await,
         Request::Lead { node: next } => admin::lead(node, next).await,
+        Request::Announce { node: at, member } => admin::announce(node, at, member).await,
         Request::Hold => verify::hold(node, held),
         Request::Sum { except } => verify::sum(held.take(), except).await,
         Request::Changed { after, upto } => verify::changed(node, after, upto).await,

@@ -46,6 +46,8 @@ pub enum Request {
     Scan { from: Vec<u8>, limit: u32 },
     /// Rows from now on, as they change, whose keys begin so.
     Watch { prefix: Vec<u8> },
+    /// A node is reached elsewhere from now on.
+    Announce { node: u64, member: Member },
 }
 
 impl Request {

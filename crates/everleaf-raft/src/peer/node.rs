@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use everleaf::Clock;
 use openraft::type_config::async_runtime::watch::WatchReceiver;
 use openraft::{RaftMetrics, ServerState};
 use parking_lot::Mutex;
@@ -24,6 +25,8 @@ use crate::types::C;
 
 /// A node is silent that was not heard of for so long, in milliseconds: elections take less.
 const SILENT_MS: u64 = 3000;
+/// Before it is tried again to begin a reign.
+const RETRY: Duration = Duration::from_millis(200);
 
 /// How a node is run.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +40,11 @@ pub struct NodeOptions {
     pub trusted_network: bool,
     /// Bytes a second that a snapshot is sent with; none: as fast as it goes.
     pub snapshot_rate: Option<u64>,
+    /// The rows belong to a server, which writes them by [`Node::begin_reign`]: clients of the peer
+    /// port do not.
+    pub is_served: bool,
+    /// The clock that entries tell.
+    pub clock: Clock,
 }
 
 /// A node that runs. It ends by [`stop`](Node::stop).
@@ -50,6 +58,8 @@ pub struct Node {
     pub(crate) counters: Arc<Counters>,
     pub(crate) folder: PathBuf,
     pub(crate) address: String,
+    pub(crate) is_served: bool,
+    pub(crate) clock: Clock,
     /// What writes go through while this node leads.
     pub(crate) reign: tokio::sync::Mutex<Option<Arc<Proposer>>>,
     pub(crate) tasks: Mutex<JoinSet<()>>,
@@ -64,6 +74,11 @@ impl Node {
     /// The address that other nodes use.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The clock that entries tell.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// openraft.
@@ -100,6 +115,19 @@ impl Node {
         }
     }
 
+    /// The pool of the log: it needs room for what is proposed.
+    ///
+    /// # Errors
+    /// Of the pool.
+    pub fn log_statistics(&self) -> everleaf::Result<everleaf::Statistics> {
+        self.log.store().statistics()
+    }
+
+    /// Why openraft has ended by itself, if it has.
+    pub fn failure(&self) -> Option<String> {
+        self.metrics().running_state.err().map(|error| error.to_string())
+    }
+
     pub(crate) fn metrics(&self) -> RaftMetrics<C> {
         self.raft.metrics().borrow_watched().clone()
     }
@@ -111,7 +139,7 @@ impl Node {
         if let Some(proposer) = &*reign {
             return Ok(Arc::clone(proposer));
         }
-        let begun = Proposer::begin(&self.raft, &self.state).await?;
+        let begun = Proposer::begin(&self.raft, &self.state, &self.clock).await?;
         Ok(Arc::clone(reign.insert(Arc::new(begun))))
     }
 
@@ -120,6 +148,20 @@ impl Node {
         let mut reign = self.reign.lock().await;
         if reign.as_ref().is_some_and(|reign| Arc::ptr_eq(reign, proposer)) {
             *reign = None;
+        }
+    }
+
+    /// Returns when this node leads, and begins a reign then: all that was committed before is
+    /// applied. There is one at a time.
+    pub async fn begin_reign(&self) -> Proposer {
+        let mut server = self.raft.server_metrics();
+        loop {
+            drop(server.borrow_and_update());
+            if let Ok(proposer) = Proposer::begin(&self.raft, &self.state, &self.clock).await {
+                return proposer;
+            }
+            // It may lead, and no majority has answered in time.
+            let _ = tokio::time::timeout(RETRY, server.changed()).await;
         }
     }
 

@@ -52,6 +52,11 @@ fn not_leader(node: &Node) -> Reply {
 
 /// Stores rows, all or none.
 pub async fn put(node: &Arc<Node>, rows: Vec<Row>) -> Reply {
+    if node.is_served {
+        return Reply::Failed(
+            "the rows of this cluster are a server's: use its clients".to_owned(),
+        );
+    }
     let mut gathered = Rows::new();
     for (key, value) in &rows {
         if is_own(key) || key.len() > usize::from(u16::MAX) {

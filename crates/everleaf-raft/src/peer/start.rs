@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use openraft::type_config::async_runtime::watch::WatchReceiver;
 use openraft::{Config, SnapshotPolicy};
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, lookup_host};
@@ -61,6 +62,11 @@ impl Node {
         let raft = Raft::new(me.1, Arc::new(config()?), network, log.clone(), state.clone())
             .await
             .map_err(|error| NodeError::Raft(error.to_string()))?;
+        let members = raft.metrics().borrow_watched().membership_config.clone();
+        if members.voter_ids().eq([me.1]) {
+            // Nobody else is waited for. An election that does not begin begins later.
+            let _ = raft.trigger().elect(false).await;
+        }
         let node = Arc::new(Self {
             raft,
             state,
@@ -70,6 +76,8 @@ impl Node {
             counters,
             folder: folder.to_owned(),
             address,
+            is_served: options.is_served,
+            clock: options.clock,
             reign: tokio::sync::Mutex::default(),
             tasks: Mutex::default(),
         });

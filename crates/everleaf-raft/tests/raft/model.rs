@@ -402,7 +402,8 @@ async fn client(world: Arc<World>, ids: u64) {
         if !world.proposing.lock().insert(id) {
             continue;
         }
-        let begun = Proposer::begin(&node.raft, &node.state);
+        let clock = everleaf::Clock::system();
+        let begun = Proposer::begin(&node.raft, &node.state, &clock);
         let begun = tokio::time::timeout(Duration::from_secs(1), begun).await;
         if let Ok(Ok(proposer)) = begun {
             reign(&world, proposer).await;

@@ -3,11 +3,12 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use everleaf::{Direction, Error, Key, Scan};
+use everleaf::{Direction, Error, Scan};
 
 use super::ranks::{FEW, Numbers, Spot, prefix_of};
 use super::record::{Collection, Header, Kind};
-use super::rows::{Part, behind_prefix, part_prefix, part_rest, part_row};
+use super::rows::{Ends, Part, behind_prefix, is_empty, part_prefix, part_rest, part_row};
+use super::stored::Merge;
 use super::work::Work;
 
 impl Work<'_> {
@@ -17,47 +18,22 @@ impl Work<'_> {
     /// Damage.
     pub fn scan(
         &self,
-        (from, to): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        ends: Ends,
         direction: Direction,
-        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        if is_empty(&from, &to) {
+        if is_empty(&ends) {
             return Ok(());
         }
-        let mut scan = Scan::of((from.clone(), to.clone()));
+        let mut scan = Scan::of(ends.clone());
         scan.direction = direction;
         let forward = direction == Direction::Forward;
-        let mut mine = self.pending.range((from, to));
-        let mut next_mine = || if forward { mine.next() } else { mine.next_back() };
-        let mut own = next_mine();
-        let (mut ended, before) = (false, |a: &[u8], b: &[u8]| if forward { a < b } else { a > b });
-        self.data.tree.scan_with(scan, |row, value| {
-            let Key::Bytes(row) = row else { return ControlFlow::Break(()) };
-            let mut replaced = false;
-            while let Some((key, pending)) = own
-                && !before(row, key)
-            {
-                replaced |= key == row;
-                own = next_mine();
-                if let Some(value) = pending
-                    && visit(key, value).is_break()
-                {
-                    ended = true;
-                    return ControlFlow::Break(());
-                }
-            }
-            if !replaced && visit(row, value).is_break() {
-                ended = true;
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        })?;
-        while let Some((key, pending)) = own.filter(|_| !ended) {
-            own = next_mine();
-            if let Some(value) = pending {
-                ended = visit(key, value).is_break();
-            }
-        }
+        let mut mine = self.pending.range(ends);
+        let next = || if forward { mine.next() } else { mine.next_back() };
+        let own = std::iter::from_fn(next).map(|(row, value)| (&row[..], value.as_deref()));
+        let mut merge = Merge::new(own, forward, visit);
+        self.data.rows.scan_with(scan, |row, value| merge.row(row, value))?;
+        let _either_way = merge.finish();
         Ok(())
     }
 
@@ -125,7 +101,7 @@ impl Work<'_> {
         if rows <= FEW || of_part.next().is_some() {
             return Ok(Stretched::Few);
         }
-        let counted = self.data.ranks.counted(&self.data.tree, prefix, waits)?;
+        let counted = self.data.ranks.counted(&self.data.rows, prefix, waits)?;
         Ok(counted.map_or(Stretched::Later, Stretched::Known))
     }
 
@@ -143,7 +119,7 @@ impl Work<'_> {
     ) -> Result<Option<u64>, Error> {
         match self.stretches(prefix, rows, waits)? {
             Stretched::Later => Ok(None),
-            Stretched::Known(part) => part.rank(&self.data.tree, row).map(Some),
+            Stretched::Known(part) => part.rank(&self.data.rows, row).map(Some),
             Stretched::Few => {
                 let mut before = 0;
                 let ends = (Bound::Included(prefix.to_vec()), Bound::Excluded(row.to_vec()));
@@ -194,15 +170,4 @@ enum Stretched {
 pub fn behind(id: u64, part: Part) -> Vec<u8> {
     // Numbers of a sequence never reach the greatest one.
     part_prefix(id + 1, part)
-}
-
-fn is_empty(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
-    match (from, to) {
-        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
-        (Bound::Included(from), Bound::Included(to)) => from > to,
-        (
-            Bound::Included(from) | Bound::Excluded(from),
-            Bound::Included(to) | Bound::Excluded(to),
-        ) => from >= to,
-    }
 }

@@ -13,12 +13,13 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use everleaf::{Error, Key, OwnedKey, Scan, Tree};
+use everleaf::{Error, OwnedKey, Scan, Tree};
 use parking_lot::RwLock;
 
 use super::flush_words::Flushes;
 use super::record::Header;
 use super::rows::{DATABASES, key_of, keys_prefix, word_row};
+use super::stored::Stored;
 
 /// Keys that are counted while everybody waits: some hundred microseconds.
 const STRETCH: usize = 2048;
@@ -43,14 +44,19 @@ fn row() -> Vec<u8> {
 }
 
 impl Counts {
-    /// What a close has stored; else they are to be counted.
-    pub fn open(tree: &Tree, bound: u64) -> Result<Self, Error> {
-        let counts = Self {
+    /// They are to be counted.
+    pub fn unknown() -> Self {
+        Self {
             keys: [const { AtomicI64::new(0) }; DATABASES as usize],
             emptied: [const { AtomicU64::new(0) }; DATABASES as usize],
             is_whole: false.into(),
             counted: RwLock::new(keys_prefix(None)),
-        };
+        }
+    }
+
+    /// What a close has stored; else they are to be counted.
+    pub fn open(tree: &Tree, bound: u64) -> Result<Self, Error> {
+        let counts = Self::unknown();
         let stored = tree.get(row())?.filter(|stored| stored.len() == 8 * WORDS);
         let Some(stored) = stored else { return Ok(counts) };
         tree.put(row(), b"")?; // N3; what is shorter has room in a full pool.
@@ -131,15 +137,14 @@ impl Counts {
     }
 
     /// Counts some keys, if not all were counted; true: now they are. Nobody may write.
-    pub fn count_stretch(&self, tree: &Tree, flushes: &Flushes) -> Result<bool, Error> {
+    pub fn count_stretch(&self, rows: &Stored, flushes: &Flushes) -> Result<bool, Error> {
         if self.is_whole() {
             return Ok(true);
         }
         let mut scan = Scan::all().with_prefix(keys_prefix(None));
         scan.from = Bound::Excluded(OwnedKey::from(self.counted.read().clone()));
         let (mut looked_at, mut last) = (0, None);
-        tree.scan_with(scan, |row, value| {
-            let Key::Bytes(row) = row else { return ControlFlow::Break(()) };
+        rows.scan_with(scan, |row, value| {
             if let (Some((database, _)), Some(header)) = (key_of(row), Header::read(value)) {
                 let at = usize::from(database) % usize::from(DATABASES);
                 match header.sequence >= flushes.since(database) {

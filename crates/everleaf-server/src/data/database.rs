@@ -12,9 +12,10 @@ use std::sync::{Arc, TryLockError};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
-use everleaf::{Clock, Error, OpenOptions, PoolError, Statistics, Store, Tree};
+use everleaf::{Clock, DurabilityMode, Error, OpenOptions, PoolError, Statistics, Store, Unsynced};
 use parking_lot::{Mutex, MutexGuard};
 
+use super::ahead::{self, Ahead};
 use super::counts::Counts;
 use super::flush_words::Flushes;
 use super::holders::{Holders, Wanted};
@@ -26,6 +27,7 @@ use super::ranks::Ranks;
 use super::record::Header;
 use super::rows::{PARTS_PREFIX, hash, key_of};
 use super::sequence::Sequence;
+use super::stored::Stored;
 use super::waiting::Waiting;
 use crate::counters::Counter;
 
@@ -47,8 +49,10 @@ const WATCHED: usize = 1 << 16;
 /// A pool that is served.
 pub struct Database {
     pub(super) store: Store,
-    pub(super) tree: Tree,
+    pub(super) rows: Stored,
     clock: Clock,
+    /// The clock is never before this: what has expired stays so when another node leads.
+    since_ms: u64,
     sequence: Sequence,
     pub(super) flushes: Flushes,
     pub(super) counts: Counts,
@@ -81,6 +85,14 @@ pub struct Database {
     pub reclaimed: Counter,
     /// Collections with many members that were removed: their parts go later.
     pub removed_later: Counter,
+}
+
+/// What replies wait for.
+pub enum Mark {
+    /// What they tell is durable.
+    Disk(Unsynced),
+    /// What they tell is settled, and what was read is confirmed.
+    Cluster(Arc<Ahead>, ahead::Mark),
 }
 
 /// What of a database is there.
@@ -163,11 +175,40 @@ impl Database {
     /// # Errors
     /// [`Error::NoTrees`] for a pool with `u64` keys, damage.
     pub fn over(store: Store, clock: Clock) -> Result<Self, Error> {
+        Self::of(store, (clock, 0), None)
+    }
+
+    /// Serves a store that a cluster writes, by a clock that is never before `since_ms`. What is
+    /// written here is proposed.
+    ///
+    /// # Errors
+    /// Damage.
+    #[cfg_attr(not(feature = "cluster"), allow(dead_code))]
+    pub(crate) fn ahead_of(
+        store: Store,
+        clock: Clock,
+        since_ms: u64,
+        ahead: &Arc<Ahead>,
+    ) -> Result<Self, Error> {
+        Self::of(store, (clock, since_ms), Some(Arc::clone(ahead)))
+    }
+
+    fn of(
+        store: Store,
+        (clock, since_ms): (Clock, u64),
+        ahead: Option<Arc<Ahead>>,
+    ) -> Result<Self, Error> {
         let tree = store.tree(TREE)?;
         let sequence = Sequence::open(&tree)?;
+        let counts = match &ahead {
+            None => Counts::open(&tree, sequence.bound())?,
+            Some(_) => Counts::unknown(), // Who has stored them may not have led last.
+        };
+        let has_collections = tree.prefix(PARTS_PREFIX).next().transpose()?.is_some();
+        let rows = Stored::of(tree, ahead);
         Ok(Self {
-            flushes: Flushes::open(&tree)?,
-            counts: Counts::open(&tree, sequence.bound())?,
+            flushes: Flushes::open(&rows)?,
+            counts,
             sequence,
             picture: LastPicture::default(),
             ranks: Ranks::default(),
@@ -179,7 +220,7 @@ impl Database {
             whole: ShardedLock::new(()),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             watchers: Arc::default(),
-            has_collections: tree.prefix(PARTS_PREFIX).next().transpose()?.is_some().into(),
+            has_collections: has_collections.into(),
             changes: (0..WATCHED).map(|_| AtomicU64::new(0)).collect(),
             listening: Listening::default(),
             waiting: Arc::default(),
@@ -188,8 +229,9 @@ impl Database {
             reclaimed: Counter::default(),
             removed_later: Counter::default(),
             store,
-            tree,
+            rows,
             clock,
+            since_ms,
         })
     }
 
@@ -217,12 +259,62 @@ impl Database {
         Ok(statistics)
     }
 
-    /// Waits until everything that was written before is durable.
+    /// Waits until everything that was written before is durable; in a cluster the replies do.
     ///
     /// # Errors
     /// As [`Store::sync`].
     pub fn sync(&self) -> Result<(), Error> {
-        self.store.sync()
+        match self.rows.ahead() {
+            None => self.store.sync(),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Waits until the store has what was written before; it lags behind in a cluster.
+    pub fn wait_for_store(&self) {
+        let Some(ahead) = self.rows.ahead() else { return };
+        let (last, progress) = (ahead.last(), ahead.progress());
+        let is_there = || {
+            let now = progress.borrow();
+            now.is_lost || now.applied >= last
+        };
+        while !is_there() {
+            std::thread::sleep(SHORT);
+        }
+    }
+
+    /// What a reply promises.
+    pub fn durability_mode(&self) -> DurabilityMode {
+        match self.rows.ahead() {
+            None => self.store.capabilities().durability_mode,
+            Some(_) => DurabilityMode::Immediate,
+        }
+    }
+
+    /// What of a cluster is not in the store.
+    pub(crate) fn ahead(&self) -> Option<&Arc<Ahead>> {
+        self.rows.ahead()
+    }
+
+    /// Runs `work`, whose replies are to be held until what the mark stands for has happened.
+    pub(crate) fn noted<R>(&self, work: impl FnOnce() -> R) -> (R, Mark) {
+        match self.rows.ahead() {
+            None => {
+                let (result, unsynced) = self.store.unsynced(work);
+                (result, Mark::Disk(unsynced))
+            }
+            Some(ahead) => {
+                let (result, mark) = ahead.noted(work);
+                (result, Mark::Cluster(Arc::clone(ahead), mark))
+            }
+        }
+    }
+
+    /// This thread tells of what is in memory only, and was changed with some rows.
+    pub(crate) fn saw_last(&self) {
+        if let Some(ahead) = self.rows.ahead() {
+            ahead.saw_last();
+        }
     }
 
     /// Closes the store.
@@ -230,7 +322,7 @@ impl Database {
     /// # Errors
     /// As [`Store::close`].
     pub fn close(self) -> Result<(), Error> {
-        self.counts.store(&self.tree, self.sequence.bound())?;
+        self.counts.store(self.rows.tree(), self.sequence.bound())?;
         self.store.close()
     }
 
@@ -245,7 +337,7 @@ impl Database {
 
     /// Milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
-        self.clock.now_ms()
+        self.clock.now_ms().max(self.since_ms)
     }
 
     /// A number that was not given before.
@@ -253,12 +345,16 @@ impl Database {
     /// # Errors
     /// As a write.
     pub fn next_number(&self) -> Result<u64, Error> {
-        self.sequence.next(&self.store, &self.tree)
+        self.sequence.next(&self.store, &self.rows)
     }
 
     /// What of a database is there at a time.
     pub fn live(&self, database: u8, now_ms: u64) -> Live {
-        Live { now_ms, since: self.flushes.since(database) }
+        let since = self.flushes.since(database);
+        if let Some(ahead) = self.rows.ahead() {
+            ahead.saw_emptied();
+        }
+        Live { now_ms, since }
     }
 
     // ---- locks
@@ -446,13 +542,13 @@ impl Database {
     /// Damage.
     pub fn show<R>(&self, row: &[u8], show: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Error> {
         self.eviction.touch(row);
-        self.tree.get_with(row, show)
+        self.rows.get_with(row, show)
     }
 
     /// Brings what leads to rows into the processor's caches. Who looks for one says what is wrong.
     pub fn prefetch(&self, rows: &[Vec<u8>]) {
         if !rows.is_empty() {
-            let _ = self.tree.prefetch(rows);
+            let _ = self.rows.tree().prefetch(rows);
         }
     }
 
@@ -462,7 +558,7 @@ impl Database {
     /// Damage.
     pub fn read_many(&self, rows: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         rows.iter().for_each(|row| self.eviction.touch(row));
-        self.tree.get_many(rows)
+        self.rows.get_many(rows)
     }
 
     // ---- numbers of keys
@@ -470,6 +566,9 @@ impl Database {
 
     /// Keys of a database; none as long as they are being counted.
     pub fn keys_of(&self, database: u8) -> Option<u64> {
+        if let Some(ahead) = self.rows.ahead() {
+            ahead.saw_all();
+        }
         self.counts.keys_of(database)
     }
 
@@ -484,7 +583,7 @@ impl Database {
     /// # Errors
     /// Damage.
     pub fn count_all(&self) -> Result<(), Error> {
-        while !self.counts.count_stretch(&self.tree, &self.flushes)? {}
+        while !self.counts.count_stretch(&self.rows, &self.flushes)? {}
         Ok(())
     }
 
@@ -500,7 +599,7 @@ impl Database {
             std::thread::sleep(SHORT);
             return Ok(false);
         };
-        self.counts.count_stretch(&self.tree, &self.flushes)
+        self.counts.count_stretch(&self.rows, &self.flushes)
     }
 }
 

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use everleaf::{DurabilityMode, Error, Key, OwnedKey, Scan};
+use everleaf::{DurabilityMode, Error, OwnedKey, Scan};
 
 use super::database::Database;
 use super::listener::Gone;
@@ -62,7 +62,7 @@ impl Database {
     /// # Errors
     /// As a sync.
     pub(super) fn end_epoch(&self) -> Result<(), Error> {
-        match self.store.capabilities().durability_mode {
+        match self.durability_mode() {
             DurabilityMode::Buffered { .. } => self.store.sync(),
             _ => Ok(()),
         }
@@ -103,6 +103,7 @@ impl Database {
         let statistics = self.store.statistics()?;
         // The reserve is never used up, so a pool is full before all of its bytes are in use.
         let kept_free = statistics.reserve_bytes + statistics.max_bytes / FREE;
+        let kept_free = kept_free.max(self.kept_for_cluster(&statistics));
         let limit = limit.min(statistics.max_bytes.saturating_sub(kept_free));
         Ok(statistics.used_bytes.saturating_sub(limit))
     }
@@ -146,8 +147,7 @@ impl Database {
             scan.from = Bound::Included(OwnedKey::from(row));
         }
         let mut looked_at = 0;
-        self.tree.scan_with(scan, |row, _| {
-            let Key::Bytes(row) = row else { return ControlFlow::Break(()) };
+        self.rows.scan_with(scan, |row, _| {
             if skip > 0 {
                 skip -= 1;
                 return ControlFlow::Continue(());

@@ -71,7 +71,7 @@ impl Database {
     pub fn flush_all(&self, due_ms: Option<u64>) -> Result<(), Error> {
         let _all = self.lock_all().ok_or_else(|| self.is_kept())?;
         match due_ms {
-            Some(due_ms) => self.flushes.flush_at(&self.tree, due_ms),
+            Some(due_ms) => self.flushes.flush_at(&self.rows, due_ms),
             None => self.empty_first(self.now_ms()),
         }
     }

@@ -3,9 +3,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use everleaf::{Error, Tree};
+use everleaf::Error;
 
 use super::rows::{DATABASES, Pending, word_row};
+use super::stored::Stored;
 
 const NEVER: u64 = u64::MAX;
 
@@ -16,16 +17,16 @@ pub struct Flushes {
     due_ms: AtomicU64,
 }
 
-fn read(tree: &Tree, row: &[u8]) -> Result<Option<u64>, Error> {
-    Ok(tree.get(row)?.and_then(|word| word.try_into().ok()).map(u64::from_le_bytes))
+fn read(rows: &Stored, row: &[u8]) -> Result<Option<u64>, Error> {
+    Ok(rows.get(row)?.and_then(|word| word.try_into().ok()).map(u64::from_le_bytes))
 }
 
 /// The word of a row, which is made if it is not there and there is room.
-fn read_or_make(tree: &Tree, row: &[u8], word: u64) -> Result<u64, Error> {
-    if let Some(word) = read(tree, row)? {
+fn read_or_make(rows: &Stored, row: &[u8], word: u64) -> Result<u64, Error> {
+    if let Some(word) = read(rows, row)? {
         return Ok(word);
     }
-    match tree.put(row, word.to_le_bytes()) {
+    match rows.put(row, &word.to_le_bytes()) {
         Err(error) if !error.is_full() => Err(error),
         _ => Ok(word),
     }
@@ -37,15 +38,15 @@ fn due_row() -> Vec<u8> {
 
 impl Flushes {
     /// As the store says.
-    pub fn open(tree: &Tree) -> Result<Self, Error> {
+    pub fn open(rows: &Stored) -> Result<Self, Error> {
         let flushes =
             Self { since: [const { AtomicU64::new(0) }; DATABASES as usize], due_ms: NEVER.into() };
-        let of_all = read_or_make(tree, &since_row_of_all(), 0)?;
+        let of_all = read_or_make(rows, &since_row_of_all(), 0)?;
         for (database, since) in (0..).zip(&flushes.since) {
-            let own = read_or_make(tree, &since_row(database), 0)?;
+            let own = read_or_make(rows, &since_row(database), 0)?;
             since.store(own.max(of_all), Ordering::Relaxed);
         }
-        flushes.due_ms.store(read_or_make(tree, &due_row(), NEVER)?, Ordering::Relaxed);
+        flushes.due_ms.store(read_or_make(rows, &due_row(), NEVER)?, Ordering::Relaxed);
         Ok(flushes)
     }
 
@@ -64,8 +65,8 @@ impl Flushes {
 
     /// The first database will be emptied at a moment; one that was named before no longer counts.
     /// The caller holds all locks.
-    pub fn flush_at(&self, tree: &Tree, due_ms: u64) -> Result<(), Error> {
-        tree.put(due_row(), due_ms.to_le_bytes())?;
+    pub fn flush_at(&self, rows: &Stored, due_ms: u64) -> Result<(), Error> {
+        rows.put(&due_row(), &due_ms.to_le_bytes())?;
         self.due_ms.store(due_ms, Ordering::Release);
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use everleaf::{Direction, Error, Key, Scan};
+use everleaf::{Direction, Error, Scan};
 
 use super::database::Database;
 use super::rows::word_row;
@@ -53,10 +53,8 @@ impl Database {
     /// Damage.
     pub fn libraries(&self) -> Result<Vec<Vec<u8>>, Error> {
         let mut codes = Vec::new();
-        self.tree.scan_with(Scan::all().with_prefix(word_row(FRONT)), |row, code| {
-            if let Key::Bytes(_) = row {
-                codes.push(code.to_vec());
-            }
+        self.rows.scan_with(Scan::all().with_prefix(word_row(FRONT)), |_, code| {
+            codes.push(code.to_vec());
             ControlFlow::Continue(())
         })?;
         Ok(codes)

@@ -10,9 +10,10 @@
 //! locks for long) · `libraries` (code of functions) · `ranks` (of members) · `flush_words` (what
 //! was emptied) · `last_use` (of keys) · `listener` (who is told of changes) · `owners` (keys of
 //! collections) · `waiting` (clients that wait for a key) · `sequence` (numbers that are never
-//! given twice) · `stream` (rows of streams) · `record` (values of the store) · `rows` (keys of the
-//! store).
+//! given twice) · `stored` (rows, and those that will come to the store of a cluster: `ahead`) ·
+//! `stream` (rows of streams) · `record` (values of the store) · `rows` (keys of the store).
 
+mod ahead;
 mod changes;
 mod collections;
 mod commit;
@@ -35,14 +36,16 @@ mod removal;
 mod room;
 mod rows;
 mod sequence;
+mod stored;
 mod stream;
 mod sweep;
 mod waiting;
 mod work;
 
+pub use ahead::{Ahead, LONGEST, Mark as AheadMark, Progress, Propose, Refused, Ticket};
 pub use changes::Change;
 pub use collections::behind;
-pub use database::{Database, Held, KEPT, Live};
+pub use database::{Database, Held, KEPT, Live, Mark};
 #[cfg(feature = "scripts")]
 pub use holders::{Killed, Running};
 pub use keys::key_ends;
@@ -51,9 +54,10 @@ pub use moment::{Moment, Source};
 pub use ranks::Spot;
 pub use record::{Collection, HEADER_BYTES, Header, Kind};
 pub use rows::{
-    DATABASES, Ends, MAX_KEY_BYTES, Part, hash, key_of, key_row, part_prefix, part_rest, part_row,
+    DATABASES, Ends, MAX_KEY_BYTES, Part, Pending as PendingRows, hash, key_of, key_row,
+    part_prefix, part_rest, part_row,
 };
 pub use stream::{Consumer, Group, Id, Pending, Stream, add_string, group_row, groups, strings};
-pub use sweep::Sweeper;
+pub use sweep::{SWEEP_PAUSE, Sweeper};
 pub use waiting::{Awaited, Place};
 pub use work::Work;

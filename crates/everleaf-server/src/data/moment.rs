@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use everleaf::{Direction, Error, Key, Scan, Snapshot, View};
 
+use super::ahead::Image;
 use super::database::Database;
-use super::rows::Ends;
+use super::rows::{Ends, is_empty, slice};
+use super::stored::Merge;
 use super::work::Work;
 use crate::memory::{MemoryBudget, Reservation};
 
@@ -21,6 +23,8 @@ const MIN_BYTES: u64 = 1 << 20;
 /// The store as it was at one moment.
 pub struct Moment {
     view: View,
+    /// What of a cluster was not in the store.
+    ahead: Image,
     _snapshot: Snapshot,
     _reserved: Reservation,
 }
@@ -35,8 +39,13 @@ impl Database {
         let mut reserved = budget.reserve();
         // The least part is given in any case.
         let _ = reserved.set(bytes);
-        let snapshot = self.store.snapshot_with_limit(bytes)?;
-        Ok(Moment { view: snapshot.of(&self.tree)?, _snapshot: snapshot, _reserved: reserved })
+        let fix = || self.store.snapshot_with_limit(bytes);
+        let (ahead, snapshot) = match self.rows.ahead() {
+            None => (Image::default(), fix()),
+            Some(ahead) => ahead.image(fix),
+        };
+        let (snapshot, tree) = (snapshot?, self.rows.tree());
+        Ok(Moment { view: snapshot.of(tree)?, ahead, _snapshot: snapshot, _reserved: reserved })
     }
 }
 
@@ -57,7 +66,10 @@ impl Source<'_, '_> {
     pub fn show<R>(&self, row: &[u8], show: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, Error> {
         match self {
             Self::Work(work) => work.show(row, show),
-            Self::Moment(moment) => moment.view.get_with(row, show),
+            Self::Moment(moment) => match moment.ahead.get(row) {
+                None => moment.view.get_with(row, show),
+                Some(value) => Ok(value.as_deref().map(show)),
+            },
         }
     }
 
@@ -69,16 +81,12 @@ impl Source<'_, '_> {
         &self,
         ends: Ends,
         direction: Direction,
-        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let moment = match self {
-            Self::Work(work) => return work.scan(ends, direction, visit),
-            Self::Moment(moment) => moment,
-        };
-        moment.view.scan_with(scan_of(ends, direction), |row, value| match row {
-            Key::Bytes(row) => visit(row, value),
-            Key::U64(_) => ControlFlow::Break(()),
-        })
+        match self {
+            Self::Work(work) => work.scan(ends, direction, visit),
+            Self::Moment(moment) => moment.scan(ends, direction, visit),
+        }
     }
 }
 
@@ -88,7 +96,37 @@ impl Moment {
     /// # Errors
     /// Damage, a moment that is lost.
     pub fn count(&self, ends: Ends) -> Result<u64, Error> {
-        self.view.count_in(scan_of(ends, Direction::Forward))
+        if self.ahead.is_empty() {
+            return self.view.count_in(scan_of(ends, Direction::Forward));
+        }
+        let mut rows = 0;
+        self.scan(ends, Direction::Forward, |_, _| {
+            rows += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(rows)
+    }
+
+    fn scan(
+        &self,
+        ends: Ends,
+        direction: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        if is_empty(&ends) {
+            return Ok(());
+        }
+        let forward = direction == Direction::Forward;
+        let mut mine = self.ahead.range::<[u8], _>((slice(&ends.0), slice(&ends.1)));
+        let next = || if forward { mine.next() } else { mine.next_back() };
+        let own = std::iter::from_fn(next).map(|(row, value)| (&row[..], value.as_deref()));
+        let mut merge = Merge::new(own, forward, visit);
+        self.view.scan_with(scan_of(ends.clone(), direction), |row, value| match row {
+            Key::Bytes(row) => merge.row(row, value),
+            Key::U64(_) => ControlFlow::Break(()),
+        })?;
+        let _either_way = merge.finish();
+        Ok(())
     }
 }
 

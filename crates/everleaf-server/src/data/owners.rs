@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use everleaf::{Error, Key, Scan, Tree};
+use everleaf::{Error, Scan};
 use parking_lot::Mutex;
 
 use super::record::collection_of;
 use super::rows::{Pending, deleted_of, key_of, keys_prefix};
+use super::stored::Stored;
 
 /// The keys of all collections.
 #[derive(Default)]
@@ -44,11 +45,11 @@ impl Owners {
 
     /// The key whose collection this is. All keys are looked through the first time: then nobody
     /// else writes.
-    pub fn of(&self, id: u64, tree: &Tree) -> Result<Option<Vec<u8>>, Error> {
+    pub fn of(&self, id: u64, rows: &Stored) -> Result<Option<Vec<u8>>, Error> {
         if !self.are_known.load(Ordering::Acquire) {
             let mut keys = self.keys.lock();
-            tree.scan_with(Scan::all().with_prefix(keys_prefix(None)), |row, value| {
-                if let (Key::Bytes(row), Some((_, collection))) = (row, collection_of(value)) {
+            rows.scan_with(Scan::all().with_prefix(keys_prefix(None)), |row, value| {
+                if let Some((_, collection)) = collection_of(value) {
                     keys.insert(collection.id, row.to_vec());
                 }
                 ControlFlow::Continue(())

@@ -11,10 +11,11 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use everleaf::{Error, Key, Scan, Tree};
+use everleaf::{Error, Scan};
 use parking_lot::Mutex;
 
 use super::rows::{Ends, PREFIX_BYTES, Pending, behind_prefix, part_id};
+use super::stored::Stored;
 
 /// Rows of a stretch, mostly: reading so many takes less than a tenth of a millisecond.
 const STRETCH: u64 = 512;
@@ -74,14 +75,11 @@ pub fn prefix_of(row: &[u8]) -> Option<Prefix> {
 
 /// Visits the rows of a range in order.
 fn visit(
-    tree: &Tree,
+    rows: &Stored,
     ends: Ends,
     mut each: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<(), Error> {
-    tree.scan_with(Scan::of(ends), |row, _| match row {
-        Key::Bytes(row) => each(row),
-        Key::U64(_) => ControlFlow::Break(()),
-    })
+    rows.scan_with(Scan::of(ends), |row, _| each(row))
 }
 
 impl Stretches {
@@ -96,11 +94,11 @@ impl Stretches {
     }
 
     /// Counts some rows more; true: all are counted.
-    fn count(&mut self, tree: &Tree, prefix: &[u8]) -> Result<bool, Error> {
+    fn count(&mut self, rows: &Stored, prefix: &[u8]) -> Result<bool, Error> {
         let Some(last) = self.last.take() else { return Ok(true) };
         let (mut counted, mut next) = (0, None);
         let ends = (Bound::Excluded(last), Bound::Excluded(behind_prefix(prefix)));
-        let visited = visit(tree, ends, |row| {
+        let visited = visit(rows, ends, |row| {
             if self.counts.last().is_some_and(|count| *count >= STRETCH) {
                 self.starts.push(row.into());
                 self.counts.push(0);
@@ -126,7 +124,7 @@ impl Stretches {
     }
 
     /// Adds what was written.
-    fn add(&mut self, tree: &Tree, prefix: &[u8], changed: &[(&[u8], i64)]) -> Result<(), Error> {
+    fn add(&mut self, rows: &Stored, prefix: &[u8], changed: &[(&[u8], i64)]) -> Result<(), Error> {
         for (row, by) in changed {
             if self.last.as_ref().is_none_or(|last| *row <= &last[..]) {
                 let at = self.at(row);
@@ -143,7 +141,7 @@ impl Stretches {
         let mut at = 0;
         while at < self.counts.len() {
             if self.counts[at] > 2 * STRETCH {
-                self.divide(tree, prefix, at)?;
+                self.divide(rows, prefix, at)?;
             }
             at += 1;
         }
@@ -151,10 +149,10 @@ impl Stretches {
     }
 
     /// Lets a stretch have its first rows only, and another one the others.
-    fn divide(&mut self, tree: &Tree, prefix: &[u8], at: usize) -> Result<(), Error> {
+    fn divide(&mut self, rows: &Stored, prefix: &[u8], at: usize) -> Result<(), Error> {
         let from = Bound::Included(self.starts[at].to_vec());
         let (mut seen, mut start) = (0, None);
-        visit(tree, (from, Bound::Excluded(behind_prefix(prefix))), |row| {
+        visit(rows, (from, Bound::Excluded(behind_prefix(prefix))), |row| {
             if seen == STRETCH {
                 start = Some(row.into());
                 return ControlFlow::Break(());
@@ -171,12 +169,12 @@ impl Stretches {
         Ok(())
     }
 
-    fn rank(&self, tree: &Tree, row: &[u8]) -> Result<u64, Error> {
+    fn rank(&self, rows: &Stored, row: &[u8]) -> Result<u64, Error> {
         let at = self.at(row);
         let mut before: u64 = self.counts[..at].iter().sum();
         let from = self.starts[at].to_vec();
         if *from < *row {
-            visit(tree, (Bound::Included(from), Bound::Excluded(row.to_vec())), |_| {
+            visit(rows, (Bound::Included(from), Bound::Excluded(row.to_vec())), |_| {
                 before += 1;
                 ControlFlow::Continue(())
             })?;
@@ -201,8 +199,8 @@ impl Stretches {
 
 impl Numbers {
     /// How many rows lie before this one.
-    pub fn rank(&self, tree: &Tree, row: &[u8]) -> Result<u64, Error> {
-        self.stretches.lock().rank(tree, row)
+    pub fn rank(&self, rows: &Stored, row: &[u8]) -> Result<u64, Error> {
+        self.stretches.lock().rank(rows, row)
     }
 
     /// The spot of the row with this number; that of the last one where there are fewer.
@@ -216,13 +214,13 @@ impl Ranks {
     /// with `waits` all are.
     pub fn counted(
         &self,
-        tree: &Tree,
+        rows: &Stored,
         prefix: Prefix,
         waits: bool,
     ) -> Result<Option<Arc<Numbers>>, Error> {
         let part = self.of(prefix);
         loop {
-            if part.stretches.lock().count(tree, &prefix)? {
+            if part.stretches.lock().count(rows, &prefix)? {
                 return Ok(Some(part));
             }
             if !waits {
@@ -251,7 +249,7 @@ impl Ranks {
     /// The rows that will come and go with these writes, of parts whose numbers are kept.
     pub fn changes<'p>(
         &self,
-        tree: &Tree,
+        rows: &Stored,
         pending: &'p Pending,
     ) -> Result<Vec<(&'p [u8], i64)>, Error> {
         let mut changes = Vec::new();
@@ -267,7 +265,7 @@ impl Ranks {
                 last = (prefix, is_kept);
             }
             if last.1 {
-                let had = tree.get_with(row, |_| ())?.is_some();
+                let had = rows.get_with(row, |_| ())?.is_some();
                 let by = i64::from(value.is_some()) - i64::from(had);
                 changes.extend((by != 0).then_some((&row[..], by)));
             }
@@ -276,13 +274,13 @@ impl Ranks {
     }
 
     /// They have come and gone. Numbers that cannot be kept up are forgotten.
-    pub fn add(&self, tree: &Tree, changes: &[(&[u8], i64)]) {
+    pub fn add(&self, rows: &Stored, changes: &[(&[u8], i64)]) {
         for of_part in changes.chunk_by(|(a, _), (b, _)| prefix_of(a) == prefix_of(b)) {
             let Some(prefix) = of_part.first().and_then(|(row, _)| prefix_of(row)) else {
                 continue;
             };
             let Some(part) = self.parts.lock().get(&prefix).cloned() else { continue };
-            let added = part.stretches.lock().add(tree, &prefix, of_part);
+            let added = part.stretches.lock().add(rows, &prefix, of_part);
             if added.is_err() {
                 self.parts.lock().remove(&prefix);
             }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::PoisonError;
 
 use crossbeam_utils::sync::ShardedLockReadGuard;
-use everleaf::{Error, Key, Scan};
+use everleaf::{Error, Scan};
 use parking_lot::MutexGuard;
 
 use super::database::{Database, stripe};
@@ -96,7 +96,7 @@ impl Database {
                 continue;
             }
             let shown = |value: &[u8]| (value.len(), collection_of(value));
-            let Some((bytes, collection)) = self.tree.get_with(row, shown)? else { continue };
+            let Some((bytes, collection)) = self.rows.get_with(row, shown)? else { continue };
             let bytes = (row.len() + bytes) as u64;
             let mut key = Doomed { row, bytes, collection, parts: Vec::new() };
             if spared.has(row, key.collection.as_ref().map(|(_, collection)| collection)) {
@@ -196,11 +196,9 @@ impl Database {
         for part in Part::ALL {
             if rows.len() < BATCH {
                 let prefix = part_prefix(id, part);
-                self.tree.scan_with(Scan::all().with_prefix(prefix), |row, value| {
-                    if let Key::Bytes(row) = row {
-                        bytes += (row.len() + value.len()) as u64;
-                        rows.push(row.to_vec());
-                    }
+                self.rows.scan_with(Scan::all().with_prefix(prefix), |row, value| {
+                    bytes += (row.len() + value.len()) as u64;
+                    rows.push(row.to_vec());
                     match rows.len() < BATCH {
                         true => ControlFlow::Continue(()),
                         false => ControlFlow::Break(()),
@@ -213,14 +211,7 @@ impl Database {
 
     /// Removes rows, as one batch or, where its log has no room, one by one.
     pub(super) fn remove_rows(&self, rows: &[Vec<u8>]) -> Result<(), Error> {
-        let mut batch = self.tree.batch();
-        rows.iter().try_for_each(|row| batch.delete(row).map(drop))?;
-        match batch.commit() {
-            Err(error) if error.is_full() => {
-                rows.iter().try_for_each(|row| self.tree.delete(row).map(drop))
-            }
-            done => done.map(drop),
-        }
+        self.rows.remove(rows)
     }
 
     /// Whether something that was deleted is still being removed.
@@ -255,10 +246,8 @@ impl Database {
     pub(super) fn first_rows(&self, prefix: &[u8], limit: usize) -> Result<Vec<Vec<u8>>, Error> {
         let mut rows = Vec::new();
         if limit > 0 {
-            self.tree.scan_with(Scan::all().with_prefix(prefix), |row, _| {
-                if let Key::Bytes(row) = row {
-                    rows.push(row.to_vec());
-                }
+            self.rows.scan_with(Scan::all().with_prefix(prefix), |row, _| {
+                rows.push(row.to_vec());
                 if rows.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
         }

@@ -19,15 +19,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use everleaf::internal::{ClaimedPlace, claim_place, has_place};
-use everleaf::{Error, Key, OwnedKey, PoolError, Scan};
+use everleaf::{Error, OwnedKey, PoolError, Scan, Statistics};
 
+use super::ahead::{Ahead, Full};
 use super::database::Database;
 use super::record::Header;
 use super::removal::{BATCH, Spared};
-use super::rows::{DATABASES, Pending, key_of, keys_prefix, part_id};
+use super::rows::{DATABASES, Pending, is_word, key_of, keys_prefix, part_id};
 
 /// How often room is made for one write.
 const ROUNDS: u32 = 64;
@@ -43,6 +44,15 @@ const ROUNDS_OF_PLACES: u32 = 12;
 const CHOICES: [usize; 2] = [4, 2];
 /// Bytes of a chunk of the pool: what is refused and no longer needs no chunks in a row.
 const CHUNK: u64 = 4096;
+/// What a node of a cluster keeps free at least: so much, or a part of the pool if that is less.
+const KEPT_BYTES: u64 = 64 << 20;
+const KEPT_PART: u64 = 8;
+/// What a write may store for each row that it removes, and counts as one that removes: a header.
+const REMOVING_BYTES: usize = 512;
+/// The part of the free chunks of which as many are taken to lie in a row: one in so many.
+const IN_A_ROW: u64 = 4;
+/// The longest value that may replace one that is as long: both are there for a moment.
+const REPLACING_BYTES: usize = 4 << 10;
 /// The part of all keys that goes in a round of M4: one in so many.
 const QUARTER: u64 = 4;
 
@@ -52,6 +62,12 @@ fn refused_bytes(error: &Error) -> u64 {
         Error::Pool(PoolError::PoolFull { requested_bytes }) => *requested_bytes,
         _ => 1,
     }
+}
+
+/// Bytes of what is to be stored.
+fn bytes_of(pending: &Pending) -> u64 {
+    let new = pending.iter().filter_map(|(row, value)| Some(row.len() + value.as_ref()?.len()));
+    new.sum::<usize>() as u64
 }
 
 impl Database {
@@ -64,6 +80,13 @@ impl Database {
         pending: &Pending,
         mut write: impl FnMut() -> Result<R, Error>,
     ) -> Result<R, Error> {
+        if let Some(ahead) = self.rows.ahead() {
+            return match self.what_refuses(ahead, pending)? {
+                Full::Neither => write(),
+                Full::Store if self.evict_for(pending)? => write(),
+                _ => Err(PoolError::PoolFull { requested_bytes: bytes_of(pending) }.into()),
+            };
+        }
         let beside = self.beside();
         let mut refused = match write() {
             Err(error) if error.is_full() => error,
@@ -100,8 +123,7 @@ impl Database {
             return Ok(false);
         }
         // What does not fit at all does not empty the pool.
-        let new = pending.iter().filter_map(|(row, value)| Some(row.len() + value.as_ref()?.len()));
-        Ok((new.sum::<usize>() as u64) < self.store.statistics()?.max_bytes)
+        Ok(bytes_of(pending) < self.store.statistics()?.max_bytes)
     }
 
     fn has_emptied(&self) -> bool {
@@ -117,7 +139,7 @@ impl Database {
         {
             return Ok(true); // M1.
         }
-        if self.evicts_beyond().is_none() || bytes > CHUNK && !has_place(&self.tree, bytes)? {
+        if self.evicts_beyond().is_none() || bytes > CHUNK && !has_place(self.rows.tree(), bytes)? {
             return Ok(false); // Nothing goes in vain.
         }
         if bytes <= CHUNK && round < ROUNDS_BY_USE && self.evict_some(&spared)?.keys > 0 {
@@ -132,6 +154,74 @@ impl Database {
         }
         let more = any && round < ROUNDS_OF_PLACES || self.evict_many(&spared)?;
         Ok(more || any)
+    }
+
+    // ---- a cluster
+    // ---------------------------------------------------------------------------------------------
+
+    /// What a node of a cluster keeps free, so that what is proposed has room on all nodes: what
+    /// has none ends a node.
+    pub(super) fn kept_for_cluster(&self, pool: &Statistics) -> u64 {
+        let kept = |ahead: &Arc<Ahead>| {
+            let most = KEPT_BYTES.min(pool.max_bytes / KEPT_PART);
+            pool.reserve_bytes + most + 2 * ahead.bytes() as u64
+        };
+        self.rows.ahead().map_or(0, kept)
+    }
+
+    /// Which pool is so full that a write is refused. What removes rows is not, nor what replaces
+    /// short values by others that are no longer, and no word of the server's own.
+    fn what_refuses(&self, ahead: &Ahead, pending: &Pending) -> Result<Full, Error> {
+        let free = |pool: &Statistics| {
+            let used = pool.used_bytes + self.kept_for_cluster(pool);
+            pool.max_bytes.saturating_sub(used)
+        };
+        let look = || Ok([free(&self.store.statistics()?), free(&ahead.log_statistics()?)]);
+        let new = (pending.len() as u64, bytes_of(pending));
+        let mut full = ahead.full(new, false, look)?;
+        if full == Full::Neither && new.1 > CHUNK {
+            // What is long needs chunks in a row: nobody knows where they lie, so many are needed.
+            let in_a_row = |pool: &Statistics| {
+                let whole = pool.free_bytes as f64 * (1.0 - pool.fragmentation);
+                let most =
+                    (whole as u64 / IN_A_ROW).max(pool.max_bytes.saturating_sub(pool.total_bytes));
+                most.saturating_sub(pool.reserve_bytes + 2 * ahead.bytes() as u64)
+            };
+            let look =
+                || Ok([in_a_row(&self.store.statistics()?), in_a_row(&ahead.log_statistics()?)]);
+            full = ahead.full(new, true, look)?;
+        }
+        if full == Full::Neither {
+            return Ok(full);
+        }
+        let (mut removed, mut added) = (0, 0);
+        for (row, value) in pending.iter().filter(|(row, _)| !is_word(row)) {
+            let Some(value) = value else {
+                removed += 1;
+                continue;
+            };
+            let had = match full {
+                Full::Store if value.len() <= REPLACING_BYTES => {
+                    self.rows.get_with(row, <[u8]>::len)?.unwrap_or(0)
+                }
+                _ => 0,
+            };
+            added += value.len().saturating_sub(had);
+        }
+        Ok(if added > removed * REMOVING_BYTES { full } else { Full::Neither })
+    }
+
+    /// Evicts more than is to be written, where keys are evicted; whether it could.
+    fn evict_for(&self, pending: &Pending) -> Result<bool, Error> {
+        let (mut left, spared) = (2 * bytes_of(pending).max(1), Spared::of(pending));
+        for _ in 0..ROUNDS {
+            let removed = self.evict_some(&spared)?;
+            left = left.saturating_sub(removed.bytes);
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(left == 0)
     }
 
     // ---- M1
@@ -152,8 +242,7 @@ impl Database {
             if let Bound::Included(row) = begins {
                 scan.from = Bound::Included(OwnedKey::from(row));
             }
-            self.tree.scan_with(scan, |row, value| {
-                let Key::Bytes(row) = row else { return ControlFlow::Break(()) };
+            self.rows.scan_with(scan, |row, value| {
                 if self.was_emptied(row, value) {
                     rows.push(row.to_vec());
                 }
@@ -192,7 +281,7 @@ impl Database {
         let mut places: Vec<(u64, ClaimedPlace)> = Vec::new();
         for _ in 0..CHOICES[usize::from(bytes > CHUNK)] {
             let from = self.eviction.below(total);
-            if let Some(place) = claim_place(&self.tree, from, bytes)? {
+            if let Some(place) = claim_place(self.rows.tree(), from, bytes)? {
                 places.push((self.eviction.mean_age(&place.keys), place));
             }
         }
@@ -209,7 +298,7 @@ impl Database {
             if key_of(row).is_some() {
                 keys.insert(row.clone());
             } else if let Some(id) = part_id(row) {
-                keys.extend(self.owners.of(id, &self.tree)?);
+                keys.extend(self.owners.of(id, &self.rows)?);
                 parts.entry(id).or_default().push(row.clone());
             }
         }
@@ -228,8 +317,9 @@ impl Database {
     /// Writes a row once more, so that its record comes to lie elsewhere; false: it is gone, or
     /// there is no room.
     fn move_row(&self, row: &[u8]) -> Result<bool, Error> {
-        let Some(value) = self.tree.get(row)? else { return Ok(false) };
-        match self.tree.compare_and_swap(row, Some(&value), Some(&value)) {
+        let tree = self.rows.tree();
+        let Some(value) = tree.get(row)? else { return Ok(false) };
+        match tree.compare_and_swap(row, Some(&value), Some(&value)) {
             Err(error) if error.is_full() => Ok(false),
             done => done,
         }

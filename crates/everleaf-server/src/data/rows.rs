@@ -58,6 +58,11 @@ pub fn word_row(name: &str) -> Vec<u8> {
     [&[WORD], name.as_bytes()].concat()
 }
 
+/// Whether a row is one of these words.
+pub fn is_word(row: &[u8]) -> bool {
+    row.first() == Some(&WORD)
+}
+
 /// The row of a client's key.
 pub fn key_row(database: u8, key: &[u8]) -> Vec<u8> {
     let mut row = Vec::with_capacity(key.len() + 2);
@@ -134,6 +139,23 @@ pub const DELETED_PREFIX: [u8; 1] = [DELETED];
 /// The collection that such a row speaks of.
 pub fn deleted_of(row: &[u8]) -> Option<u64> {
     row.strip_prefix(&DELETED_PREFIX)?.try_into().ok().map(u64::from_be_bytes)
+}
+
+/// An end of a range.
+pub fn slice(end: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    end.as_ref().map(Vec::as_slice)
+}
+
+/// Whether no row lies between.
+pub fn is_empty((from, to): &Ends) -> bool {
+    match (from, to) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Included(from), Bound::Included(to)) => from > to,
+        (
+            Bound::Included(from) | Bound::Excluded(from),
+            Bound::Included(to) | Bound::Excluded(to),
+        ) => from >= to,
+    }
 }
 
 /// A hash by which rows share words in memory.

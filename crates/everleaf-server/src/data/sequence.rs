@@ -10,6 +10,7 @@ use everleaf::{DurabilityMode, Error, Store, Tree};
 use parking_lot::Mutex;
 
 use super::rows::word_row;
+use super::stored::Stored;
 
 /// Numbers that one write of the word makes available.
 const PORTION: u64 = 1 << 20;
@@ -41,7 +42,7 @@ impl Sequence {
     ///
     /// # Errors
     /// As a write of the store, once in a portion.
-    pub fn next(&self, store: &Store, tree: &Tree) -> Result<u64, Error> {
+    pub fn next(&self, store: &Store, rows: &Stored) -> Result<u64, Error> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         if number < self.bound.load(Ordering::Acquire) {
             return Ok(number);
@@ -49,9 +50,10 @@ impl Sequence {
         let _raising = self.raising.lock();
         if number >= self.bound.load(Ordering::Acquire) {
             let bound = number + PORTION;
-            tree.put(&self.row, bound.to_le_bytes())?;
+            rows.put(&self.row, &bound.to_le_bytes())?;
             let mode = store.capabilities().durability_mode;
-            if matches!(mode, DurabilityMode::Buffered { .. }) {
+            // What a cluster is told of these numbers is settled behind the word.
+            if rows.ahead().is_none() && matches!(mode, DurabilityMode::Buffered { .. }) {
                 store.sync()?;
             }
             self.bound.store(bound, Ordering::Release);

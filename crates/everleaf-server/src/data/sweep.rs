@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use everleaf::{Error, Key, OwnedKey, Scan};
+use everleaf::{Error, OwnedKey, Scan};
 
 use super::database::Database;
 use super::listener::Gone;
@@ -17,6 +17,8 @@ use super::removal::BATCH;
 use super::rows::{DATABASES, key_of, keys_prefix};
 use super::work::Work;
 
+/// The pause between two steps of the sweep of a server.
+pub const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 /// Keys that are looked at in one step.
 const LOOKED_AT: usize = 2048;
 /// Batches of one step.
@@ -81,6 +83,9 @@ impl Database {
             let mut eviction_pause = EVICTION_PAUSE;
             while matches!(stopped.recv_timeout(next), Err(RecvTimeoutError::Timeout)) {
                 let Some(data) = Weak::upgrade(&data) else { return };
+                if data.ahead().is_some_and(|ahead| !ahead.takes_more()) {
+                    continue;
+                }
                 // What fails here fails for the next writer too, which gets the error.
                 if !data.count_some().unwrap_or(true) {
                     continue;
@@ -129,8 +134,7 @@ impl Database {
             }
         }
         let (mut gone, mut looked_at) = (Vec::new(), 0);
-        self.tree.scan_with(scan, |row, value| {
-            let Key::Bytes(row) = row else { return ControlFlow::Break(()) };
+        self.rows.scan_with(scan, |row, value| {
             match self.is_there(row, value, now_ms) {
                 true => round.picture.add(row, value),
                 false => gone.push(row.to_vec()),
@@ -202,7 +206,7 @@ impl Database {
             };
             let marked = header.expired().with(&collection.bytes());
             if marked != value {
-                self.tree.put(row, &marked)?; // W1.
+                self.rows.put(row, &marked)?; // W1.
             }
             (collection.id, marked)
         };

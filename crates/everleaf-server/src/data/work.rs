@@ -353,14 +353,18 @@ impl<'d> Work<'d> {
     ) -> Result<(), Error> {
         let pending = std::mem::take(&mut self.pending);
         let touched = std::mem::take(&mut self.touched);
-        let moved = self.data.ranks.changes(&self.data.tree, &pending)?;
+        let moved = self.data.ranks.changes(&self.data.rows, &pending)?;
         let growth = write(self, &pending)?;
-        self.data.ranks.add(&self.data.tree, &moved);
+        self.data.ranks.add(&self.data.rows, &moved);
         pending.keys().filter_map(|row| deleted_of(row)).for_each(|id| self.data.ranks.forget(id));
         self.data.removed_later.add(std::mem::take(&mut self.removed_later));
         if self.since.iter().any(|since| *since > 0) {
-            // F2 hides rows that are durable: durable before anybody sees it.
-            self.data.sync()?;
+            // F2 hides rows that are durable: durable before anybody sees it; in a cluster, settled
+            // before anybody is told.
+            match self.data.ahead() {
+                None => self.data.sync()?,
+                Some(ahead) => ahead.has_emptied(),
+            }
             self.data.flushes.raise(&self.since);
             self.data.counts.empty(&self.since);
             if self.data.listening.is_on() {
@@ -399,7 +403,15 @@ impl<'d> Work<'d> {
 
     /// By how many keys each database grows.
     pub(super) fn write(&self, pending: &Pending) -> Result<Growth, Error> {
-        let (data, tree) = (self.data, &self.data.tree);
+        if let Some(ahead) = self.data.ahead() {
+            let growth = self.growth(pending)?;
+            if !pending.is_empty() {
+                self.count_reclaimed(pending, &growth)?;
+                ahead.propose(pending)?;
+            }
+            return Ok(growth);
+        }
+        let (data, tree) = (self.data, self.data.rows.tree());
         if pending.len() > 1 {
             let growth = self.growth(pending)?;
             let mut batch = tree.batch();
@@ -430,6 +442,19 @@ impl<'d> Work<'d> {
             data.reclaimed.add(u64::from(growth[usize::from(database)] > 0));
         }
         Ok(growth)
+    }
+
+    /// Counts a key that replaces one of before its database was emptied.
+    fn count_reclaimed(&self, pending: &Pending, growth: &Growth) -> Result<(), Error> {
+        if let Some((row, Some(_))) = pending.first_key_value().filter(|_| pending.len() == 1)
+            && let Some((database, _)) = key_of(row)
+            && self.data.counts.emptied(database) > 0
+            && growth[usize::from(database)] > 0
+        {
+            let had = self.data.rows.get_with(row, |_| ())?.is_some();
+            self.data.reclaimed.add(u64::from(had));
+        }
+        Ok(())
     }
 
     /// By how many keys each database will have grown when these rows are written.

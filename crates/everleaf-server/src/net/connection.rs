@@ -4,7 +4,7 @@
 //! connection holds is bounded by a part of replies and as many bytes of requests, by one request,
 //! and, for all connections together, by the limits of what is unsent and of requests that have
 //! not come to their end. A connection that is idle holds no buffer. Replies are held until what
-//! they tell is durable.
+//! they tell is durable, or settled in a cluster.
 
 use std::future::{pending, poll_fn};
 use std::io;
@@ -13,14 +13,15 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use everleaf::Unsynced;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
 use tracing::warn;
 
+use super::held;
 use super::socket::{READ_BYTES, linger, poll_read};
 use super::syncer;
 use super::unsent::Unsent;
+use crate::data::Mark;
 use crate::memory::Reservation;
 use crate::protocol::{Served, Session, Then};
 use crate::shared::Shared;
@@ -97,19 +98,26 @@ pub async fn run(
     let (mut out, mut last) = (Vec::new(), Then::Read);
     loop {
         let Connection { stream, input, unsent, shared, .. } = &mut connection;
-        let (served, unsynced) = if let Then::Long | Then::Locked | Then::Script = last {
+        let (served, mark) = if let Then::Long | Then::Locked | Then::Script = last {
             let asked = (session, std::mem::take(input), out);
             let served;
             (session, *input, out, served) =
                 elsewhere(asked, last, shared, (stream, unsent)).await?;
             served
         } else {
-            shared.data.store().unsynced(|| session.serve(input.rest(), &mut out))
+            if let Some(ahead) = shared.data.ahead() {
+                ahead.has_room().await;
+            }
+            shared.data.noted(|| session.serve(input.rest(), &mut out))
         };
         let Served { consumed, then } = served;
         input.consume(consumed);
         unsent.count(out.capacity() + if then.has_more() { input.len() } else { 0 });
-        if !syncer::durable(unsynced).await {
+        let may_be_told = match mark {
+            Mark::Disk(unsynced) => syncer::durable(unsynced).await,
+            Mark::Cluster(ahead, mark) => held::reached(&ahead, mark).await,
+        };
+        if !may_be_told {
             return Ok(()); // No reply is sent that may not be true after a power failure.
         }
         shared.counters.bytes_read.add(consumed as u64);
@@ -254,7 +262,7 @@ async fn elsewhere<S: Session>(
     why: Then,
     shared: &Arc<Shared>,
     (stream, unsent): (&mut (impl AsyncWrite + Unpin), &mut Unsent),
-) -> io::Result<(S, Input, Vec<u8>, (Served, Unsynced))> {
+) -> io::Result<(S, Input, Vec<u8>, (Served, Mark))> {
     let mut served = pin!(async {
         let _turn = match why {
             Then::Long => Some(shared.long_requests.acquire().await),
@@ -263,8 +271,7 @@ async fn elsewhere<S: Session>(
         };
         let shared = Arc::clone(shared);
         let serve = move || {
-            let store = shared.data.store();
-            let served = store.unsynced(|| session.serve_long(input.rest(), &mut out));
+            let served = shared.data.noted(|| session.serve_long(input.rest(), &mut out));
             (session, input, out, served)
         };
         // A panic there ends the connection, as one here does.

@@ -1,10 +1,13 @@
 //! Sockets: who is listened to, and how bytes become requests and replies.
 //!
-//! Map of the files: `server` (listeners and threads) · `connection` (one connection) · `unsent`
-//! (replies wait for their client) · `syncer` (replies wait for the disk) · `socket` (reading and
-//! closing) · `listener` (addresses) · `thread` · `monitor` `prometheus` (who operates the server).
+//! Map of the files: `server` (listeners and threads) · `front` (who answers) · `connection` (one
+//! connection) · `unsent` (replies wait for their client) · `syncer` (replies wait for the disk) ·
+//! `held` (or for a cluster) · `socket` (reading and closing) · `listener` (addresses) · `thread` ·
+//! `monitor` `prometheus` (who operates the server).
 
 mod connection;
+mod front;
+mod held;
 mod listener;
 mod monitor;
 mod prometheus;

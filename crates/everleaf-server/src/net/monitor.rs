@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::warn;
 
+use super::front::Front;
 use super::listener::{ACCEPT_PAUSE, Listener, Stream};
 use super::prometheus;
 use super::socket::{linger, read};
@@ -48,14 +49,14 @@ impl<T: Clone> Recent<T> {
 
 /// What answers at the address of the operator.
 pub(super) struct Monitor {
-    shared: Arc<Shared>,
+    front: Front,
     statistics: Recent<Option<Statistics>>,
     health: Recent<Result<(), String>>,
 }
 
 impl Monitor {
-    pub(super) fn new(shared: Arc<Shared>) -> Arc<Self> {
-        Arc::new(Self { shared, statistics: Recent::new(), health: Recent::new() })
+    pub(super) fn new(front: Front) -> Arc<Self> {
+        Arc::new(Self { front, statistics: Recent::new(), health: Recent::new() })
     }
 
     /// Answers until the server stops.
@@ -120,14 +121,18 @@ impl Monitor {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
         match (method, path) {
             (b"GET", b"/metrics") => {
-                let statistics = || self.shared.data.store().statistics().ok();
-                let statistics = self.statistics.get(statistics);
-                let text = prometheus::text(&self.shared, statistics.as_ref());
-                http("200 OK", prometheus::CONTENT_TYPE, &text)
+                let text = self.front.shared().map(|shared| {
+                    let statistics = || shared.data.store().statistics().ok();
+                    prometheus::text(&shared, self.statistics.get(statistics).as_ref())
+                });
+                http("200 OK", prometheus::CONTENT_TYPE, &text.unwrap_or_default())
             }
-            (b"GET", b"/health") => match self.health.get(|| self.sync()) {
-                Ok(()) => plain("200 OK", "ok"),
-                Err(why) => plain("503 Service Unavailable", &why),
+            (b"GET", b"/health") => match self.front.shared() {
+                None => plain("200 OK", "ok, and another node leads"),
+                Some(shared) => match self.health.get(|| sync(&shared)) {
+                    Ok(()) => plain("200 OK", "ok"),
+                    Err(why) => plain("503 Service Unavailable", &why),
+                },
             },
             (_, b"/metrics" | b"/health") => {
                 let allow = "405 Method Not Allowed\r\nAllow: GET";
@@ -136,15 +141,15 @@ impl Monitor {
             _ => plain("404 Not Found", "there are /metrics and /health"),
         }
     }
+}
 
-    /// Whether what is written can become durable: a failed sync is never followed by another, and
-    /// where nothing waits for one, asking costs next to nothing.
-    fn sync(&self) -> Result<(), String> {
-        let store = self.shared.data.store();
-        match store.capabilities().durability_mode {
-            DurabilityMode::Process => Ok(()), // No sync is promised.
-            _ => store.sync().map_err(|error| format!("writes do not become durable: {error}")),
-        }
+/// Whether what is written can become durable: a failed sync is never followed by another, and
+/// where nothing waits for one, asking costs next to nothing.
+fn sync(shared: &Shared) -> Result<(), String> {
+    let store = shared.data.store();
+    match store.capabilities().durability_mode {
+        DurabilityMode::Process => Ok(()), // No sync is promised.
+        _ => store.sync().map_err(|error| format!("writes do not become durable: {error}")),
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
@@ -19,13 +19,17 @@ use tokio::task::JoinSet;
 use tracing::warn;
 
 use super::connection;
+use super::front::Front;
 use super::listener::{ACCEPT_PAUSE, Listener, Stream};
 use super::monitor::Monitor;
 use super::syncer::{self, Syncer};
 use super::thread::spawn;
-use crate::data::{Database, Sweeper};
+#[cfg(feature = "cluster")]
+use crate::cluster::{ClusterOptions, Running, follow};
+use crate::data::{Database, SWEEP_PAUSE, Sweeper};
 use crate::metrics::{STEP, set_thread};
 use crate::open_files::allow_files;
+use crate::protocol::Protocol;
 use crate::shared::{Ends, Shared, State};
 use crate::tls::Tls;
 use crate::{Address, ServeError, ServeOptions, memcached, redis};
@@ -34,15 +38,6 @@ use crate::{Address, ServeError, ServeOptions, memcached, redis};
 const GRACE: Duration = Duration::from_secs(5);
 /// Threads for requests that take long or wait for these, of each thread that answers.
 const LONG_THREADS: usize = 32;
-/// The pause between two steps of the sweep.
-const SWEEP_PAUSE: Duration = Duration::from_millis(100);
-
-/// What is spoken at an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Protocol {
-    Memcached,
-    Redis,
-}
 
 /// What is spoken at an address, and whether by TLS.
 type Spoken = (Protocol, Option<Tls>);
@@ -60,11 +55,13 @@ struct Listening {
 
 /// A server that runs, until it is stopped or dropped.
 pub struct Server {
-    shared: Arc<Shared>,
+    front: Option<Front>,
     addresses: Listening,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
     sweeper: Option<Sweeper>,
+    #[cfg(feature = "cluster")]
+    node: Option<Running>,
 }
 
 fn runtime() -> Result<Runtime, ServeError> {
@@ -84,61 +81,88 @@ impl Server {
     /// [`ServeError::NoThreads`], [`ServeError::NoAddress`], [`ServeError::NoCertificate`],
     /// [`ServeError::Backups`], [`ServeError::Bind`], [`ServeError::Thread`].
     pub fn start(data: Arc<Database>, options: ServeOptions) -> Result<Self, ServeError> {
-        if options.threads == 0 {
-            return Err(ServeError::NoThreads);
-        }
-        let by_tls = [&options.tls_memcached, &options.tls_redis];
-        let is_tls = by_tls.iter().any(|addresses| !addresses.is_empty());
-        if options.memcached.is_empty() && options.redis.is_empty() && !is_tls {
-            return Err(ServeError::NoAddress);
-        }
-        if is_tls && options.tls.is_none() {
-            return Err(ServeError::NoCertificate);
-        }
+        check(&options)?;
         if let Some(bytes) = options.evict {
             data.evict_beyond(bytes);
         }
-        allow_files(options.limits.connections as u64);
         let shared = Shared::new(data, options);
         shared.data.holders.admit();
         shared.backups.prepare()?;
-        let (stop, stopped) = watch::channel(false);
         let (syncer, syncs) = Syncer::start(Arc::clone(&shared))?;
-        let (syncer, mut threads) = (Arc::new(syncer), Vec::new());
+        let mut server = Self::listen(Front::Alone(Arc::clone(&shared)), Some(syncer))?;
+        server.threads.push(syncs); // The last: it ends when those who ask it have.
+        server.sweeper = Some(shared.data.sweep(SWEEP_PAUSE));
+        Ok(server)
+    }
+
+    /// Runs a node of a cluster, listens, and answers clients while it leads.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), and [`ServeError::Node`].
+    #[cfg(feature = "cluster")]
+    pub fn start_node(node: ClusterOptions, options: ServeOptions) -> Result<Self, ServeError> {
+        check(&options)?;
+        let node = Running::start(node, options)?;
+        let listening = Self::listen(Front::Node(Arc::clone(&node.cluster)), None);
+        let mut server = match listening {
+            Ok(server) => server,
+            Err(error) => {
+                node.stop();
+                return Err(error);
+            }
+        };
+        let Listening { memcached, redis, tls_memcached, tls_redis, .. } = &server.addresses;
+        node.announce([redis, tls_redis], [memcached, tls_memcached]);
+        server.node = Some(node);
+        Ok(server)
+    }
+
+    /// Listens, and starts the threads that answer.
+    fn listen(front: Front, syncer: Option<Syncer>) -> Result<Self, ServeError> {
+        let options = front.options().clone();
+        allow_files(options.limits.connections as u64);
+        let (stop, stopped) = watch::channel(false);
+        let (syncer, mut threads) = (syncer.map(Arc::new), Vec::new());
         let mut workers = Vec::new();
-        for number in 0..shared.options.threads {
+        for number in 0..options.threads {
             let (sender, receiver) = mpsc::unbounded_channel();
             workers.push(sender);
-            let (runtime, shared, stopped) = (runtime()?, Arc::clone(&shared), stopped.clone());
-            let syncer = Arc::clone(&syncer);
+            let (runtime, front, stopped) = (runtime()?, front.clone(), stopped.clone());
+            let syncer = syncer.clone();
             threads.push(spawn(format!("answers-{number}"), move || {
                 set_thread(number);
-                runtime.block_on(answer(receiver, shared, syncer, stopped));
+                runtime.block_on(answer(receiver, front, syncer, stopped));
                 runtime.shutdown_background(); // What takes long still is not waited for.
             })?);
         }
         let runtime = runtime()?;
-        let options = &shared.options;
         let mut listeners = Vec::new();
         let mut listen_for = |asked: &[Address], spoken: Spoken| {
             let (bound, addresses) = listen(&runtime, asked)?;
             listeners.extend(bound.into_iter().map(|listener| (spoken.clone(), listener)));
-            Ok(addresses)
+            Ok::<_, ServeError>(addresses)
         };
         let tls = &options.tls;
         let memcached = listen_for(&options.memcached, (Protocol::Memcached, None))?;
         let redis = listen_for(&options.redis, (Protocol::Redis, None))?;
         let tls_memcached = listen_for(&options.tls_memcached, (Protocol::Memcached, tls.clone()))?;
         let tls_redis = listen_for(&options.tls_redis, (Protocol::Redis, tls.clone()))?;
-        let (accepting, stop_accepting) = (Arc::clone(&shared), stopped.clone());
+        let (accepting, stop_accepting) = (front.clone(), stopped.clone());
         threads.push(spawn("accepts".to_owned(), move || {
             runtime.block_on(accept(listeners, workers, accepting, stop_accepting))
         })?);
-        let metrics = monitor(&shared, stopped, &mut threads)?;
-        threads.push(syncs); // The last: it ends when those who ask it have.
-        let sweeper = Some(shared.data.sweep(SWEEP_PAUSE));
+        let metrics = monitor(&front, stopped, &mut threads)?;
         let addresses = Listening { memcached, redis, tls_memcached, tls_redis, metrics };
-        Ok(Self { shared, addresses, stop, threads, sweeper })
+        let (front, sweeper) = (Some(front), None);
+        Ok(Self {
+            front,
+            addresses,
+            stop,
+            threads,
+            sweeper,
+            #[cfg(feature = "cluster")]
+            node: None,
+        })
     }
 
     /// Where memcached's protocol is spoken.
@@ -166,9 +190,22 @@ impl Server {
         &self.addresses.metrics
     }
 
-    /// What all connections share: counters, options, the pool.
-    pub fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    /// What all connections share: counters, options, the pool. None: it is a node that does not
+    /// lead.
+    pub fn shared(&self) -> Option<Arc<Shared>> {
+        self.front.as_ref().and_then(Front::shared)
+    }
+
+    /// The number of the node of a cluster that is served.
+    #[cfg(feature = "cluster")]
+    pub fn number(&self) -> Option<u64> {
+        self.node.as_ref().map(|node| node.cluster.node.number())
+    }
+
+    /// Why the node of a cluster has ended by itself, if it has: it is to be stopped.
+    #[cfg(feature = "cluster")]
+    pub fn failure(&self) -> Option<String> {
+        self.node.as_ref().and_then(|node| node.cluster.node.failure())
     }
 
     /// Stops: no client is accepted any more, requests that came are answered, and connections are
@@ -180,12 +217,16 @@ impl Server {
 
     fn stop_threads(&mut self) {
         self.stop.send_replace(true);
-        let backup = self.shared.backups.stop();
-        self.shared.data.holders.kill_all();
+        let shared = self.front.take().and_then(|front| front.shared());
+        let backup = shared.and_then(|shared| shared.end());
         for thread in self.threads.drain(..).chain(backup) {
             let _ = thread.join(); // A panic there has been reported on stderr.
         }
         self.sweeper = None;
+        #[cfg(feature = "cluster")]
+        if let Some(node) = self.node.take() {
+            node.stop();
+        }
         let Listening { memcached, redis, tls_memcached, tls_redis, metrics } = &self.addresses;
         for address in [memcached, redis, tls_memcached, tls_redis, metrics].into_iter().flatten() {
             if let Address::Unix(path) = address {
@@ -199,6 +240,22 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop_threads();
     }
+}
+
+/// Refuses what cannot be served.
+fn check(options: &ServeOptions) -> Result<(), ServeError> {
+    if options.threads == 0 {
+        return Err(ServeError::NoThreads);
+    }
+    let by_tls = [&options.tls_memcached, &options.tls_redis];
+    let is_tls = by_tls.iter().any(|addresses| !addresses.is_empty());
+    if options.memcached.is_empty() && options.redis.is_empty() && !is_tls {
+        return Err(ServeError::NoAddress);
+    }
+    if is_tls && options.tls.is_none() {
+        return Err(ServeError::NoCertificate);
+    }
+    Ok(())
 }
 
 /// Listens at all these addresses; the ports are known also where the system chose them.
@@ -217,14 +274,14 @@ fn listen(
 
 /// Answers who operates the server, by a thread of its own, if there is an address for it.
 fn monitor(
-    shared: &Arc<Shared>,
+    front: &Front,
     stop: watch::Receiver<bool>,
     threads: &mut Vec<JoinHandle<()>>,
 ) -> Result<Vec<Address>, ServeError> {
     let runtime = runtime()?;
-    let (listeners, addresses) = listen(&runtime, &shared.options.metrics)?;
+    let (listeners, addresses) = listen(&runtime, &front.options().metrics)?;
     if !addresses.is_empty() {
-        let monitor = Monitor::new(Arc::clone(shared));
+        let monitor = Monitor::new(front.clone());
         threads.push(spawn("monitors".to_owned(), move || {
             runtime.block_on(monitor.run(listeners, stop))
         })?);
@@ -238,23 +295,23 @@ fn monitor(
 async fn accept(
     listeners: Vec<(Spoken, Listener)>,
     workers: Vec<mpsc::UnboundedSender<Accepted>>,
-    shared: Arc<Shared>,
+    front: Front,
     mut stop: watch::Receiver<bool>,
 ) {
     let workers: Arc<[_]> = workers.into();
     let next = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
     for (spoken, listener) in listeners {
-        let (workers, next, shared) = (Arc::clone(&workers), Arc::clone(&next), shared.clone());
+        let (workers, next, front) = (Arc::clone(&workers), Arc::clone(&next), front.clone());
         tasks.spawn(async move {
             let is_told = spoken.0 == Protocol::Memcached;
             let ends = listener.ends();
-            let _told = is_told.then(|| shared.connections.enter(ends, State::Listening));
+            let _told = is_told.then(|| front.connections().enter(ends, State::Listening));
             loop {
                 match listener.accept().await {
                     Ok(stream) => {
                         let at = next.fetch_add(1, Ordering::Relaxed) as usize % workers.len();
-                        give(spoken.clone(), stream, &workers[at], &shared).await;
+                        give(spoken.clone(), stream, &workers[at], &front).await;
                     }
                     Err(error) => {
                         warn!(%error, "a client could not be accepted");
@@ -264,17 +321,19 @@ async fn accept(
             }
         });
     }
-    tasks.spawn(look_at_rates(Arc::clone(&shared)));
+    tasks.spawn(look_at_rates(front));
     let _ = stop.wait_for(|stop| *stop).await; // The sender lives as long as the server.
 }
 
 /// Looks once in a second at what was done: it reads three numbers.
-async fn look_at_rates(shared: Arc<Shared>) {
+async fn look_at_rates(front: Front) {
     let mut step = tokio::time::interval(STEP);
     loop {
+        let now = step.tick().await.into();
+        let Some(shared) = front.shared() else { continue };
         let c = &shared.counters;
         let totals = [c.redis_commands.get(), c.bytes_read.get(), c.bytes_written.get()];
-        shared.metrics.rates.look(step.tick().await.into(), totals);
+        shared.metrics.rates.look(now, totals);
     }
 }
 
@@ -282,16 +341,16 @@ async fn give(
     spoken: Spoken,
     stream: Stream,
     worker: &mpsc::UnboundedSender<Accepted>,
-    shared: &Shared,
+    front: &Front,
 ) {
-    let open = shared.open_connections.fetch_add(1, Ordering::Relaxed);
-    if open < shared.settings.connections.load(Ordering::Relaxed) {
-        shared.counters.connections.add(1);
+    let open = front.open_connections().fetch_add(1, Ordering::Relaxed);
+    if open < front.max_connections() {
+        front.counted(|counters| counters.connections.add(1));
         if worker.send((spoken, stream)).is_ok() {
             return;
         }
     } else {
-        shared.counters.refused_connections.add(1);
+        front.counted(|counters| counters.refused_connections.add(1));
         let refusal: &[u8] = match spoken {
             (_, Some(_)) => b"", // Nothing is said in the clear.
             (Protocol::Memcached, None) => b"ERROR Too many open connections\r\n",
@@ -309,7 +368,7 @@ async fn give(
             },
         };
     }
-    shared.open_connections.fetch_sub(1, Ordering::Relaxed);
+    front.open_connections().fetch_sub(1, Ordering::Relaxed);
 }
 
 // ---- answering
@@ -317,15 +376,15 @@ async fn give(
 
 async fn answer(
     mut accepted: mpsc::UnboundedReceiver<Accepted>,
-    shared: Arc<Shared>,
-    syncer: Arc<Syncer>,
+    front: Front,
+    syncer: Option<Arc<Syncer>>,
     stop: watch::Receiver<bool>,
 ) {
-    let _asks = tokio::spawn(syncer.ask_for_thread());
+    let _asks = syncer.map(|syncer| tokio::spawn(syncer.ask_for_thread()));
     let mut connections = JoinSet::new();
     // The channel ends when the thread that accepts does.
     while let Some((spoken, stream)) = accepted.recv().await {
-        connections.spawn(converse(spoken, stream, Arc::clone(&shared), stop.clone()));
+        connections.spawn(converse(spoken, stream, front.clone(), stop.clone()));
         while connections.try_join_next().is_some() {}
     }
     let all = async { while connections.join_next().await.is_some() {} };
@@ -333,21 +392,16 @@ async fn answer(
 }
 
 /// Counts a connection as open as long as it lives, whatever ends it.
-struct Open(Arc<Shared>);
+struct Open(Arc<AtomicU64>);
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.open_connections.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-async fn converse(
-    spoken: Spoken,
-    stream: Stream,
-    shared: Arc<Shared>,
-    stop: watch::Receiver<bool>,
-) {
-    let _open = Open(Arc::clone(&shared));
+async fn converse(spoken: Spoken, stream: Stream, front: Front, stop: watch::Receiver<bool>) {
+    let _open = Open(Arc::clone(front.open_connections()));
     // What a broken connection says is of no use: the client is gone.
     let _ = match stream {
         Stream::Tcp(stream) => match TcpStream::from_std(stream) {
@@ -357,7 +411,7 @@ async fn converse(
                 };
                 let (peer, local) = (told(stream.peer_addr()), told(stream.local_addr()));
                 let ends = Ends { peer, local, file: stream.as_raw_fd() };
-                begin(spoken, (stream, ends), shared, stop).await
+                begin(spoken, (stream, ends), front, stop).await
             }
             Err(error) => Err(error),
         },
@@ -369,7 +423,7 @@ async fn converse(
                     path.map_or_else(|| "unix".to_owned(), |path| path.display().to_string());
                 let peer = format!("{name}:0");
                 let ends = Ends { local: peer.clone(), peer, file: stream.as_raw_fd() };
-                begin(spoken, (stream, ends), shared, stop).await
+                begin(spoken, (stream, ends), front, stop).await
             }
             Err(error) => Err(error),
         },
@@ -378,17 +432,17 @@ async fn converse(
 
 async fn begin(
     (protocol, tls): Spoken,
-    (stream, ends): (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, Ends),
-    shared: Arc<Shared>,
+    (stream, ends): (impl AsyncRead + AsyncWrite + Unpin, Ends),
+    front: Front,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let Some(tls) = tls else {
-        return speak(protocol, (stream, ends), shared, stop).await;
+        return speak(protocol, (stream, ends), front, stop).await;
     };
     match tls.begin(stream, &mut stop).await {
-        Ok(stream) => speak(protocol, (stream, ends), shared, stop).await,
+        Ok(stream) => speak(protocol, (stream, ends), front, stop).await,
         Err(error) => {
-            shared.counters.refused_handshakes.add(1);
+            front.counted(|counters| counters.refused_handshakes.add(1));
             Err(error)
         }
     }
@@ -396,7 +450,36 @@ async fn begin(
 
 async fn speak(
     protocol: Protocol,
-    (stream, ends): (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, Ends),
+    (stream, ends): (impl AsyncRead + AsyncWrite + Unpin, Ends),
+    front: Front,
+    stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    match front {
+        Front::Alone(shared) => speak_with(protocol, (stream, ends), shared, stop).await,
+        #[cfg(feature = "cluster")]
+        Front::Node(cluster) => match cluster.shared() {
+            None => follow(stream, (protocol, ends), cluster, stop).await,
+            Some(shared) => {
+                let data = Arc::clone(&shared.data);
+                let lost = async {
+                    match data.ahead() {
+                        Some(ahead) => ahead.lost().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    biased; // What is held never goes when the reign has ended.
+                    () = lost => Ok(()),
+                    ended = speak_with(protocol, (stream, ends), shared.clone(), stop) => ended,
+                }
+            }
+        },
+    }
+}
+
+async fn speak_with(
+    protocol: Protocol,
+    (stream, ends): (impl AsyncRead + AsyncWrite + Unpin, Ends),
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {

@@ -45,7 +45,12 @@ impl Session {
             return Served { consumed: input.len(), then: Then::Close };
         }
         // No message comes between the parts of a reply.
-        if self.long.is_none() && self.client.mailbox.take(out, reply_bytes) {
+        let start = out.len();
+        let has_more = self.long.is_none() && self.client.mailbox.take(out, reply_bytes);
+        if out.len() > start {
+            self.shared.data.saw_last(); // What happened to keys.
+        }
+        if has_more {
             return Served { consumed: 0, then: Then::Write };
         }
         let (mut consumed, mut looked_at, mut begun) = (0, 0, Instant::now());

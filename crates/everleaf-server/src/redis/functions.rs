@@ -48,6 +48,7 @@ fn found(call: &Call<'_, '_, '_>) -> Outcome<Arc<Script>> {
 
 /// The libraries that this request sees.
 fn libraries(call: &Call<'_, '_, '_>) -> Arc<Libraries> {
+    call.shared.data.saw_last();
     let own = call.effects.libraries.as_ref().or_else(|| call.caller.libraries());
     own.map_or_else(|| call.shared.scripts.libraries(), Arc::clone)
 }

@@ -80,6 +80,7 @@ impl Session {
     fn take_all(&self, reply: &mut Reply<'_>) {
         if self.unsent.is_none() {
             self.client.mailbox.take(reply.out, usize::MAX);
+            self.shared.data.saw_last();
         }
     }
 

@@ -58,7 +58,7 @@ pub fn time(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// What a connection has written is durable when it is replied to, but where writes are durable
 /// late.
 fn sync(call: &Call<'_, '_, '_>) -> Outcome {
-    let mode = call.work.data.store().capabilities().durability_mode;
+    let mode = call.work.data.durability_mode();
     // Who has waited for replicas has synced before.
     let has_synced = call.blocking.place.is_some();
     if matches!(mode, DurabilityMode::Buffered { .. }) && !has_synced {

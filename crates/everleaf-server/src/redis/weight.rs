@@ -170,7 +170,7 @@ impl Session {
 
     /// Whether a write may be replied to that is not durable: then WAIT waits for a sync.
     fn syncs_late(&self) -> bool {
-        let mode = self.shared.data.store().capabilities().durability_mode;
+        let mode = self.shared.data.durability_mode();
         matches!(mode, DurabilityMode::Buffered { .. })
     }
 

@@ -73,7 +73,7 @@ pub struct Shared {
     /// Dumps of the pool.
     pub(crate) backups: Arc<Backups>,
     /// Connections that are open.
-    pub open_connections: AtomicU64,
+    pub open_connections: Arc<AtomicU64>,
     /// Memory of requests that have not come to their end.
     pub requests: Arc<MemoryBudget>,
     /// Memory of replies that were not sent yet, and of the requests behind them.

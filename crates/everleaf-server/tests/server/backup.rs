@@ -176,7 +176,7 @@ fn without_a_folder_backups_are_refused_and_the_start_is_the_last_one() {
     assert_eq!(redis.ask("LASTSAVE"), ":1234\r\n");
     assert_eq!(told(&mut redis, "rdb_last_bgsave_status"), "ok");
     let wrong = ServeOptions { backups: Some("/none".into()), ..options };
-    let started = Server::start(Arc::clone(&served.server.shared().data), wrong);
+    let started = Server::start(Arc::clone(&served.shared().data), wrong);
     assert!(matches!(started, Err(ServeError::Backups { .. })));
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everleaf::Clock;
@@ -24,7 +23,7 @@ fn serve() -> (Served, SocketAddr) {
 /// Returns when so many clients wait.
 fn wait_until(served: &Served, waiting: u64) {
     let end = Instant::now() + PATIENCE;
-    while served.server.shared().data.waiting.clients() != waiting {
+    while served.shared().data.waiting.clients() != waiting {
         assert!(Instant::now() < end, "{waiting} clients never wait");
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -32,7 +31,7 @@ fn wait_until(served: &Served, waiting: u64) {
 
 /// A client that has sent a request which waits.
 fn waiting(served: &Served, address: SocketAddr, request: &str) -> Client {
-    let before = served.server.shared().data.waiting.clients();
+    let before = served.shared().data.waiting.clients();
     let mut client = Client::connect(address);
     client.send(format!("{request}\r\n"));
     wait_until(served, before + 1);
@@ -65,7 +64,7 @@ fn who_came_first_is_served_first() {
 #[test]
 fn who_comes_later_takes_nothing_that_others_wait_for() {
     let (served, _) = serve();
-    let session = || redis::Session::new(Arc::clone(served.server.shared()));
+    let session = || redis::Session::new(served.shared());
     let [mut first, mut second, mut later, mut other] =
         [session(), session(), session(), session()];
     let ask = |session: &mut redis::Session, request: &[u8]| {
@@ -97,7 +96,7 @@ fn who_comes_later_takes_nothing_that_others_wait_for() {
     ask(&mut other, b"MULTI\r\nRPUSH k b\r\nRPUSH l c\r\nEXEC\r\n");
     assert_eq!(ask(&mut first, pop), popped("k", "b"));
     assert_eq!(ask(&mut second, b"BLPOP l 0\r\n"), popped("l", "c"));
-    assert_eq!(served.server.shared().data.waiting.clients(), 0);
+    assert_eq!(served.shared().data.waiting.clients(), 0);
 }
 
 #[test]
@@ -114,7 +113,7 @@ fn each_waits_for_what_it_pops() {
     other.ask("SET k x\r\nDEL k\r\nSET m x\r\n", "+OK\r\n:1\r\n+OK\r\n");
     other.ask("MULTI\r\nRPUSH k x\r\nDEL k\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n");
     other.ask("EXEC\r\nPING\r\n", "*2\r\n:1\r\n:1\r\n+PONG\r\n");
-    assert_eq!(served.server.shared().data.waiting.clients(), 5);
+    assert_eq!(served.shared().data.waiting.clients(), 5);
     other.ask("RPUSH k a b c\r\n", ":3\r\n");
     list.expect("*2\r\n$1\r\nk\r\n$1\r\na\r\n");
     many.expect("*2\r\n$1\r\nk\r\n*2\r\n$1\r\nc\r\n$1\r\nb\r\n");
@@ -215,7 +214,7 @@ fn a_transaction_does_not_wait() {
     client.ask("MULTI\r\nBLPOP l 0\r\nRPUSH l a\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n");
     client
         .ask("BLPOP l 0\r\nEXEC\r\n", "+QUEUED\r\n*3\r\n*-1\r\n:1\r\n*2\r\n$1\r\nl\r\n$1\r\na\r\n");
-    assert_eq!(served.server.shared().data.waiting.clients(), 0);
+    assert_eq!(served.shared().data.waiting.clients(), 0);
 }
 
 #[test]
@@ -234,7 +233,7 @@ fn who_waits_is_not_idle_and_does_not_hold_the_server_up() {
 #[test]
 fn keys_that_are_waited_for_take_a_bounded_memory() {
     let (served, address) = serve();
-    let shared = served.server.shared();
+    let shared = served.shared();
     let mut client = Client::connect(address);
     let keys = (0..5_000).map(|key| format!(" key{key}")).collect::<String>();
     client.send(format!("BLPOP{keys} 0\r\n"));
@@ -293,7 +292,7 @@ fn nothing_is_popped_twice_or_lost() {
     popped.sort();
     let all = (0..3).flat_map(|at| (0..ELEMENTS).map(move |element| format!("{at}-{element:04}")));
     assert!(popped == all.collect::<Vec<_>>(), "{} elements were popped", popped.len());
-    assert_eq!(served.server.shared().data.waiting.clients(), 0);
+    assert_eq!(served.shared().data.waiting.clients(), 0);
     let mut rest = String::new();
     let mut client = Client::connect(address);
     client.send("EXISTS l m\r\nQUIT\r\n");

@@ -564,7 +564,7 @@ fn commands_are_shown_as_redis_shows_them() {
 #[test]
 fn a_monitor_that_does_not_read_is_closed() {
     let (served, address) = serve();
-    let shared = served.server.shared();
+    let shared = served.shared();
     let before = shared.replies.left();
     let [mut monitor, mut client] = [(); 2].map(|()| Redis::connect(address));
     monitor.ask("MONITOR");

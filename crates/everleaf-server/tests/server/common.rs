@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everleaf::{Clock, CreateOptions, DurabilityMode, OpenOptions};
-use everleaf_server::{Address, Database, ServeOptions, Server};
+use everleaf_server::{Address, Database, ServeOptions, Server, Shared};
 use tempfile::TempDir;
 
 /// How long a reply may take before a test fails: it is not a measurement.
@@ -32,6 +32,65 @@ fn open(path: &Path, clock: &Clock) -> Arc<Database> {
     Arc::new(Database::open(path, &options).unwrap())
 }
 
+/// Starts a server on what is in a folder.
+fn start(folder: &Path, clock: &Clock, options: ServeOptions) -> Server {
+    match folder.join("node").exists() {
+        true => cluster::start(&folder.join("node"), clock, options),
+        false => Server::start(open(&folder.join("served.pool"), clock), options).unwrap(),
+    }
+}
+
+/// Servers that are a cluster of one each: all of them if `EVERLEAF_TEST_CLUSTER` is set.
+#[cfg(feature = "cluster")]
+pub mod cluster {
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    use everleaf_raft::{NodeOptions, PoolOptions, block_on, init};
+    use everleaf_server::ClusterOptions;
+
+    use super::*;
+
+    pub fn is_wanted() -> bool {
+        std::env::var_os("EVERLEAF_TEST_CLUSTER").is_some()
+    }
+
+    pub fn create(folder: &Path, max_bytes: u64) {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let options = PoolOptions { max_size_bytes: Some(max_bytes), ..PoolOptions::default() };
+        block_on(init(folder, &port.to_string(), &options)).unwrap().unwrap();
+    }
+
+    /// When this returns it leads.
+    pub fn start(folder: &Path, clock: &Clock, options: ServeOptions) -> Server {
+        let node = NodeOptions { clock: clock.clone(), ..NodeOptions::default() };
+        let folder = folder.to_owned();
+        let node = ClusterOptions { folder, node, ..ClusterOptions::default() };
+        let (server, end) = (Server::start_node(node, options).unwrap(), Instant::now() + PATIENCE);
+        while server.shared().is_none() {
+            assert!(Instant::now() < end, "it does not lead");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        server
+    }
+}
+
+/// Servers without a cluster.
+#[cfg(not(feature = "cluster"))]
+pub mod cluster {
+    use super::*;
+
+    pub fn is_wanted() -> bool {
+        false
+    }
+
+    pub fn create(_folder: &Path, _max_bytes: u64) {}
+
+    pub fn start(_folder: &Path, _clock: &Clock, _options: ServeOptions) -> Server {
+        unreachable!()
+    }
+}
+
 impl Served {
     /// A new pool of 16 MiB, by the system's clock.
     pub fn new() -> Self {
@@ -44,20 +103,41 @@ impl Served {
 
     pub fn sized(options: ServeOptions, clock: Clock, bytes: u64, max_bytes: u64) -> Self {
         let create = CreateOptions::new().size_bytes(bytes).max_size_bytes(max_bytes);
-        Self::created(create, options, clock)
+        Self::created(create, max_bytes, options, clock)
+    }
+
+    /// A cluster of one.
+    #[cfg(feature = "cluster")]
+    pub fn clustered(options: ServeOptions) -> Self {
+        Self::clustered_in(1 << 30, options)
+    }
+
+    /// The same whose pools have so many bytes at most.
+    #[cfg(feature = "cluster")]
+    pub fn clustered_in(max_bytes: u64, options: ServeOptions) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        cluster::create(&folder.path().join("node"), max_bytes);
+        Self::on(folder, options, Clock::system())
     }
 
     /// A pool of which nothing needs to be durable, so that no reply waits for the disk.
     pub fn without_syncs(options: ServeOptions) -> Self {
         let create = CreateOptions::new().size_bytes(16 << 20).max_size_bytes(1 << 30);
-        Self::created(create.durability(DurabilityMode::Process), options, Clock::system())
+        let create = create.durability(DurabilityMode::Process);
+        Self::created(create, 1 << 30, options, Clock::system())
     }
 
-    fn created(create: CreateOptions, options: ServeOptions, clock: Clock) -> Self {
+    fn created(create: CreateOptions, max_bytes: u64, options: ServeOptions, clock: Clock) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("served.pool");
-        create.create(&path).unwrap().close().unwrap();
-        let server = Server::start(open(&path, &clock), options.clone()).unwrap();
+        match cluster::is_wanted() {
+            true => cluster::create(&folder.path().join("node"), max_bytes),
+            false => create.create(folder.path().join("served.pool")).unwrap().close().unwrap(),
+        }
+        Self::on(folder, options, clock)
+    }
+
+    fn on(folder: TempDir, options: ServeOptions, clock: Clock) -> Self {
+        let server = start(folder.path(), &clock, options.clone());
         Self { server, folder, clock, options }
     }
 
@@ -71,9 +151,12 @@ impl Served {
         let Self { server, folder, clock, mut options } = self;
         change(&mut options);
         server.stop();
-        let data = open(&folder.path().join("served.pool"), &clock);
-        let server = Server::start(data, options.clone()).unwrap();
-        Self { server, folder, clock, options }
+        Self::on(folder, options, clock)
+    }
+
+    /// What all connections share.
+    pub fn shared(&self) -> Arc<Shared> {
+        self.server.shared().unwrap()
     }
 
     pub fn memcached(&self) -> Client {

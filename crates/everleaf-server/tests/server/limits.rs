@@ -87,7 +87,7 @@ fn half_a_request_does_not_hold_its_connection_for_ever() {
     while again.stream.write_all(b"mn\r\n").is_err() || again.rest_of_line() != "MN" {
         again = served.memcached();
     }
-    assert_eq!(served.server.shared().counters.idle_connections.get(), 4);
+    assert_eq!(served.shared().counters.idle_connections.get(), 4);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn sockets_in_the_file_system_are_served_and_removed() {
 #[test]
 fn what_cannot_be_served_is_refused() {
     let served = Served::new();
-    let data = std::sync::Arc::clone(&served.server.shared().data);
+    let data = std::sync::Arc::clone(&served.shared().data);
     let start = |options| Server::start(std::sync::Arc::clone(&data), options).err().unwrap();
     let none = ServeOptions { threads: 0, ..options() };
     assert!(matches!(start(none), ServeError::NoThreads));

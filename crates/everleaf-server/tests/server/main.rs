@@ -6,6 +6,8 @@ mod blocking;
 mod cases;
 mod changes;
 mod clients;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod common;
 mod dialog;
 mod evict;

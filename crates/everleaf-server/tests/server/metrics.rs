@@ -194,12 +194,13 @@ fn metrics_tell_what_clients_did() {
     ] {
         assert_eq!(after.value(series), expected, "{series}");
     }
-    let counters = &served.server.shared().counters;
+    let shared = served.shared();
+    let counters = &shared.counters;
     assert_eq!(after.value("everleaf_received_bytes_total"), counters.bytes_read.get() as f64);
     let sent = after.value("everleaf_sent_bytes_total");
     // The last reply of a connection is counted when it was sent: not before its client has it.
     assert!(sent <= counters.bytes_written.get() as f64 && sent > 20.0 * 8.0, "{sent}");
-    let store = served.server.shared().data.store().statistics().unwrap();
+    let store = served.shared().data.store().statistics().unwrap();
     assert_eq!(after.value("everleaf_recovery_seconds"), store.recovery_ms / 1e3);
     assert!(after.value("everleaf_pool_used_bytes") > 0.0);
     if store.log {
@@ -213,7 +214,7 @@ fn metrics_tell_what_clients_did() {
 #[test]
 fn a_sync_that_several_connections_share_is_counted_once() {
     let served = served();
-    if !served.server.shared().data.store().statistics().unwrap().log {
+    if !served.shared().data.store().statistics().unwrap().log {
         return eprintln!("skipped: no log, so nothing waits for a sync");
     }
     let threads: Vec<_> = (0..8)

@@ -198,7 +198,7 @@ fn many_messages_come_in_their_order() {
 #[test]
 fn a_subscriber_that_does_not_read_is_closed() {
     let (served, address) = serve();
-    let shared = served.server.shared();
+    let shared = served.shared();
     let mut slow = Client::connect(address);
     slow.ask("SUBSCRIBE c\r\n", "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
     let mut other = Client::connect(address);

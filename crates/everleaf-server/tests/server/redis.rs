@@ -356,7 +356,11 @@ fn a_flush_in_a_transaction_that_fails_empties_nothing() {
 fn deleted_collections_give_their_room_back() {
     let (served, address) = serve();
     let mut redis = Redis::connect(address);
-    let rows = || served.server.shared().data.store().tree("everleaf.server").unwrap();
+    let rows = || {
+        let shared = served.shared();
+        shared.data.wait_for_store();
+        shared.data.store().tree("everleaf.server").unwrap()
+    };
     let empty = rows().len().unwrap();
     for i in 0..20 {
         let fields: String = (0..100).map(|f| format!(" {i}-{f} v")).collect();

@@ -180,7 +180,8 @@ fn others_are_answered_while_a_long_transaction_is_under_way() {
         other.line();
     }
     let row = [b"\x01\x00", &b"list"[..]].concat();
-    let held = served.server.shared().data.lock(&row);
+    let shared = served.shared();
+    let held = shared.data.lock(&row);
     long.ask("MULTI\r\nLRANGE list 0 -1\r\nPING\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n");
     long.send("EXEC\r\n");
     other.stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -204,7 +205,8 @@ fn others_are_answered_while_short_requests_wait_for_the_key_of_a_long_one() {
         ("MULTI\r\nPING\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n"),
         ("FLUSHALL\r\n", ""),
     ];
-    let held = served.server.shared().data.lock(&row);
+    let shared = served.shared();
+    let held = shared.data.lock(&row);
     let mut clients = requests.map(|(request, before)| {
         let mut client = redis_of(&served);
         client.stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

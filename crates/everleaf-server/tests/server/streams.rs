@@ -23,7 +23,7 @@ fn serve() -> (Served, SocketAddr) {
 /// Returns when so many clients wait.
 fn wait_until(served: &Served, waiting: u64) {
     let end = Instant::now() + PATIENCE;
-    while served.server.shared().data.waiting.clients() != waiting {
+    while served.shared().data.waiting.clients() != waiting {
         assert!(Instant::now() < end, "{waiting} clients never wait");
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -31,7 +31,7 @@ fn wait_until(served: &Served, waiting: u64) {
 
 /// A client that has sent a request which waits.
 fn waiting(served: &Served, address: SocketAddr, request: &str) -> Client {
-    let before = served.server.shared().data.waiting.clients();
+    let before = served.shared().data.waiting.clients();
     let mut client = Client::connect(address);
     client.stream.write_all(format!("{request}\r\n").as_bytes()).unwrap();
     wait_until(served, before + 1);

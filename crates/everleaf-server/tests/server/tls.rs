@@ -128,7 +128,7 @@ fn who_speaks_no_tls_is_not_answered_and_holds_nobody_up() {
     assert!(!said.starts_with(b"+PONG"), "{}", said.escape_ascii());
     let mut silent = Client::connect(redis_of(&served));
     pair.connect(redis_of(&served), &TLS13).ask("PING\r\n", "+PONG\r\n");
-    assert_eq!(served.server.shared().counters.refused_handshakes.get(), 1);
+    assert_eq!(served.shared().counters.refused_handshakes.get(), 1);
     // A client that has agreed on nothing is no reason to wait.
     served.server.stop();
     assert_eq!(silent.rest(), b"");

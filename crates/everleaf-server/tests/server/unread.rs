@@ -167,8 +167,8 @@ fn by_unix(limits: Limits) -> (Served, TempDir) {
 #[track_caller]
 fn expect_nothing_unsent(served: &Served) {
     let end = Instant::now() + PATIENCE;
-    while served.server.shared().unsent.taken() > 0 {
-        assert!(Instant::now() < end, "{} bytes", served.server.shared().unsent.taken());
+    while served.shared().unsent.taken() > 0 {
+        assert!(Instant::now() < end, "{} bytes", served.shared().unsent.taken());
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -250,7 +250,7 @@ fn clients_that_never_read_share_a_limit_and_the_others_are_answered() {
     });
     let is_read_no_more = deaf.iter().zip(&written).any(|((_, all), n)| *n < all.requests.len());
     assert!(is_read_no_more, "the server takes all: {written:?}");
-    let taken = served.server.shared().unsent.taken();
+    let taken = served.shared().unsent.taken();
     assert!((1 << 20..=most).contains(&taken), "{taken} bytes of at most {most}");
     // Others are answered, also if they leave a little unread.
     let value = "v".repeat(VALUE);
