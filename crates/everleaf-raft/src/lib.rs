@@ -32,8 +32,9 @@ pub use install::install;
 pub use log::Log;
 pub use openraft;
 pub use peer::{
-    Client, ClusterStatus, Keys, MemberStatus, Node, NodeError, NodeOptions, NodeStatus, PeerError,
-    Recovered, Row, Secret, Tls, Verified, block_on, init, prepare_to_join, recover, verify,
+    Client, ClusterStatus, Keys, MemberStatus, Node, NodeError, NodeOptions, NodeStatus, Origin,
+    PeerError, Recovered, Relayed, Row, Secret, Stream, Tls, Verified, block_on, init,
+    prepare_to_join, recover, verify,
 };
 #[doc(hidden)] // For tests of what a peer sends.
 pub use peer::{Reply, Request};

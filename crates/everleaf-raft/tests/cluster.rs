@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use everleaf_raft::{
-    Client, Keys, Node, NodeOptions, PeerError, PoolOptions, Request, Row, Secret, Vote, init,
-    prepare_to_join, recover, verify,
+    Client, Keys, Node, NodeOptions, Origin, PeerError, PoolOptions, Reply, Request, Row, Secret,
+    Vote, init, prepare_to_join, recover, verify,
 };
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
 type Tested = Result<(), Box<dyn Error>>;
@@ -525,5 +526,41 @@ async fn other_machines_are_not_listened_to_without_tls() -> Tested {
     let trusted = NodeOptions { trusted_network: true, ..open };
     let node = within(10, || async { Node::start(&path, trusted.clone()).await.ok() });
     node.await.ok_or("it does not start")?.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_connection_is_relayed_to_the_leader_and_no_further() -> Tested {
+    let cluster = Cluster::of(2).await?;
+    let leader = cluster.leader().await?;
+    let (leads, follows) = (cluster.node(leader), cluster.node(1 - leader));
+    let origin = Origin { protocol: "x".to_owned(), database: 3, ..Origin::default() };
+    let refused = follows.relay(origin.clone()).await.err().ok_or("nobody takes it")?;
+    assert!(refused.to_string().contains("serves no clients"), "{refused}");
+
+    let mut relays = leads.relays();
+    for node in [follows, leads] {
+        let mut here = node.relay(origin.clone()).await?;
+        let (came, mut there) = relays.recv().await.ok_or("no relay")?;
+        assert_eq!(came, origin);
+        // More than waits anywhere, in both directions; then one of them ends.
+        let bytes: Vec<u8> = (0..1 << 20).map(|at| (at % 251) as u8).collect();
+        let echo = tokio::spawn(async move {
+            let mut got = Vec::new();
+            there.read_to_end(&mut got).await?;
+            there.write_all(&got).await?;
+            there.shutdown().await
+        });
+        here.write_all(&bytes).await?;
+        here.shutdown().await?;
+        let mut got = Vec::new();
+        here.read_to_end(&mut got).await?;
+        assert!(got == bytes, "{} bytes came back", got.len());
+        echo.await??;
+    }
+
+    let mut link = cluster.client().connect(follows.address(), None).await?;
+    let reply = link.ask(&Request::Relay { origin }).await?;
+    assert!(matches!(&reply, Reply::Failed(why) if why.contains("does not lead")), "{reply:?}");
     Ok(())
 }

@@ -80,7 +80,7 @@
 //! `metrics` (for who operates it) · `data` (all calls of the store); and the files `start` (what a
 //! server begins with) · `process` (what the system tells of it) · `protocol` (what the two are to
 //! a connection) · `backup` (dumps while it serves) · `counters` · `memory` (limits that
-//! connections share) · `authentication` · `tls` · `options` · `error`.
+//! connections share) · `authentication` · `tls` · `view` (of a cluster) · `options` · `error`.
 //! Warnings are events of `tracing`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -115,6 +115,7 @@ mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "without_tls.rs"]
 mod tls;
+mod view;
 
 pub use authentication::Users;
 #[cfg(feature = "cluster")]
@@ -128,3 +129,4 @@ pub use protocol::{Served, Then};
 pub use setting_file::read_setting_file;
 pub use shared::{Settings, Shared};
 pub use tls::Tls;
+pub use view::{Look, Member, View};

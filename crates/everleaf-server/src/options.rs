@@ -11,6 +11,7 @@ use everleaf::MAX_VALUE_BYTES;
 use crate::authentication::Users;
 use crate::data::HEADER_BYTES;
 use crate::tls::Tls;
+use crate::view::Look;
 
 /// Where a protocol is spoken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,6 +176,8 @@ pub struct ServeOptions {
     pub evict: Option<u64>,
     /// How long a connection may wait for its client to send something; none: for ever.
     pub idle: Option<Duration>,
+    /// Looks at the cluster that the server is a node of; none: it serves alone.
+    pub look: Option<Look>,
 }
 
 impl Default for ServeOptions {
@@ -193,6 +196,7 @@ impl Default for ServeOptions {
             limits: Limits::default(),
             evict: None,
             idle: None,
+            look: None,
         }
     }
 }

@@ -41,6 +41,9 @@ pub enum Then {
     Script,
     /// The connection ends.
     Close,
+    /// It goes on elsewhere, when the replies were sent.
+    #[cfg_attr(not(feature = "cluster"), allow(dead_code))]
+    Leave,
 }
 
 impl Then {

@@ -103,7 +103,21 @@ pub async fn announce(node: &Arc<Node>, at: u64, member: Member) -> Reply {
             Some(known) if known.raft != member.raft => {
                 fail(format!("node {at} has the address {}", known.raft))
             }
-            Some(_) => change_members(node, ChangeMembers::SetNodes([(at, member)].into())).await,
+            Some(_) => {
+                let shares = |known: &Member| {
+                    let same = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
+                    same(&known.redis, &member.redis) || same(&known.memcached, &member.memcached)
+                };
+                match members.nodes().find(|(other, known)| **other != at && shares(known)) {
+                    None => {
+                        change_members(node, ChangeMembers::SetNodes([(at, member)].into())).await
+                    }
+                    Some((other, _)) => fail(format!(
+                        "clients reach node {other} at the same address; start each node with an \
+                         address of its own"
+                    )),
+                }
+            }
         }
     };
     reply_of(announced.await)

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use openraft::ServerState;
 use openraft::raft::{TransferLeaderRequest, VoteRequest};
@@ -14,13 +15,13 @@ use tokio::task::JoinSet;
 use crate::blocking;
 use crate::peer::counters::Counters;
 use crate::peer::hello::Hello;
-use crate::peer::message::{Reply, Request};
+use crate::peer::message::{AppendReply, Reply, Request};
 use crate::peer::node::{Node, since};
 use crate::peer::peer_error::PeerError;
 use crate::peer::stream::Link;
 use crate::peer::verify::{self, Held};
 use crate::peer::wire::{Kind, MAX_BODY, damaged, decode, decode_append, encode, read_frame};
-use crate::peer::{admin, row_requests, transmit};
+use crate::peer::{admin, relay, row_requests, transmit};
 use crate::types::Vote;
 
 /// Connections at a time; others wait.
@@ -73,7 +74,10 @@ async fn serve(node: &Arc<Node>, tcp: TcpStream, from: SocketAddr) -> io::Result
         };
         let reply = match frame.kind {
             Kind::Append => append(node, &frame.body).await?,
-            Kind::Message => answer(node, &mut link, decode(&frame.body)?, &mut held).await?,
+            Kind::Message => match decode(&frame.body)? {
+                Request::Relay { origin } => return relay::take(node, link, origin).await,
+                request => answer(node, &mut link, request, &mut held).await?,
+            },
             _ => return Err(damaged("a request of another kind came")),
         };
         link.send(Kind::Message, &encode(&reply)?).await?;
@@ -100,7 +104,13 @@ async fn append(node: &Node, body: &[u8]) -> io::Result<Reply> {
     let request = decode_append(body)?;
     Counters::add(&node.counters.appends_received, 1);
     Ok(match node.raft.append_entries(request).await {
-        Ok(response) => Reply::Append(response.into()),
+        Ok(response) => {
+            let reply = response.into();
+            if !matches!(reply, AppendReply::HigherVote(_)) {
+                *node.heard.lock() = Instant::now();
+            }
+            Reply::Append(reply)
+        }
         Err(error) => failed(&error),
     })
 }
@@ -147,6 +157,7 @@ async fn answer(
         Request::Get { key } => row_requests::get(node, &key).await,
         Request::Scan { from, limit } => row_requests::scan(node, &from, limit).await,
         Request::Watch { prefix } => row_requests::watch(node, link, &prefix).await?,
+        Request::Relay { .. } => return Err(damaged("a relay came where none is taken")),
     })
 }
 

@@ -48,12 +48,32 @@ pub enum Request {
     Watch { prefix: Vec<u8> },
     /// A node is reached elsewhere from now on.
     Announce { node: u64, member: Member },
+    /// The bytes of a client's connection follow, in both directions: see `relay.rs`.
+    Relay { origin: Origin },
+}
+
+/// A client's connection that one node relays to another: what the client and its node have agreed
+/// on. The words are those of the server, and nothing here looks at them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Which protocol the client speaks, and which version of it.
+    pub protocol: String,
+    pub version: u8,
+    /// The database that it has selected.
+    pub database: u8,
+    /// Who it is, if its node has asked for a password.
+    pub user: Option<String>,
+    /// Its address, and the one that it has connected to.
+    pub peer: String,
+    pub local: String,
+    /// What it says of itself: its name, its library, the version of that.
+    pub says: [Vec<u8>; 3],
 }
 
 impl Request {
     /// Whether it may be sent again if nobody knows whether it was answered.
     pub(crate) fn may_be_repeated(&self) -> bool {
-        !matches!(self, Request::Put { .. } | Request::Watch { .. })
+        !matches!(self, Request::Put { .. } | Request::Watch { .. } | Request::Relay { .. })
     }
 }
 

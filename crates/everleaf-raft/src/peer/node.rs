@@ -3,13 +3,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use everleaf::Clock;
 use openraft::type_config::async_runtime::watch::WatchReceiver;
 use openraft::{RaftMetrics, ServerState};
 use parking_lot::Mutex;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 use crate::Raft;
 use crate::log::Log;
@@ -17,14 +19,17 @@ use crate::peer::counters::Counters;
 use crate::peer::network::Peers;
 use crate::peer::node_error::NodeError;
 use crate::peer::status::{MemberStatus, NodeStatus};
+use crate::peer::stream::Relayed;
 use crate::peer::tls::Tls;
 use crate::pools::Pools;
 use crate::propose::{ProposeError, Proposer};
 use crate::state::State;
-use crate::types::C;
+use crate::types::{C, Member};
 
 /// A node is silent that was not heard of for so long, in milliseconds: elections take less.
 const SILENT_MS: u64 = 3000;
+/// A leader is lost that was not heard of for so long: followers begin to elect another one sooner.
+const UNHEARD: Duration = Duration::from_millis(1500);
 /// Before it is tried again to begin a reign.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -58,6 +63,10 @@ pub struct Node {
     pub(crate) counters: Arc<Counters>,
     pub(crate) folder: PathBuf,
     pub(crate) address: String,
+    /// When the leader was heard of, if another node leads.
+    pub(crate) heard: Mutex<Instant>,
+    /// Who takes connections that other nodes relay.
+    pub(crate) relays: Mutex<Option<mpsc::Sender<Relayed>>>,
     pub(crate) is_served: bool,
     pub(crate) clock: Clock,
     /// What writes go through while this node leads.
@@ -69,6 +78,11 @@ impl Node {
     /// The number of the node.
     pub fn number(&self) -> u64 {
         self.pools.node()
+    }
+
+    /// The number of its cluster.
+    pub fn cluster(&self) -> Uuid {
+        self.pools.cluster()
     }
 
     /// The address that other nodes use.
@@ -128,7 +142,20 @@ impl Node {
         self.metrics().running_state.err().map(|error| error.to_string())
     }
 
-    pub(crate) fn metrics(&self) -> RaftMetrics<C> {
+    /// Who leads; none: nobody, or the leader was not heard of for longer than an election takes to
+    /// begin, or it has heard of no majority for as long.
+    pub fn leader(&self) -> Option<u64> {
+        let metrics = self.metrics();
+        let leader = metrics.current_leader?;
+        let is_heard_of = match leader == self.number() {
+            true => is_followed(&metrics),
+            false => self.heard.lock().elapsed() < UNHEARD,
+        };
+        is_heard_of.then_some(leader)
+    }
+
+    /// What openraft knows now.
+    pub fn metrics(&self) -> RaftMetrics<C> {
         self.raft.metrics().borrow_watched().clone()
     }
 
@@ -204,7 +231,7 @@ impl Node {
         let membership = metrics.membership_config.membership();
         let voters: Vec<u64> = membership.voter_ids().collect();
         let own = metrics.last_log_index;
-        let of = |(node, member): (&u64, &crate::types::Member)| {
+        let of = |(node, member): (&u64, &Member)| {
             let is_me = *node == self.number();
             let replicated = metrics.replication.as_ref().and_then(|all| all.get(node));
             let matched = if is_me { own } else { replicated.and_then(|id| id.map(|id| id.index)) };
@@ -257,6 +284,18 @@ impl Node {
             let _ = wait.metrics(|now| now.current_leader != Some(now.id), "hand over").await;
         }
     }
+}
+
+/// Whether a majority has answered this node lately as their leader.
+fn is_followed(metrics: &RaftMetrics<C>) -> bool {
+    let voters = || metrics.membership_config.voter_ids();
+    let Some(heartbeat) = metrics.heartbeat.as_ref() else { return false };
+    let answers = |id: &u64| match heartbeat.get(id).copied().flatten() {
+        _ if *id == metrics.id => true,
+        Some(at) => since(&at) < UNHEARD,
+        None => false,
+    };
+    2 * voters().filter(answers).count() > voters().count()
 }
 
 /// Whether a leader has heard of a majority lately: others may lead otherwise.

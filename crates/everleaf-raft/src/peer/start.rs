@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use openraft::type_config::async_runtime::watch::WatchReceiver;
 use openraft::{Config, SnapshotPolicy};
@@ -76,6 +77,8 @@ impl Node {
             counters,
             folder: folder.to_owned(),
             address,
+            heard: Mutex::new(Instant::now()),
+            relays: Mutex::default(),
             is_served: options.is_served,
             clock: options.clock,
             reign: tokio::sync::Mutex::default(),

@@ -8,7 +8,7 @@ use rustix::net::sockopt;
 use tokio::net::TcpStream;
 
 use crate::peer::hello::{self, Hello, Secret};
-use crate::peer::message::{Reply, Request};
+use crate::peer::message::{Origin, Reply, Request};
 use crate::peer::peer_error::PeerError;
 use crate::peer::tls::Tls;
 use crate::peer::wire::{Kind, MAX_BODY, Stream, damaged, decode, encode, read_frame, write_frame};
@@ -94,6 +94,9 @@ pub struct Link {
     /// The other side.
     pub peer: Hello,
 }
+
+/// A client's connection that another node has accepted, and what is known of it.
+pub type Relayed = (Origin, Box<dyn Stream>);
 
 impl Link {
     /// Asks, and waits for the answer.

@@ -1,10 +1,12 @@
 //! A node of a cluster that is served: when it leads it answers clients as a server by itself does;
-//! else it passes them on.
+//! else it passes them on (`net/relay.rs`).
 //!
-//! Map of the files: `reign` (from winning to losing) · `follower` (connections meanwhile).
+//! Map of the files: `reign` (from winning to losing) · `view` (who leads) · `aside` (what a node
+//! answers with that does not lead).
 
-mod follower;
+mod aside;
 mod reign;
+mod view;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,8 +16,6 @@ use everleaf_raft::{Node, NodeOptions};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-
-pub(crate) use follower::run as follow;
 
 use crate::backup::Backups;
 use crate::shared::{Connections, Shared};
@@ -67,13 +67,25 @@ pub(crate) struct Cluster {
     /// memcached's ones, for who is told of them.
     pub connections: Arc<Connections>,
     role: watch::Sender<Role>,
+    /// An empty pool, for connections that need no keys.
+    pub aside: Arc<Shared>,
+    leader: watch::Sender<Option<u64>>,
 }
 
 impl Cluster {
-    /// Told of each change of it.
-    #[allow(dead_code)] // By connections that are passed on.
-    pub fn roles(&self) -> watch::Receiver<Role> {
-        self.role.subscribe()
+    /// Who leads, as far as this node knows, and each change of it.
+    pub fn leader(&self) -> watch::Receiver<Option<u64>> {
+        self.leader.subscribe()
+    }
+
+    /// Waits until it leads: what all connections share then. None: it has ended.
+    pub async fn leads(&self) -> Option<Arc<Shared>> {
+        let mut roles = self.role.subscribe();
+        let role = roles.wait_for(|role| matches!(role, Role::Leader(_))).await;
+        match &*role.ok()? {
+            Role::Leader(shared) => Some(Arc::clone(shared)),
+            Role::Other => None,
+        }
     }
 
     /// What all connections share, as long as it leads.
@@ -96,22 +108,29 @@ pub(crate) struct Running {
 
 impl Running {
     /// Runs the node; from then on it may lead.
-    pub fn start(how: ClusterOptions, options: ServeOptions) -> Result<Self, ServeError> {
+    pub fn start(how: ClusterOptions, mut options: ServeOptions) -> Result<Self, ServeError> {
         Backups::new(options.backups.clone(), 0).prepare()?;
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(THREADS).thread_name("cluster").enable_all().build();
         let runtime = runtime.map_err(ServeError::Thread)?;
         let node = NodeOptions { is_served: true, ..how.node };
         let node = runtime.block_on(Node::start(&how.folder, node))?;
+        options.look = Some(view::look(&node));
+        let open_connections = Arc::default();
+        let aside = aside::shared(&how.folder, &options, &open_connections);
+        let aside = aside.map_err(everleaf_raft::NodeError::from)?;
         let cluster = Arc::new(Cluster {
             node,
             options,
             reads: how.reads,
-            open_connections: Arc::default(),
+            open_connections,
             connections: Arc::default(),
             role: watch::Sender::default(),
+            aside,
+            leader: watch::Sender::default(),
         });
         let (stop, stopped) = watch::channel(false);
+        runtime.spawn(view::watch(Arc::clone(&cluster)));
         let reigns = runtime.spawn(reign::run(Arc::clone(&cluster), stopped));
         Ok(Self { cluster, announce: how.announce, runtime, reigns, stop })
     }

@@ -139,6 +139,9 @@ pub async fn run(
             return Ok(());
         }
     }
+    if last == Then::Leave {
+        return Ok(());
+    }
     linger(connection.stream).await
 }
 
@@ -153,6 +156,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let Self { stream, input, unsent, requests, shared, stop } = self;
         let (mut deadline, is_waiting) = match then {
             Then::Wait(deadline) => (deadline, true), // Who waits is not idle.
+            Then::Leave => return Ok(Next::Finish),
             Then::Close if !session.is_lost() && !session.is_killed() => return Ok(Next::Finish),
             _ => (None, false),
         };

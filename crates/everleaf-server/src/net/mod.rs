@@ -1,9 +1,10 @@
 //! Sockets: who is listened to, and how bytes become requests and replies.
 //!
-//! Map of the files: `server` (listeners and threads) · `front` (who answers) · `connection` (one
-//! connection) · `unsent` (replies wait for their client) · `syncer` (replies wait for the disk) ·
-//! `held` (or for a cluster) · `socket` (reading and closing) · `listener` (addresses) · `thread` ·
-//! `monitor` `prometheus` (who operates the server).
+//! Map of the files: `server` (listeners and threads) · `front` (who answers) · `relay` (what a
+//! node does that does not lead) · `connection` (one connection) · `unsent` (replies wait for their
+//! client) · `syncer` (replies wait for the disk) · `held` (or for a cluster) · `socket` (reading
+//! and closing) · `listener` (addresses) · `thread` · `monitor` `prometheus` (who operates the
+//! server).
 
 mod connection;
 mod front;
@@ -11,6 +12,8 @@ mod held;
 mod listener;
 mod monitor;
 mod prometheus;
+#[cfg(feature = "cluster")]
+mod relay;
 mod server;
 mod socket;
 mod syncer;

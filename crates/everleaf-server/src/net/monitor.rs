@@ -1,6 +1,7 @@
-//! The address of the operator: `GET /metrics` and `GET /health` by HTTP/1.1.
+//! The address of the operator: `GET /metrics`, `GET /health` and `GET /leader` by
+//! HTTP/1.1.
 //!
-//! Two requests without a body need no library. A connection has one request.
+//! Requests without a body need no library. A connection has one request.
 
 use std::io;
 use std::sync::Arc;
@@ -134,11 +135,15 @@ impl Monitor {
                     Err(why) => plain("503 Service Unavailable", &why),
                 },
             },
-            (_, b"/metrics" | b"/health") => {
+            (b"GET", b"/leader") => match self.front.shared() {
+                None => plain("503 Service Unavailable", "another node leads, or none"),
+                Some(_) => plain("200 OK", "this server answers clients"),
+            },
+            (_, b"/metrics" | b"/health" | b"/leader") => {
                 let allow = "405 Method Not Allowed\r\nAllow: GET";
                 plain(allow, "only GET is answered")
             }
-            _ => plain("404 Not Found", "there are /metrics and /health"),
+            _ => plain("404 Not Found", "there are /metrics, /health and /leader"),
         }
     }
 }

@@ -22,10 +22,12 @@ use super::connection;
 use super::front::Front;
 use super::listener::{ACCEPT_PAUSE, Listener, Stream};
 use super::monitor::Monitor;
+#[cfg(feature = "cluster")]
+use super::relay;
 use super::syncer::{self, Syncer};
 use super::thread::spawn;
 #[cfg(feature = "cluster")]
-use crate::cluster::{ClusterOptions, Running, follow};
+use crate::cluster::{Cluster, ClusterOptions, Running};
 use crate::data::{Database, SWEEP_PAUSE, Sweeper};
 use crate::metrics::{STEP, set_thread};
 use crate::open_files::allow_files;
@@ -42,7 +44,14 @@ const LONG_THREADS: usize = 32;
 /// What is spoken at an address, and whether by TLS.
 type Spoken = (Protocol, Option<Tls>);
 
-type Accepted = (Spoken, Stream);
+/// A client's connection.
+enum Accepted {
+    /// It has come here.
+    Here(Spoken, Stream),
+    /// It has come to another node of the cluster.
+    #[cfg(feature = "cluster")]
+    Relayed(Box<everleaf_raft::Relayed>),
+}
 
 /// Where a server listens.
 struct Listening {
@@ -311,7 +320,8 @@ async fn accept(
                 match listener.accept().await {
                     Ok(stream) => {
                         let at = next.fetch_add(1, Ordering::Relaxed) as usize % workers.len();
-                        give(spoken.clone(), stream, &workers[at], &front).await;
+                        let accepted = Accepted::Here(spoken.clone(), stream);
+                        give(accepted, &workers[at], &front).await;
                     }
                     Err(error) => {
                         warn!(%error, "a client could not be accepted");
@@ -321,8 +331,26 @@ async fn accept(
             }
         });
     }
+    #[cfg(feature = "cluster")]
+    if let Front::Node(cluster) = &front {
+        tasks.spawn(take_relayed(cluster.node.relays(), workers, front.clone()));
+    }
     tasks.spawn(look_at_rates(front));
     let _ = stop.wait_for(|stop| *stop).await; // The sender lives as long as the server.
+}
+
+/// Takes the connections that other nodes relay.
+#[cfg(feature = "cluster")]
+async fn take_relayed(
+    mut relays: mpsc::Receiver<everleaf_raft::Relayed>,
+    workers: Arc<[mpsc::UnboundedSender<Accepted>]>,
+    front: Front,
+) {
+    let mut workers = workers.iter().cycle();
+    while let Some(relayed) = relays.recv().await {
+        let Some(worker) = workers.next() else { return };
+        give(Accepted::Relayed(Box::new(relayed)), worker, &front).await;
+    }
 }
 
 /// Looks once in a second at what was done: it reads three numbers.
@@ -337,38 +365,44 @@ async fn look_at_rates(front: Front) {
     }
 }
 
-async fn give(
-    spoken: Spoken,
-    stream: Stream,
-    worker: &mpsc::UnboundedSender<Accepted>,
-    front: &Front,
-) {
+async fn give(accepted: Accepted, worker: &mpsc::UnboundedSender<Accepted>, front: &Front) {
     let open = front.open_connections().fetch_add(1, Ordering::Relaxed);
     if open < front.max_connections() {
         front.counted(|counters| counters.connections.add(1));
-        if worker.send((spoken, stream)).is_ok() {
+        if worker.send(accepted).is_ok() {
             return;
         }
     } else {
         front.counted(|counters| counters.refused_connections.add(1));
-        let refusal: &[u8] = match spoken {
-            (_, Some(_)) => b"", // Nothing is said in the clear.
-            (Protocol::Memcached, None) => b"ERROR Too many open connections\r\n",
-            (Protocol::Redis, None) => b"-ERR max number of clients reached\r\n",
-        };
         // A new socket has room for so little; a client that is gone needs no reply.
-        let _ = match stream {
-            Stream::Tcp(stream) => match TcpStream::from_std(stream) {
-                Ok(mut stream) => stream.write_all(refusal).await,
-                Err(error) => Err(error),
-            },
-            Stream::Unix(stream) => match UnixStream::from_std(stream) {
-                Ok(mut stream) => stream.write_all(refusal).await,
-                Err(error) => Err(error),
-            },
-        };
+        let _ = refuse(accepted).await;
     }
     front.open_connections().fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Says that there are too many connections.
+async fn refuse(accepted: Accepted) -> io::Result<()> {
+    let refusal = |protocol: Protocol| match protocol {
+        Protocol::Memcached => &b"ERROR Too many open connections\r\n"[..],
+        Protocol::Redis => b"-ERR max number of clients reached\r\n",
+    };
+    match accepted {
+        Accepted::Here((_, Some(_)), _) => Ok(()), // Nothing is said in the clear.
+        Accepted::Here((protocol, None), Stream::Tcp(stream)) => {
+            TcpStream::from_std(stream)?.write_all(refusal(protocol)).await
+        }
+        Accepted::Here((protocol, None), Stream::Unix(stream)) => {
+            UnixStream::from_std(stream)?.write_all(refusal(protocol)).await
+        }
+        #[cfg(feature = "cluster")]
+        Accepted::Relayed(relayed) => {
+            let (origin, mut stream) = *relayed;
+            match relay::protocol_of(&origin) {
+                Some(protocol) => stream.write_all(refusal(protocol)).await,
+                None => Ok(()),
+            }
+        }
+    }
 }
 
 // ---- answering
@@ -383,8 +417,8 @@ async fn answer(
     let _asks = syncer.map(|syncer| tokio::spawn(syncer.ask_for_thread()));
     let mut connections = JoinSet::new();
     // The channel ends when the thread that accepts does.
-    while let Some((spoken, stream)) = accepted.recv().await {
-        connections.spawn(converse(spoken, stream, front.clone(), stop.clone()));
+    while let Some(accepted) = accepted.recv().await {
+        connections.spawn(converse(accepted, front.clone(), stop.clone()));
         while connections.try_join_next().is_some() {}
     }
     let all = async { while connections.join_next().await.is_some() {} };
@@ -400,11 +434,11 @@ impl Drop for Open {
     }
 }
 
-async fn converse(spoken: Spoken, stream: Stream, front: Front, stop: watch::Receiver<bool>) {
+async fn converse(accepted: Accepted, front: Front, stop: watch::Receiver<bool>) {
     let _open = Open(Arc::clone(front.open_connections()));
     // What a broken connection says is of no use: the client is gone.
-    let _ = match stream {
-        Stream::Tcp(stream) => match TcpStream::from_std(stream) {
+    let _ = match accepted {
+        Accepted::Here(spoken, Stream::Tcp(stream)) => match TcpStream::from_std(stream) {
             Ok(stream) => {
                 let told = |address: io::Result<std::net::SocketAddr>| {
                     address.map_or(String::new(), |address| address.to_string())
@@ -415,7 +449,7 @@ async fn converse(spoken: Spoken, stream: Stream, front: Front, stop: watch::Rec
             }
             Err(error) => Err(error),
         },
-        Stream::Unix(stream) => match UnixStream::from_std(stream) {
+        Accepted::Here(spoken, Stream::Unix(stream)) => match UnixStream::from_std(stream) {
             Ok(stream) => {
                 let path = stream.local_addr().ok();
                 let path = path.as_ref().and_then(|address| address.as_pathname());
@@ -427,7 +461,52 @@ async fn converse(spoken: Spoken, stream: Stream, front: Front, stop: watch::Rec
             }
             Err(error) => Err(error),
         },
+        #[cfg(feature = "cluster")]
+        Accepted::Relayed(relayed) => match front {
+            Front::Node(cluster) => lead(*relayed, &cluster, stop).await,
+            Front::Alone(_) => Ok(()),
+        },
     };
+}
+
+/// Answers a client that another node has relayed, or this one before it began to lead.
+#[cfg(feature = "cluster")]
+async fn lead(
+    (origin, stream): everleaf_raft::Relayed,
+    cluster: &Cluster,
+    stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    /// How long a new leader may take to begin.
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let Some(protocol) = relay::protocol_of(&origin) else { return Ok(()) };
+    let shared = tokio::time::timeout(PATIENCE, cluster.leads()).await;
+    let Ok(Some(shared)) = shared else { return Ok(()) };
+    let ends = Ends { peer: origin.peer.clone(), local: origin.local.clone(), file: -1 };
+    let agreed = |session: redis::Session| session.with_origin(origin);
+    in_reign(protocol, (stream, ends), shared, stop, agreed).await
+}
+
+/// Answers a client until the reign ends.
+#[cfg(feature = "cluster")]
+async fn in_reign(
+    protocol: Protocol,
+    stream: (impl AsyncRead + AsyncWrite + Unpin, Ends),
+    shared: Arc<Shared>,
+    stop: watch::Receiver<bool>,
+    agreed: impl FnOnce(redis::Session) -> redis::Session,
+) -> io::Result<()> {
+    let data = Arc::clone(&shared.data);
+    let lost = async {
+        match data.ahead() {
+            Some(ahead) => ahead.lost().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased; // What is held never goes when the reign has ended.
+        () = lost => Ok(()),
+        ended = speak_with(protocol, stream, shared, stop, agreed) => ended,
+    }
 }
 
 async fn begin(
@@ -455,24 +534,11 @@ async fn speak(
     stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     match front {
-        Front::Alone(shared) => speak_with(protocol, (stream, ends), shared, stop).await,
+        Front::Alone(shared) => speak_with(protocol, (stream, ends), shared, stop, |it| it).await,
         #[cfg(feature = "cluster")]
         Front::Node(cluster) => match cluster.shared() {
-            None => follow(stream, (protocol, ends), cluster, stop).await,
-            Some(shared) => {
-                let data = Arc::clone(&shared.data);
-                let lost = async {
-                    match data.ahead() {
-                        Some(ahead) => ahead.lost().await,
-                        None => std::future::pending().await,
-                    }
-                };
-                tokio::select! {
-                    biased; // What is held never goes when the reign has ended.
-                    () = lost => Ok(()),
-                    ended = speak_with(protocol, (stream, ends), shared.clone(), stop) => ended,
-                }
-            }
+            None => relay::run(stream, (protocol, ends), cluster, stop).await,
+            Some(shared) => in_reign(protocol, (stream, ends), shared, stop, |it| it).await,
         },
     }
 }
@@ -482,6 +548,7 @@ async fn speak_with(
     (stream, ends): (impl AsyncRead + AsyncWrite + Unpin, Ends),
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
+    agreed: impl FnOnce(redis::Session) -> redis::Session,
 ) -> io::Result<()> {
     match protocol {
         Protocol::Memcached => {
@@ -489,7 +556,7 @@ async fn speak_with(
             connection::run(stream, session, shared, stop).await
         }
         Protocol::Redis => {
-            let session = redis::Session::new(Arc::clone(&shared)).with_ends(ends);
+            let session = agreed(redis::Session::new(Arc::clone(&shared)).with_ends(ends));
             connection::run(stream, session, shared, stop).await
         }
     }

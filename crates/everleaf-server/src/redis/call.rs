@@ -47,6 +47,8 @@ pub struct Wait {
     pub awaited: Awaited,
     /// How long.
     pub timeout: Timeout,
+    /// How often it looks though nobody wakes it; none: never.
+    pub again: Option<Duration>,
 }
 
 /// What a command does beside the store, once it is known that it has counted.
@@ -413,7 +415,7 @@ impl<'a> Call<'a, '_, '_> {
         self.reply.null_array();
         if self.blocking.may_wait {
             let rows = keys.iter().map(|key| self.row_of(key)).collect::<Outcome<_>>()?;
-            self.blocking.wait = Some(Wait { rows, kind, awaited, timeout });
+            self.blocking.wait = Some(Wait { rows, kind, awaited, timeout, again: None });
         }
         Ok(())
     }

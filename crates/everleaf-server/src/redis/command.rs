@@ -279,6 +279,12 @@ impl Command {
         self.writes && !self.is_script() && !WITHOUT.contains(&self.name)
     }
 
+    /// Whether it is there only where the server is a node of a cluster.
+    pub fn is_of_cluster(&self) -> bool {
+        let names = ["asking", "cluster", "readonly", "readwrite", "sentinel"];
+        self.keys == Keys::None && names.contains(&self.name)
+    }
+
     /// Whether it runs others, of which each is told.
     pub fn is_script(&self) -> bool {
         matches!(self.name, "eval" | "eval_ro" | "evalsha" | "evalsha_ro" | "fcall" | "fcall_ro")

@@ -29,6 +29,8 @@ pub const CATEGORIES: &[&str] = &[
 
 /// Names by group, where the first letters do not tell it.
 const NAMED: &[(&str, &[&str])] = &[
+    ("cluster", &["asking", "cluster", "readonly", "readwrite"]),
+    ("sentinel", &["sentinel"]),
     ("connection", &["auth", "client", "echo", "hello", "ping", "quit", "reset", "select"]),
     ("transactions", &["discard", "exec", "multi", "unwatch", "watch"]),
     ("pubsub", &["psubscribe", "publish", "pubsub", "punsubscribe", "subscribe", "unsubscribe"]),
@@ -149,7 +151,7 @@ pub fn categories(command: &Known) -> Vec<&'static str> {
         "sorted-set" => "sortedset",
         "transactions" => "transaction",
         "generic" => "keyspace",
-        "server" => "dangerous",
+        "server" | "cluster" | "sentinel" => "dangerous",
         group => group,
     };
     let access = match command.keys {

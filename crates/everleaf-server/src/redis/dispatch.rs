@@ -63,7 +63,7 @@ impl Session {
             let value_bytes = self.authenticated.then_some(self.shared.longest.redis);
             let front = parser.front(rest, value_bytes);
             let name = parser.argument(rest, 0);
-            let found = find(name);
+            let found = self.command_of(name);
             if let Front::Request(bytes) = front
                 && consumed >= looked_at
                 && bytes < rest.len()
@@ -109,9 +109,9 @@ impl Session {
                     }
                     if let Some(waits) = &self.waits
                         && !waits.place.is_woken()
-                        && !waits.is_over()
+                        && waits.next().is_none_or(|next| next > Instant::now())
                     {
-                        break Then::Wait(waits.deadline);
+                        break Then::Wait(waits.next());
                     }
                     self.input_bytes = rest.len();
                     match self.long.take() {
@@ -129,7 +129,7 @@ impl Session {
                         break Then::Wait(Some(until));
                     }
                     if let Some(waits) = self.waits.as_ref().filter(|_| !self.goes_on) {
-                        break Then::Wait(waits.deadline);
+                        break Then::Wait(waits.next());
                     }
                     if std::mem::take(&mut self.goes_on) {
                         let is_locked = std::mem::take(&mut self.is_locked);
@@ -441,7 +441,8 @@ impl Session {
         self.count_lookups(&work);
         if let Some(wait) = left.wait.filter(|_| !waits.as_ref().is_some_and(Waits::is_over)) {
             out.truncate(start);
-            self.waits = Some(waits.unwrap_or_else(|| self.wait(&wait)));
+            let looks = wait.again.map(|pause| Instant::now() + pause);
+            self.waits = Some(Waits { looks, ..waits.unwrap_or_else(|| self.wait(&wait)) });
             return Ok(());
         }
         if let Some(more) = left.more {
@@ -514,6 +515,7 @@ impl Session {
             ),
             // What is longer than there are moments is for ever.
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            looks: None,
             bytes: wait.rows.iter().map(|row| 2 * row.len() + WAITING_BYTES).sum::<usize>()
                 + wait.awaited.group.as_ref().map_or(0, Vec::len),
         }

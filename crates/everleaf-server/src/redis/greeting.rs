@@ -139,7 +139,12 @@ impl Session {
         reply.integer(if three { 3 } else { 2 });
         reply.bulk("id");
         reply.integer(self.client.id as i64);
-        for (name, value) in [("mode", "standalone"), ("role", "master")] {
+        let (mode, role) = match self.shared.view() {
+            None => ("standalone", "master"),
+            Some(view) if view.leads() => ("cluster", "master"),
+            Some(_) => ("cluster", "replica"),
+        };
+        for (name, value) in [("mode", mode), ("role", role)] {
             reply.bulk(name);
             reply.bulk(value);
         }

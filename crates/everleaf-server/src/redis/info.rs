@@ -101,7 +101,7 @@ pub fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
     errors(&mut text, shared);
     latencies(&mut text, shared);
     if text.section("Cluster") {
-        text.line("cluster_enabled", 0);
+        text.line("cluster_enabled", u8::from(shared.options.look.is_some()));
     }
     keyspace(&mut text, call)?;
     call.reply.text(&text.text);
@@ -122,7 +122,7 @@ fn server(text: &mut Text<'_>, shared: &Shared) {
     text.line("everleaf_version", env!("CARGO_PKG_VERSION"));
     text.line("redis_git_sha1", "00000000");
     text.line("redis_git_dirty", 0);
-    text.line("redis_mode", "standalone");
+    text.line("redis_mode", if shared.options.look.is_some() { "cluster" } else { "standalone" });
     text.line("os", process::system());
     text.line("arch_bits", usize::BITS);
     text.line("multiplexing_api", "epoll");
@@ -263,12 +263,43 @@ fn replication(text: &mut Text<'_>, shared: &Shared) {
     if !text.section("Replication") {
         return;
     }
-    text.line("role", "master");
-    text.line("connected_slaves", 0);
+    let view = shared.view();
+    let offset = view.as_ref().map_or(0, |view| view.committed);
+    match &view {
+        None => {
+            text.line("role", "master");
+            text.line("connected_slaves", 0);
+        }
+        Some(view) if view.leads() => {
+            text.line("role", "master");
+            text.line("connected_slaves", view.followers().count());
+            for (at, (member, (host, port))) in view.followers().enumerate() {
+                let matched = member.matched.unwrap_or(0);
+                let told =
+                    format_args!("ip={host},port={port},state=online,offset={matched},lag=0");
+                text.line(format_args!("slave{at}"), told);
+            }
+        }
+        Some(view) => {
+            let leader = view.leader();
+            let (host, port) = leader.map_or(("", 0), |(_, ends)| ends);
+            text.line("role", "slave");
+            text.line("master_host", host);
+            text.line("master_port", port);
+            text.line("master_link_status", if leader.is_some() { "up" } else { "down" });
+            text.lines(&["master_last_io_seconds_ago", "master_sync_in_progress"], 0);
+            text.lines(&["slave_read_repl_offset", "slave_repl_offset"], offset);
+            text.line("slave_priority", 100);
+            text.line("slave_read_only", 1);
+            text.line("connected_slaves", 0);
+        }
+    }
+    // All nodes of a cluster have the same.
+    let id = view.map_or_else(|| shared.run_id.clone(), |view| view.digits(0));
     text.line("master_failover_state", "no-failover");
-    text.line("master_replid", &shared.run_id);
-    text.line("master_replid2", "0".repeat(shared.run_id.len()));
-    text.line("master_repl_offset", 0);
+    text.line("master_replid", &id);
+    text.line("master_replid2", "0".repeat(id.len()));
+    text.line("master_repl_offset", offset);
     text.line("second_repl_offset", -1);
     text.lines(&["repl_backlog_active", "repl_backlog_size"], 0);
     text.lines(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"], 0);

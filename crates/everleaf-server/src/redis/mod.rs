@@ -11,12 +11,13 @@
 //! `pending` `stream_info`, with `stream_ids` and `trimming` (commands about streams) · `scripting`
 //! `functions` (scripts) · `dump` `stream_dump` `payload` (keys as bytes) · `pubsub` `events`
 //! `tracking` `tracked` `monitor` (messages) · `server` `info` `backup` `settings` `ignored`
-//! `slowlog` `latency` `roles` (commands about the server) · `timing` (under which name a request
-//! is counted).
+//! `slowlog` `latency` `roles` (commands about the server) · `cluster` `sentinel` (commands about a
+//! cluster that it is a node of) · `outside` (a node that does not lead) · `timing` (under which
+//! name a request is counted).
 //!
 //! What differs from Redis:
-//! * geographic and probabilistic types, clusters and replication are not there:
-//!   their commands are unknown;
+//! * geographic and probabilistic types and replication are not there, nor clusters but those of
+//!   the feature `cluster`: their commands are unknown;
 //! * hashes, sets and KEYS, SCAN are in the order of the bytes;
 //! * keys, fields and members have up to 65,472 bytes;
 //! * a transaction that meets a full pool does nothing at all.
@@ -29,6 +30,7 @@ mod bits;
 mod blocking;
 mod call;
 mod client;
+mod cluster;
 mod command;
 mod command_groups;
 mod common_part;
@@ -50,6 +52,8 @@ mod lists;
 mod long;
 mod monitor;
 mod names;
+#[cfg(feature = "cluster")]
+mod outside;
 mod payload;
 mod pending;
 mod pubsub;
@@ -68,6 +72,7 @@ mod scripting;
 mod scripting;
 #[cfg(not(feature = "scripts"))]
 use scripting as functions;
+mod sentinel;
 mod server;
 mod session;
 mod sets;
@@ -92,6 +97,10 @@ mod weight;
 
 #[cfg(feature = "scripts")]
 pub use functions::load_all as load_libraries;
+#[cfg(feature = "cluster")]
+pub(crate) use outside::{Outside, PROTOCOL, Way};
+#[cfg(feature = "cluster")]
+pub(crate) use sentinel::{SWITCHED, switched};
 pub use session::Session;
 pub use timing::names;
 

@@ -94,6 +94,22 @@ pub const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
         ],
     ),
     (
+        "cluster",
+        &[
+            ("count-failure-reports", 3),
+            ("countkeysinslot", 3),
+            ("getkeysinslot", 4),
+            ("help", 2),
+            ("info", 2),
+            ("keyslot", 3),
+            ("links", 2),
+            ("myid", 2),
+            ("nodes", 2),
+            ("shards", 2),
+            ("slots", 2),
+        ],
+    ),
+    (
         "command",
         &[
             ("count", 2),
@@ -139,6 +155,20 @@ pub const SUBCOMMANDS: &[(&str, &[(&str, i8)])] = &[
     (
         "script",
         &[("debug", 3), ("exists", -3), ("flush", -2), ("help", 2), ("kill", 2), ("load", 3)],
+    ),
+    (
+        "sentinel",
+        &[
+            ("ckquorum", 3),
+            ("get-master-addr-by-name", 3),
+            ("help", 2),
+            ("master", 3),
+            ("masters", 2),
+            ("myid", 2),
+            ("replicas", 3),
+            ("sentinels", 3),
+            ("slaves", 3),
+        ],
     ),
     ("slowlog", &[("get", -2), ("help", 2), ("len", 2), ("reset", 2)]),
     (

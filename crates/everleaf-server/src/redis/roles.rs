@@ -7,12 +7,32 @@ use super::failure::{Failure, Outcome};
 use crate::process;
 use crate::resp::argument::is;
 
-/// ROLE: there are no replicas.
+/// ROLE: there are no replicas but the followers of a cluster.
 pub fn role(call: &mut Call<'_, '_, '_>) -> Outcome {
-    call.reply.array(3);
-    call.reply.bulk("master");
-    call.reply.integer(0);
-    call.reply.array(0);
+    let view = call.shared.view().unwrap_or_default();
+    let reply = &mut call.reply;
+    if view.leader.is_some() && view.leads() || view.members.is_empty() {
+        let followers: Vec<_> = view.followers().collect();
+        reply.array(3);
+        reply.bulk("master");
+        reply.integer(view.committed as i64);
+        reply.array(followers.len());
+        for (member, (host, port)) in followers {
+            reply.array(3);
+            reply.bulk(host);
+            reply.bulk(port.to_string());
+            reply.bulk(member.matched.unwrap_or(0).to_string());
+        }
+        return Ok(());
+    }
+    let leader = view.leader();
+    let (host, port) = leader.map_or(("", 0), |(_, ends)| ends);
+    reply.array(5);
+    reply.bulk("slave");
+    reply.bulk(host);
+    reply.integer(port.into());
+    reply.bulk(if leader.is_some() { "connected" } else { "connect" });
+    reply.integer(view.committed as i64);
     Ok(())
 }
 

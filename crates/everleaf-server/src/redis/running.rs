@@ -22,6 +22,13 @@ pub(super) struct Left {
 }
 
 impl Session {
+    /// The command of a name, in any case.
+    pub(super) fn command_of(&self, name: &[u8]) -> Option<&'static Command> {
+        let is_there =
+            |command: &&Command| !command.is_of_cluster() || self.shared.options.look.is_some();
+        find(name).filter(is_there)
+    }
+
     /// Runs a command; what is left of its reply for other parts, if it may have any, or what it
     /// waits for.
     pub(super) fn run<'d>(
@@ -73,11 +80,16 @@ impl Caller for Session {
     }
 
     fn find(&self, name: &[u8]) -> Option<&'static Command> {
-        find(name)
+        self.command_of(name)
     }
 
     fn all_commands(&self) -> Vec<Known> {
-        all_commands()
+        let mut all = all_commands();
+        let is_alone = self.shared.options.look.is_none();
+        all.retain(|known| {
+            !is_alone || !find(known.name.as_bytes()).is_some_and(Command::is_of_cluster)
+        });
+        all
     }
 
     fn run_within(

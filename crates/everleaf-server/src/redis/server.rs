@@ -1,5 +1,7 @@
 //! Commands about the server and its databases.
 
+use std::time::Duration;
+
 use everleaf::DurabilityMode;
 
 use super::call::{Call, Wait};
@@ -56,46 +58,58 @@ pub fn time(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// What a connection has written is durable when it is replied to, but where writes are durable
-/// late.
+/// late and no others have them.
 fn sync(call: &Call<'_, '_, '_>) -> Outcome {
     let mode = call.work.data.durability_mode();
     // Who has waited for replicas has synced before.
-    let has_synced = call.blocking.place.is_some();
+    let has_synced = call.blocking.place.is_some() || call.shared.options.look.is_some();
     if matches!(mode, DurabilityMode::Buffered { .. }) && !has_synced {
         call.work.data.sync()?;
     }
     Ok(())
 }
 
-/// Waits for as long as replicas are waited for, of which there are none.
-fn waits_for(call: &mut Call<'_, '_, '_>, replicas: i64, timeout: usize) -> Outcome {
+/// How many replicas have what was written; it waits for more, if more are wanted. A single server
+/// has none, and waits for as long as they are waited for. In a cluster the reply is held until a
+/// majority has it; whoever has waited has sent all replies before.
+fn replicas(call: &mut Call<'_, '_, '_>, wanted: i64, timeout: usize) -> Outcome<i64> {
+    /// How often they are looked at.
+    const PAUSE: Duration = Duration::from_millis(5);
     let timeout = call.timeout_ms(timeout)?;
-    if replicas > 0 && call.blocking.may_wait {
+    let view = call.shared.view();
+    let has_waited = call.blocking.place.is_some();
+    let there = view.as_ref().map_or(0, |view| match has_waited {
+        true => view.up_to_date().max(view.always()),
+        false => view.always(),
+    });
+    let there = there as i64;
+    if wanted > there && call.blocking.may_wait {
         let (rows, awaited) = (Vec::new(), Awaited::default());
-        call.blocking.wait = Some(Wait { rows, kind: Kind::String, awaited, timeout });
+        let again = view.map(|_| PAUSE);
+        call.blocking.wait = Some(Wait { rows, kind: Kind::String, awaited, timeout, again });
     }
-    Ok(())
+    Ok(there)
 }
 
 /// WAIT: there are no replicas; what was written is durable when this is answered.
 pub fn wait(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let replicas = call.integer(1)?;
-    waits_for(call, replicas, 2)?;
+    let wanted = call.integer(1)?;
+    let there = replicas(call, wanted, 2)?;
     sync(call)?;
-    call.reply.integer(0);
+    call.reply.integer(there);
     Ok(())
 }
 
 /// WAITAOF: the pool is the only copy; what was written is durable when this is answered.
 pub fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let (_, replicas) = (call.range(1, 0, 1)?, call.integer(2)?);
-    if replicas < 0 {
+    let (_, wanted) = (call.range(1, 0, 1)?, call.integer(2)?);
+    if wanted < 0 {
         return Err("ERR value is out of range, must be positive".into());
     }
-    waits_for(call, replicas, 3)?;
+    let there = replicas(call, wanted, 3)?;
     sync(call)?;
     call.reply.array(2);
     call.reply.integer(1);
-    call.reply.integer(0);
+    call.reply.integer(there);
     Ok(())
 }

@@ -88,6 +88,8 @@ pub(super) struct Waits {
     pub(super) place: Place,
     /// When it has waited long enough; none: never.
     pub(super) deadline: Option<Instant>,
+    /// When it looks though nobody has woken it.
+    pub(super) looks: Option<Instant>,
     /// Bytes of its keys.
     pub(super) bytes: usize,
 }
@@ -95,6 +97,11 @@ pub(super) struct Waits {
 impl Waits {
     pub(super) fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
+    }
+
+    /// When there is something to do though nobody wakes it.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.looks.into_iter().chain(self.deadline).min()
     }
 }
 

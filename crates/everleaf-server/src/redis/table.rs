@@ -9,10 +9,10 @@ use super::command::{Command, Keys, Known, Reads};
 use super::failure::Outcome;
 use super::names;
 use super::{
-    algebra, backup, bitfield, bits, blocking, common_part, describing, dump, functions, groups,
-    hashes, info, keys, latency, lists, pending, pubsub, random, ranges, reading, roles, scanning,
-    scripting, server, sets, settings, slowlog, sorted_sets, sorting, stream_info, streams,
-    strings, swapping,
+    algebra, backup, bitfield, bits, blocking, cluster, common_part, describing, dump, functions,
+    groups, hashes, info, keys, latency, lists, pending, pubsub, random, ranges, reading, roles,
+    scanning, scripting, sentinel, server, sets, settings, slowlog, sorted_sets, sorting,
+    stream_info, streams, strings, swapping,
 };
 
 /// What does a command.
@@ -39,6 +39,7 @@ macro_rules! commands {
 commands! {
     "acl" -2 None false roles::acl;
     "append" 3 First true strings::append;
+    "asking" 1 None false cluster::accept;
     "bgsave" -1 None false backup::bgsave;
     "bitcount" -2 First false bits::bitcount;
     "bitfield" -2 First true bitfield::bitfield;
@@ -53,6 +54,7 @@ commands! {
     "bzmpop" -5 TimedCounted true blocking::bzmpop;
     "bzpopmax" -3 Before true blocking::bzpopmax;
     "bzpopmin" -3 Before true blocking::bzpopmin;
+    "cluster" -2 None false cluster::cluster;
     "command" -1 None false describing::command;
     "config" -2 None false settings::config;
     "copy" -3 Two true keys::copy;
@@ -135,6 +137,8 @@ commands! {
     "pttl" 2 First false keys::pttl;
     "pubsub" -2 None false pubsub::pubsub;
     "randomkey" 1 None false scanning::randomkey;
+    "readonly" 1 None false cluster::accept;
+    "readwrite" 1 None false cluster::accept;
     "rename" 3 Two true keys::rename;
     "renamenx" 3 Two true keys::renamenx;
     "restore" -4 First true dump::restore;
@@ -150,6 +154,7 @@ commands! {
     "script" -2 None false scripting::script;
     "sdiff" -2 All false sets::sdiff;
     "sdiffstore" -3 All true sets::sdiffstore;
+    "sentinel" -2 None false sentinel::sentinel;
     "set" -3 First true strings::set;
     "setbit" 4 First true bits::setbit;
     "setex" 4 First true strings::setex;

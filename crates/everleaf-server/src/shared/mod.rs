@@ -37,6 +37,7 @@ use crate::options::{Longest, ServeOptions};
 use crate::random::Random;
 #[cfg(feature = "scripts")]
 use crate::scripts::Scripts;
+use crate::view::{Look, View};
 
 pub use channels::{Channels, Subscribed, Subscriber};
 #[cfg(feature = "scripts")]
@@ -133,6 +134,11 @@ impl Shared {
     pub(crate) fn is_beyond_limit(&self) -> bool {
         let most = self.settings.max_bytes.load(Relaxed);
         most > 0 && self.data.statistics().is_ok_and(|store| store.used_bytes > most)
+    }
+
+    /// The cluster as it is now, if the server is a node of one.
+    pub(crate) fn view(&self) -> Option<View> {
+        self.options.look.as_ref().map(|Look(look)| look())
     }
 
     /// A number below `limit` that no client can foretell.

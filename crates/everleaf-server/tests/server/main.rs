@@ -17,6 +17,8 @@ mod keyspace;
 mod limits;
 mod memcached;
 mod metrics;
+#[cfg(feature = "cluster")]
+mod nodes;
 mod noise;
 mod parts;
 mod passwords;
@@ -35,3 +37,4 @@ mod streams;
 #[cfg(feature = "tls")]
 mod tls;
 mod unread;
+mod view;

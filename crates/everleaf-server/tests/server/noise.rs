@@ -150,7 +150,7 @@ fn replies(
             start += served.consumed;
             out.extend(some);
             match served.then {
-                Then::Close => return out,
+                Then::Close | Then::Leave => return out,
                 Then::Write | Then::Long | Then::Locked | Then::Script => continue,
                 Then::Read | Then::Wait(_) => break,
             }

@@ -84,7 +84,7 @@ impl Client {
             match then {
                 Then::Write | Then::Long | Then::Locked | Then::Script => {}
                 Then::Read | Then::Wait(_) => return all,
-                Then::Close => panic!("closed behind {} bytes", all.len()),
+                Then::Close | Then::Leave => panic!("closed behind {} bytes", all.len()),
             }
         }
     }

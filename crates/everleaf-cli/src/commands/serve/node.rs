@@ -1,5 +1,6 @@
 //! `serve --cluster`: a node of a cluster in the place of a pool.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use everleaf_raft::{NodeOptions, Tls};
@@ -20,7 +21,7 @@ pub struct NodeArgs {
     )]
     cluster: Option<PathBuf>,
     /// The host that clients reach this node at [default: that of its --raft address].
-    #[arg(long, value_name = "HOST", requires = "cluster")]
+    #[arg(long, value_name = "HOST", requires = "cluster", value_parser = host)]
     announce: Option<String>,
     /// How it is known that a read tells the newest state.
     #[arg(long, value_name = "HOW", requires = "cluster", default_value = "linearizable")]
@@ -55,6 +56,22 @@ enum ReadsArg {
     Lease,
 }
 
+/// A host that clients can be told; the port is that of the server.
+fn host(text: &str) -> Result<String, String> {
+    let bare = text.trim_matches(['[', ']']);
+    match bare.parse::<IpAddr>() {
+        Ok(ip) if ip.is_unspecified() => {
+            Err("no client can connect to it; name the host as clients reach it".to_owned())
+        }
+        Ok(IpAddr::V6(ip)) => Ok(format!("[{ip}]")),
+        Ok(IpAddr::V4(ip)) => Ok(ip.to_string()),
+        Err(_) if text.is_empty() || text.contains([':', '/', ' ']) => {
+            Err("it is no host; the port is that of --redis or --memcached".to_owned())
+        }
+        Err(_) => Ok(text.to_owned()),
+    }
+}
+
 impl NodeArgs {
     /// The node that is served; none: a pool is.
     pub fn options(self) -> Result<Option<ClusterOptions>, Failure> {
@@ -74,5 +91,25 @@ impl NodeArgs {
         };
         let announce = self.announce;
         Ok(Some(ClusterOptions { folder, node, announce, reads }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_those_that_clients_can_be_told() {
+        for (text, told) in [
+            ("10.0.0.1", "10.0.0.1"),
+            ("db-1.example", "db-1.example"),
+            ("2001:db8::1", "[2001:db8::1]"),
+            ("[::1]", "[::1]"),
+        ] {
+            assert_eq!(host(text).as_deref(), Ok(told));
+        }
+        for wrong in ["0.0.0.0", "::", "", "10.0.0.1:6379", "db:6379", "http://db", "a b"] {
+            assert!(host(wrong).is_err(), "{wrong}");
+        }
     }
 }
