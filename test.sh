@@ -49,31 +49,41 @@ if [[ ${1:-} == lints ]]; then
 fi
 # `--tests` leaves the example programs out, which have no tests: clippy has looked at them, and to
 # make them takes a minute. The programs of tests run one after another, and few of them need more
-# than one processor: those of the libraries run beside the others.
+# than one processor: so they run in three rows. That of the crash explorer takes as long as all of
+# the others together.
 mkdir -p target
-rows=(target/units.out target/programs.out)
-rm -f "${rows[@]}"
+rows=(units explorer programs)
+logs=("${rows[@]/#/target/rows.}")
+truncate --size 0 "${logs[@]}"
 tests=(cargo test --workspace "${features[@]}" --locked)
 "${tests[@]}" --tests --no-run
-"${tests[@]}" --lib --bins --no-fail-fast >target/units.out 2>&1 &
-units=$!
+jobs=()
+row() {
+    "${tests[@]}" "${@:2}" --no-fail-fast >"target/rows.$1" 2>&1 &
+    jobs+=($!)
+}
+row units --lib --bins
+row explorer --test testkit
+row programs --test '[!t]*' --test 't[!e]*'
 # Tests wait for disks, sockets and clocks: the lints take what processor time that leaves. They are
 # made in the same folder, so that macros, build scripts and C are compiled once. cargo locks it
-# while it compiles, so the lints begin when both rows run.
+# while it compiles, so the lints begin when all rows run.
 {
-    for row in "${rows[@]}"; do
-        until grep -qs ' Running ' "$row"; do sleep 1; done
+    for log in "${logs[@]}"; do
+        until grep -qs ' Running ' "$log"; do sleep 1; done
     done
     export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}
     exec nice -n 19 ./test.sh lints
 } >target/lints.out 2>&1 &
 lints=$!
-trap 'kill "$lints" "$units" 2>/dev/null || true' EXIT
-"${tests[@]}" --test '*' 2>&1 | tee target/programs.out
-passed=0
-wait "$units" || passed=$?
-cat target/units.out
-((passed == 0)) || exit "$passed"
+trap 'kill "$lints" "${jobs[@]}" 2>/dev/null || true' EXIT
+tail --follow --lines +1 --pid "${jobs[2]}" "${logs[2]}"
+failed=0
+for job in "${jobs[@]}"; do
+    wait "$job" || failed=$?
+done
+cat "${logs[@]:0:2}"
+((failed == 0)) || exit "$failed"
 "${tests[@]}" --doc
 if ! wait "$lints"; then
     cat target/lints.out

@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::commands::cluster;
 use crate::commands::{
     cas, check, completions, copy, count, create, del, drop, dump, expire, get, incr, info, load,
-    man, put, restore, scan, serve, shell, tour, trees, ttl,
+    man, put, restore, scan, serve, shell, tour, trees, ttl, upgrade,
 };
 use crate::failure::{Failure, Outcome};
 use crate::lab;
@@ -54,6 +54,7 @@ enum Command {
     Dump(dump::Args),
     Restore(restore::Args),
     Copy(copy::Args),
+    Upgrade(upgrade::Args),
     Shell(shell::Args),
     Info(info::Args),
     Check(check::Args),
@@ -139,6 +140,7 @@ impl Cli {
             Command::Dump(args) => dump::run(args),
             Command::Restore(args) => restore::run(args),
             Command::Copy(args) => copy::run(args),
+            Command::Upgrade(args) => upgrade::run(args),
             Command::Shell(args) => shell::run(args),
             Command::Info(args) => info::run(args),
             Command::Check(args) => check::run(args),

@@ -5,10 +5,16 @@
 //! damages no other. Each block carries a number and a checksum, within one sector: so after a
 //! power failure each is what it was or what was written, and of a slot the greater number counts.
 //!
+//! The sector ends with what releases are told that were there before the one that wrote the block
+//! ([`Features`]), and a checksum of its own; all zeros if there is nothing to tell. Whoever writes
+//! the next block says the same of it.
+//!
 //! Both slots are written when the log is made. One of which neither block can be read is damage:
 //! it may be the newer one, and its segments may be the only ones that are left.
 
 use std::io;
+
+use everleaf_pmem::{Features, Newer};
 
 use crate::disk::{BLOCK, Disk, DiskFile};
 use crate::segment::{FIRST, LIMIT};
@@ -26,6 +32,9 @@ const VERSION: u64 = 4;
 const WORDS: usize = 18;
 /// Sessions before the one that writes, at most: so many that a block stays within a sector.
 pub(crate) const MOST_EARLIER: usize = if cfg!(test) { 3 } else { 16 };
+/// The first of the words that tell of features; the one behind them is their checksum.
+const FEATURES: usize = 59;
+const _: () = assert!(WORDS + 2 * MOST_EARLIER <= FEATURES && (FEATURES + 5) * 8 == 512);
 /// Bytes of a slot.
 const SLOT: u64 = 2 * BLOCK;
 /// Greater numbers are none that a log can reach.
@@ -162,6 +171,8 @@ pub(crate) struct Control {
     pub clean: bool,
     /// The sessions from the redo point to the one that writes.
     pub earlier: Earlier,
+    /// Features of the log, as the block before told them.
+    pub features: Features,
 }
 
 impl Control {
@@ -192,7 +203,11 @@ impl Control {
             earlier as u64,
             if earlier == 0 { 0 } else { u64::from(crc_behind(&block, earlier)) },
         ];
-        for (place, word) in block.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        let places = block.as_chunks_mut::<8>().0;
+        for (place, word) in places.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        for (place, word) in places[FEATURES..].iter_mut().zip(with_crc(self.features)) {
             *place = word.to_le_bytes();
         }
         let end = (WORDS - 1) * 8;
@@ -210,14 +225,18 @@ impl Control {
         }
         let words = bytes.as_chunks::<8>().0;
         let word = |i: usize| u64::from_le_bytes(words[i]);
-        let supported = VERSION;
-        match (word(0), word(1)) {
-            (MAGIC, ALONE | VERSION) => {}
-            (MAGIC, found) if found < supported => {
-                return Some(Err(LogError::OlderVersion { found, supported }));
-            }
-            (MAGIC, found) => return Some(Err(LogError::NewerVersion { found, supported })),
-            _ => return None,
+        let features = Features { words: std::array::from_fn(|i| word(FEATURES + i)) };
+        if word(0) != MAGIC || with_crc(features)[4] != word(FEATURES + 4) {
+            return None;
+        }
+        let (found, known, release) = (word(1), VERSION, features.release());
+        if found < ALONE {
+            return Some(Err(LogError::OlderVersion { found, supported: known }));
+        }
+        let newer = Newer::Format { found, known, release };
+        let readable = if found > known { Err(newer) } else { features.check(false) };
+        if let Err(newer) = readable {
+            return Some(Err(LogError::Newer(newer)));
         }
         let count = if word(1) == ALONE { 0 } else { word(15) };
         let earlier = Earlier::of_words(count, &words[WORDS..], word(9))?;
@@ -238,6 +257,7 @@ impl Control {
             stamp: Stamp::of_words([word(11), word(12), word(13)]),
             clean: word(14) != 0,
             earlier,
+            features,
         };
         control.is_sane().then_some(Ok(control))
     }
@@ -327,6 +347,14 @@ impl Control {
     }
 }
 
+/// The words of features, and their checksum.
+fn with_crc(features: Features) -> [u64; 5] {
+    let words = features.words;
+    let bytes = words.map(u64::to_le_bytes);
+    let crc = if words == [0; 4] { 0 } else { crc32c::crc32c(bytes.as_flattened()) };
+    [words[0], words[1], words[2], words[3], u64::from(crc)]
+}
+
 /// The checksum of what stands behind the words of a block, of so many sessions.
 fn crc_behind(block: &[u8], sessions: usize) -> u32 {
     crc32c::crc32c(&block[WORDS * 8..(WORDS + 2 * sessions) * 8])
@@ -349,6 +377,7 @@ mod tests {
                 stamp: Stamp { session: 13, number: 4, checksum: 14, lacking: 1 },
                 clean: false,
                 earlier: Earlier::default(),
+                features: Features { words: [7, count, 0, 0] },
             };
             for i in 0..count {
                 let end = Place { number: 6 + i, ..redo };
@@ -360,7 +389,8 @@ mod tests {
             assert_eq!(control.first_session(), if count == 0 { 11 } else { 20 });
             let used = (WORDS + 2 * count as usize) * 64;
             assert!(used <= 512 * 8, "more than a sector");
-            for bit in (0..used).filter(|bit| !((WORDS * 64 - 32)..WORDS * 64).contains(bit)) {
+            let unused = |bit: &usize| ((WORDS * 64 - 32)..WORDS * 64).contains(bit);
+            for bit in (0..used).chain(FEATURES * 64..512 * 8).filter(|bit| !unused(bit)) {
                 let mut flipped = block;
                 flipped[bit / 8] ^= 1 << (bit % 8);
                 let found = Control::decode(&flipped).and_then(Result::ok);

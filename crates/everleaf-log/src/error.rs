@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use everleaf_pmem::{MapError, MediaError};
+use everleaf_pmem::{MapError, MediaError, Newer};
 
 /// Why a log could not be opened or written.
 #[derive(Debug, thiserror::Error)]
@@ -45,14 +45,9 @@ pub enum LogError {
         read"
     )]
     OtherTime,
-    /// A log of a later release.
-    #[error("the log has format {found} and this release knows {supported}: use a newer release")]
-    NewerVersion {
-        /// Its version.
-        found: u64,
-        /// The one that is known.
-        supported: u64,
-    },
+    /// A later release has written it.
+    #[error("the log {0}")]
+    Newer(Newer),
     /// A log of an earlier release.
     #[error(
         "the log has format {found} and this release knows {supported}: copy the pool with the \

@@ -78,7 +78,7 @@
 use std::io;
 use std::sync::Arc;
 
-use everleaf_pmem::Media;
+use everleaf_pmem::{Features, Media};
 
 use crate::base::{Base, mapped, take_stamp, write_stamp, zeroed};
 use crate::control::{self, Control, Earlier, Place, Stamp};
@@ -123,6 +123,7 @@ pub(crate) fn create(
         stamp: Stamp::default(), // The file is zeros.
         clean: false,
         earlier: Earlier::default(),
+        features: Features::default(),
     };
     let control = control.create(&*control_file)?;
     disk.sync().map_err(making)?;
@@ -145,6 +146,7 @@ pub(crate) fn open(
     options: LogOptions,
 ) -> Result<Core, LogError> {
     let found = find(base, &*disk, options.weak)?; // R1
+    found.control.features.check(true).map_err(LogError::Newer)?;
     let Found { memory, control, end, durable, bytes, stamp } = found;
     let control_file = disk.open(control::NAME).map_err(failed)?;
     let mut before = Writer::new(Arc::clone(&disk), base.uuid, end, &options);

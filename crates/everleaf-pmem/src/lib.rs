@@ -17,7 +17,8 @@
 //! `medium` (mapped memory and what it can promise) · `dram_arena` (lines of DRAM) · `media`
 //! `durability` (the operations, and what of them can fail) · `mapped` `redo_log` (the media of
 //! users) · `transaction` (on DRAM) · `process` (forks) · `cpu` `instructions` `simd` `ranks` (the
-//! machine) · `site` `counter` (names for what is counted) · `digits` (numbers in messages).
+//! machine) · `site` `counter` (names for what is counted) · `digits` (numbers in messages) ·
+//! `later` (files of later releases).
 #![warn(missing_docs)]
 
 #[cfg(not(target_os = "linux"))]
@@ -33,6 +34,7 @@ mod digits;
 mod dram_arena;
 mod durability;
 mod instructions;
+mod later;
 mod layout;
 mod mapped;
 mod media;
@@ -55,6 +57,7 @@ pub use digits::grouped;
 pub use dram_arena::{DramArena, DramSource, SpareArenas};
 pub use durability::{DurablePoint, LogCounts, MediaError, SyncLatch};
 pub use instructions::timestamp;
+pub use later::{Features, Newer, Release};
 pub use layout::{Field, Layout};
 pub use mapped::Mapped;
 pub use media::{LineAtomicity, Media};

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use everleaf_pmem::{MapError, MediaError, grouped};
+use everleaf_pmem::{MapError, MediaError, Newer, grouped};
 
 use crate::RootName;
 
@@ -127,17 +127,9 @@ pub enum PoolError {
         /// Whether this process has it open, as far as the system tells.
         here: bool,
     },
-    /// The format is of a later release.
-    #[error(
-        "the pool has format version {found}, this program knows versions up to {supported}; use a \
-        newer release"
-    )]
-    NewerVersion {
-        /// Version in the header.
-        found: u64,
-        /// Latest version known.
-        supported: u64,
-    },
+    /// A later release has made it.
+    #[error("the pool {0}")]
+    Newer(Newer),
     /// The format is of an earlier release.
     #[error(
         "the pool has format version {found}, this program reads version {supported}; bring its \

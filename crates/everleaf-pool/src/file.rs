@@ -33,7 +33,7 @@ pub const DEFAULT_MAX_BYTES: u64 = 1 << 40;
 ///
 /// # Errors
 /// [`PoolError::Missing`], [`PoolError::NotAFile`], [`PoolError::Locked`], [`PoolError::NotAPool`],
-/// [`PoolError::NewerVersion`], [`PoolError::Corrupt`], a truncated file, or what the system says.
+/// [`PoolError::Newer`], [`PoolError::Corrupt`], a truncated file, or what the system says.
 pub fn open_file(path: &Path, mode: OpenMode) -> Result<Region, PoolError> {
     lock_file(path, mode)?.map()
 }
@@ -46,6 +46,7 @@ pub fn lock_file(path: &Path, mode: OpenMode) -> Result<LockedFile, PoolError> {
     let file = open_locked(path, mode)?;
     let words = first_words(&file, path)?;
     let identity = identity_in(&words, &file, path)?;
+    identity.features.check(mode == OpenMode::ReadWrite).map_err(PoolError::Newer)?;
     Ok(LockedFile { file, mode, words, identity })
 }
 
@@ -128,6 +129,9 @@ pub fn lock_damaged_file(path: &Path) -> Result<DamagedFile, PoolError> {
         Err(why @ (PoolError::NotAPool { .. } | PoolError::Corrupt { .. })) => Err(why),
         identity => Ok(identity?),
     };
+    if let Ok(identity) = &identity {
+        identity.features.check(false).map_err(PoolError::Newer)?;
+    }
     let found_bytes = length_of(&file)?;
     Ok(DamagedFile { file, words, identity, found_bytes })
 }

@@ -1,7 +1,7 @@
 //! The identity of a pool: written once, checksummed, read from a file's bytes before anything is
 //! mapped.
 
-use everleaf_pmem::Media;
+use everleaf_pmem::{Features, Media, Newer};
 
 use crate::layout::{FORMAT_VERSION, IDENTITY_WORDS, Identity, MAGIC};
 use crate::{Corruption, PoolError};
@@ -39,6 +39,7 @@ pub(crate) struct IdentityImage {
     pub format: Format,
     pub uuid: u128,
     pub max_bytes: u64,
+    pub features: Features,
 }
 
 impl IdentityImage {
@@ -52,14 +53,14 @@ impl IdentityImage {
         if word(IDENTITY_WORDS)? != checksum(&words[..IDENTITY_WORDS]) {
             return Err(Some(corrupt));
         }
-        match word(1)? {
-            FORMAT_VERSION => {}
-            found if found > FORMAT_VERSION => {
-                return Err(Some(PoolError::NewerVersion { found, supported: FORMAT_VERSION }));
-            }
-            found => {
-                return Err(Some(PoolError::OlderVersion { found, supported: FORMAT_VERSION }));
-            }
+        let features = Features { words: std::array::from_fn(|i| words[17 + i]) };
+        let (found, known) = (word(1)?, FORMAT_VERSION);
+        if found > known {
+            let release = features.release();
+            return Err(Some(PoolError::Newer(Newer::Format { found, known, release })));
+        }
+        if found < known {
+            return Err(Some(PoolError::OlderVersion { found, supported: known }));
         }
         let name: Vec<u8> =
             words[4..7].iter().flat_map(|w| w.to_le_bytes()).take_while(|b| *b != 0).collect();
@@ -68,14 +69,14 @@ impl IdentityImage {
         };
         let parameters = std::array::from_fn(|i| words[8 + i]);
         let (uuid, max_bytes) = (uuid_in(words), words[16]);
-        Ok(Self { format: Format { engine, key_type, parameters }, uuid, max_bytes })
+        Ok(Self { format: Format { engine, key_type, parameters }, uuid, max_bytes, features })
     }
 
     /// Of a pool whose own is lost: no engine has an empty name, and the kind of keys is unknown.
     pub fn lost(max_bytes: u64) -> Self {
         let (key_type, parameters) = (KeyType::Bytes, [0; 8]);
         let format = Format { engine: String::new(), key_type, parameters };
-        Self { format, uuid: 0, max_bytes }
+        Self { format, uuid: 0, max_bytes, features: Features::default() }
     }
 
     /// The words of this identity, the magic first and the checksum last.
@@ -92,6 +93,7 @@ impl IdentityImage {
         words[7] = u64::from(self.format.key_type == KeyType::Bytes);
         words[8..16].copy_from_slice(&self.format.parameters);
         words[16] = self.max_bytes;
+        words[17..21].copy_from_slice(&self.features.words);
         words[IDENTITY_WORDS] = checksum(&words[..IDENTITY_WORDS]);
         words
     }
@@ -105,6 +107,7 @@ impl IdentityImage {
             &[&identity.key_type],
             &identity.parameters.each_ref(),
             &[&identity.max_bytes],
+            &identity.features.each_ref(),
             &identity._reserved.each_ref(),
             &[&identity.checksum],
         ]

@@ -66,8 +66,11 @@ persistent! {
         pub parameters: [PCell; 8],
         /// The length that the pool may grow to.
         pub max_bytes: PCell,
+        /// The least release that reads and writes it, 0 for 0.2.0, and its features, a bit each:
+        /// those that all may ignore, that readers may ignore, and that nobody may.
+        pub features: [PCell; 4],
         /// Zero.
-        pub _reserved: [PCell; 6],
+        pub _reserved: [PCell; 2],
         /// CRC-32 of the words before it.
         pub checksum: PCell,
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use everleaf_pmem::{
-    Durability, LINE, Line, MapError, Mapping, Media, Medium, PCell, PPtr, Persistent, Site, Word,
-    planted, site, unless_planted,
+    Durability, Features, LINE, Line, MapError, Mapping, Media, Medium, PCell, PPtr, Persistent,
+    Site, Word, planted, site, unless_planted,
 };
 use parking_lot::Mutex;
 
@@ -125,8 +125,8 @@ impl<M: Media> Pool<M> {
         if bytes < MIN_POOL_BYTES {
             return Err(PoolError::TooSmall { bytes, min_bytes: MIN_POOL_BYTES });
         }
-        let identity =
-            IdentityImage { format: format.clone(), uuid, max_bytes: media.region().max_len() };
+        let (format, max_bytes) = (format.clone(), media.region().max_len());
+        let identity = IdentityImage { format, uuid, max_bytes, features: Features::default() };
         let pool = Self::over(media, &identity)?;
         pool.lay_out(bytes)?;
         let header = pool.header()?;
@@ -209,7 +209,7 @@ impl<M: Media> Pool<M> {
     /// workers were doing when a crash came. The cost does not depend on the size of the pool.
     ///
     /// # Errors
-    /// [`PoolError::Corrupt`], [`PoolError::NewerVersion`], [`PoolError::OlderVersion`],
+    /// [`PoolError::Corrupt`], [`PoolError::Newer`], [`PoolError::OlderVersion`],
     /// [`PoolError::OtherBoot`], or as the medium reports.
     pub fn open(media: M) -> Result<(Arc<Self>, Opened), PoolError> {
         let (pool, opened, ()) = Self::open_if(media, |_| Ok::<_, PoolError>(()))?;

@@ -1,7 +1,9 @@
 //! Dumps: a store as a stream of bytes that no pool is needed to read.
 //!
 //! ```text
-//! head    "EVLFDUMP", version (u32), kind of keys (u32: 0 u64, 1 bytes),
+//! head    "EVLFDUMP", version (u8), the least release that reads it (3 bytes: the last part of
+//!         its version first; zeros: 0.2.0), kind of keys (u8: 0 u64, 1 bytes), features that a
+//!         reader may ignore (u8, a bit each), features that no reader may (u8), zero (u8),
 //!         CRC-32 of these 16 bytes (u32)
 //! frames  length of the content (u32), CRC-32 of length and content (u32),
 //!         content: entries, whole, one after the other
@@ -17,6 +19,7 @@
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
 
+use everleaf_pmem::{Features, Newer};
 use everleaf_pool::{KeyType, POOL_MAGIC};
 
 use crate::core::entry_batches::Fetched;
@@ -26,7 +29,7 @@ use crate::transfer::{Everything, store_all};
 use crate::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Store};
 
 const MAGIC: &[u8; 8] = b"EVLFDUMP";
-const VERSION: u32 = 1;
+const VERSION: u8 = 1;
 /// A frame is written when it has so many bytes; one entry may be longer.
 const FRAME_BYTES: usize = 64 << 10;
 /// The longest frame: one with the longest entry behind others.
@@ -126,8 +129,8 @@ impl Store {
         let mut write = |bytes: &[u8]| {
             output.write_all(bytes).map_err(|source| Error::Stream { action: "writing", source })
         };
-        let key_type = u32::from(self.backend().key_type() == KeyType::Bytes).to_le_bytes();
-        let head = [&MAGIC[..], &VERSION.to_le_bytes(), &key_type].concat();
+        let key_type = u8::from(self.backend().key_type() == KeyType::Bytes);
+        let head = [&MAGIC[..], &[VERSION, 0, 0, 0, key_type, 0, 0, 0]].concat();
         write(&head)?;
         write(&crc(&[&head]))?;
         let mut progress = Progress::of(Some(self.statistics()?.entries));
@@ -269,7 +272,7 @@ pub(crate) fn read_entries(
 
 fn read_head(input: &mut dyn Read) -> Result<KeyType, Error> {
     let head: [u8; 16] = read_array(input)?;
-    let (magic, rest) = head.split_at(8);
+    let magic = &head[..8];
     if magic == POOL_MAGIC {
         return Err(damaged("it is a pool; dump it first, or copy it"));
     }
@@ -279,11 +282,17 @@ fn read_head(input: &mut dyn Read) -> Result<KeyType, Error> {
     if read_array(input)? != crc(&[&head]) {
         return Err(damaged("its head does not match its checksum"));
     }
-    match rest {
-        [1, 0, 0, 0, 0, 0, 0, 0] => Ok(KeyType::U64),
-        [1, 0, 0, 0, 1, 0, 0, 0] => Ok(KeyType::Bytes),
-        [1, 0, 0, 0, ..] => Err(damaged("its kind of keys is unknown")),
-        _ => Err(damaged("it was made by a newer release; use that one")),
+    let word = u64::from_le_bytes(std::array::from_fn(|i| head[8 + i]));
+    let byte = |at: u32| word >> (8 * at) & 0xff;
+    let features = Features { words: [word >> 8, byte(5), 0, word >> 48] };
+    let (found, known, release) = (byte(0), u64::from(VERSION), features.release());
+    let newer = Newer::Format { found, known, release };
+    let readable = if found == known { features.check(false) } else { Err(newer) };
+    readable.map_err(|newer| damaged(format!("it {newer}")))?;
+    match byte(4) {
+        0 => Ok(KeyType::U64),
+        1 => Ok(KeyType::Bytes),
+        _ => Err(damaged("its kind of keys is unknown")),
     }
 }
 

@@ -136,7 +136,7 @@ pub use engine::Engine;
 pub use error::{Error, MAX_VALUE_BYTES, Result};
 pub use everleaf_index::{Contract, Direction, IndexError, MAX_KEY_BYTES};
 pub use everleaf_log::{Damage, LogError};
-pub use everleaf_pmem::{Durability, Medium, Transactions};
+pub use everleaf_pmem::{Durability, Medium, Newer, Release, Transactions};
 pub use everleaf_pool::{KeyType, PoolError, Shutdown};
 #[doc(hidden)] // Sizes of nodes, for the laboratory.
 pub use everleaf_tree::EngineParameters;

@@ -25,3 +25,4 @@ pub mod shell;
 pub mod tour;
 pub mod trees;
 pub mod ttl;
+pub mod upgrade;

@@ -19,7 +19,7 @@ const STATE: usize = 192;
 const BOOT_ID: usize = 200;
 
 /// Every command that opens a pool.
-const COMMANDS: [&[&str]; 8] = [
+const COMMANDS: [&[&str]; 9] = [
     &["get", "p", "key 7"],
     &["put", "p", "key 7", "other"],
     &["del", "p", "key 7"],
@@ -28,6 +28,7 @@ const COMMANDS: [&[&str]; 8] = [
     &["info", "p"],
     &["info", "p", "--json"],
     &["check", "p"],
+    &["upgrade", "p"],
 ];
 
 fn filled() -> Bench {
@@ -57,6 +58,7 @@ fn all_say(bench: &Bench, pool: &[u8], complaint: &str) {
 fn still_good(bench: &Bench, pool: &[u8]) {
     bench.write("p", pool);
     assert_eq!(bench.ok(["get", "p", "key 7"]), "8\n");
+    assert_eq!(bench.ok(["upgrade", "p"]), "p has today's format\n");
     assert_eq!(bench.ok(["scan", "p"]).lines().count(), 500);
     bench.ok(["check", "p"]);
 }
@@ -103,8 +105,7 @@ fn a_pool_without_its_log_can_be_salvaged_and_says_so() {
 fn a_pool_of_another_version_names_both_versions() {
     let bench = filled();
     let sound = content(&bench.path("p"));
-    let newer =
-        "the pool has format version 6, this program knows versions up to 5; use a newer release";
+    let newer = "the pool has format 6, and this release knows formats up to 5: use a newer";
     let older = "the pool has format version 2, this program reads version 5";
     for (version, complaint) in [(6, newer), (2, older)] {
         let mut other = sound.clone();

@@ -315,6 +315,11 @@ impl Ahead {
         Ok(full)
     }
 
+    /// So many bytes of the store will be free before what is proposed from now on comes to it.
+    pub fn freed(&self, bytes: u64) {
+        self.looked.iter().for_each(|looked| looked.lock().left[0] += bytes);
+    }
+
     /// The pool that rows are gathered in before they come to the store.
     ///
     /// # Errors

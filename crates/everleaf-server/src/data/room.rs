@@ -44,9 +44,10 @@ const ROUNDS_OF_PLACES: u32 = 12;
 const CHOICES: [usize; 2] = [4, 2];
 /// Bytes of a chunk of the pool: what is refused and no longer needs no chunks in a row.
 const CHUNK: u64 = 4096;
-/// What a node of a cluster keeps free at least: so much, or a part of the pool if that is less.
-const KEPT_BYTES: u64 = 64 << 20;
+/// What a node of a cluster keeps free: a part of its pool, and so much at least and at most. Rows
+/// that are applied as one batch have a log there.
 const KEPT_PART: u64 = 8;
+const KEPT_BYTES: [u64; 2] = [1 << 20, 64 << 20];
 /// What a write may store for each row that it removes, and counts as one that removes: a header.
 const REMOVING_BYTES: usize = 512;
 /// The part of the free chunks of which as many are taken to lie in a row: one in so many.
@@ -83,7 +84,7 @@ impl Database {
         if let Some(ahead) = self.rows.ahead() {
             return match self.what_refuses(ahead, pending)? {
                 Full::Neither => write(),
-                Full::Store if self.evict_for(pending)? => write(),
+                Full::Store if self.evict_for(ahead, pending)? => write(),
                 _ => Err(PoolError::PoolFull { requested_bytes: bytes_of(pending) }.into()),
             };
         }
@@ -163,8 +164,9 @@ impl Database {
     /// has none ends a node.
     pub(super) fn kept_for_cluster(&self, pool: &Statistics) -> u64 {
         let kept = |ahead: &Arc<Ahead>| {
-            let most = KEPT_BYTES.min(pool.max_bytes / KEPT_PART);
-            pool.reserve_bytes + most + 2 * ahead.bytes() as u64
+            let [least, most] = KEPT_BYTES;
+            let kept = (pool.max_bytes / KEPT_PART).clamp(least, most).min(pool.max_bytes / 2);
+            pool.reserve_bytes + kept + 2 * ahead.bytes() as u64
         };
         self.rows.ahead().map_or(0, kept)
     }
@@ -212,16 +214,17 @@ impl Database {
     }
 
     /// Evicts more than is to be written, where keys are evicted; whether it could.
-    fn evict_for(&self, pending: &Pending) -> Result<bool, Error> {
-        let (mut left, spared) = (2 * bytes_of(pending).max(1), Spared::of(pending));
+    fn evict_for(&self, ahead: &Ahead, pending: &Pending) -> Result<bool, Error> {
+        let (needed, spared) = (2 * bytes_of(pending).max(1), Spared::of(pending));
+        let mut evicted = 0;
         for _ in 0..ROUNDS {
-            let removed = self.evict_some(&spared)?;
-            left = left.saturating_sub(removed.bytes);
-            if left == 0 {
-                break;
+            evicted += self.evict_some(&spared)?.bytes;
+            if evicted >= needed {
+                ahead.freed(evicted - needed); // The store does not tell of it yet.
+                return Ok(true);
             }
         }
-        Ok(left == 0)
+        Ok(false)
     }
 
     // ---- M1

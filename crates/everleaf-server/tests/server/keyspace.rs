@@ -3,11 +3,14 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use everleaf::{Clock, CreateOptions, DurabilityMode, OpenOptions};
+use everleaf::{Clock, CreateOptions, DurabilityMode, Key, OpenOptions};
 use everleaf_server::{Database, ServeOptions, Shared, Then, redis};
 use proptest::prelude::*;
 use tempfile::TempDir;
+
+use crate::common::PATIENCE;
 
 pub struct Pool {
     folder: TempDir,
@@ -47,6 +50,24 @@ impl Pool {
 
     pub fn client(&self) -> Client {
         Client(redis::Session::new(Arc::clone(&self.shared)))
+    }
+
+    /// Rows of keys and of parts of collections.
+    fn rows(&self) -> usize {
+        let tree = self.shared.data.store().tree("everleaf.server").unwrap();
+        let keys = tree.keys().map(|key| key.unwrap());
+        keys.filter(|key| matches!(key.as_ref(), Key::Bytes([1 | 2, ..]))).count()
+    }
+
+    /// Sweeps until there are so many rows: on a busy machine that is not done after a fixed time.
+    #[track_caller]
+    pub fn sweeps_to(&self, expected: usize, why: &str) {
+        let _sweeper = self.shared.data.sweep(Duration::from_millis(1));
+        let end = Instant::now() + PATIENCE;
+        while self.rows() != expected {
+            assert!(Instant::now() < end, "{} rows instead of {expected}, {why}", self.rows());
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -234,4 +255,20 @@ fn keys_are_drawn_from_all_of_a_database() {
     }
     client.ask("SELECT 1");
     assert_eq!(client.ask("RANDOMKEY"), "$-1\r\n");
+}
+
+/// A collection that has expired lies where a key of the other database goes to.
+#[test]
+fn what_has_expired_leaves_nothing_where_databases_change_places() {
+    let pool = Pool::new();
+    let mut client = pool.client();
+    for line in ["SELECT 1", "RPUSH k 1 2 3", "PEXPIRE k 1", "SELECT 0", "SET k v"] {
+        client.ask(line);
+    }
+    pool.clock.advance(Duration::from_millis(2));
+    assert_eq!(client.ask("SWAPDB 0 1"), "+OK\r\n");
+    assert_eq!(client.ask("DBSIZE"), ":0\r\n");
+    client.ask("SELECT 1");
+    assert_eq!(client.ask("GET k"), "$1\r\nv\r\n");
+    pool.sweeps_to(1, "the key, and nothing of the list");
 }

@@ -216,6 +216,9 @@ fn wait_for_room(redis: &mut Redis) {
 
 #[test]
 fn a_full_pool_takes_what_makes_room() {
+    if crate::common::cluster::is_wanted() {
+        return; // A node of a cluster keeps half of so small a pool free.
+    }
     for bytes in [1 << 20, 4 << 20] {
         let served = Served::sized(redis_options(), Clock::system(), bytes, bytes);
         let mut redis = Redis::connect(tcp(&served.server.redis_addresses()[0]));

@@ -294,13 +294,17 @@ fn a_transaction_that_is_done_again_is_told_once() {
     let (_served, address) = serve();
     let mut redis = Redis::connect(address);
     let (mut monitor, mut events) = told(address);
+    let mut subscriber = Redis::connect(address);
+    subscriber.ask("SUBSCRIBE news");
     for _ in 0..2 {
         redis.ask("MULTI");
+        redis.ask("PUBLISH news again");
         redis.ask("SET first 1");
         eval(&mut redis, "return redis.call('SET', 'second', 2)", &[], &[]);
-        assert_eq!(redis.ask("EXEC"), "*2\r\n+OK\r\n+OK\r\n");
+        assert_eq!(redis.ask("EXEC"), "*3\r\n:1\r\n+OK\r\n+OK\r\n");
     }
     redis.ask("SET last 1");
+    redis.ask("PUBLISH news last");
     let told = |client: &mut Redis, what: fn(&str) -> bool| {
         let mut told = Vec::new();
         while told.last().is_none_or(|line: &String| !line.contains("last")) {
@@ -311,6 +315,7 @@ fn a_transaction_that_is_done_again_is_told_once() {
             .map(|line| line.split('"').nth(3).unwrap_or(line).to_owned())
             .collect::<Vec<_>>()
     };
+    assert_eq!(told(&mut subscriber, |_| true).len(), 3);
     let keys = told(&mut monitor, |line| line.contains("\"SET\" "));
     assert_eq!(keys, ["first", "second", "first", "second", "last"]);
     let keys = told(&mut events, |line| line.contains(":set\r\n"));
@@ -505,6 +510,17 @@ fn scripts_read_what_they_write_and_keep_what_was_before_an_error() {
                  redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[1], 'x')";
     assert!(eval(&mut redis, fails, &["a"], &[]).starts_with("-ERR value is not an integer"));
     assert_eq!(redis.ask("GET a"), "$1\r\nw\r\n");
+    // A command that fails has done nothing, though it may have begun to.
+    let moves = "redis.call('RPUSH', KEYS[1], 1, 2) redis.call('SET', KEYS[2], 'v') \
+                 local e = redis.pcall('LMOVE', KEYS[1], KEYS[2], 'LEFT', 'LEFT') \
+                 return {e.err ~= nil, redis.call('LLEN', KEYS[1])}";
+    assert_eq!(eval(&mut redis, moves, &["l", "s"], &[]), "*2\r\n:1\r\n:2\r\n");
+    redis.ask("MULTI");
+    redis.ask("LMOVE l s LEFT LEFT");
+    redis.ask("LLEN l");
+    let done = redis.ask("EXEC");
+    assert!(done.starts_with("*2\r\n-WRONGTYPE") && done.ends_with("\r\n:2\r\n"), "{done}");
+    redis.ask("DEL l s");
     // Keys that are not declared are used as well.
     let open = "redis.call('INCR', KEYS[1]) redis.call('INCR', 'other') \
                 redis.call('PUBLISH', 'news', 'x') return redis.call('DBSIZE')";
@@ -519,6 +535,29 @@ fn scripts_read_what_they_write_and_keep_what_was_before_an_error() {
     }
     redis.ask("PUBLISH news end");
     assert!(subscriber.next().contains("end"), "a message came twice");
+}
+
+/// A script has the locks of keys that it does not declare, too.
+#[test]
+fn scripts_that_count_lose_nothing_whether_they_declare_their_key_or_not() {
+    const TIMES: u64 = 300;
+    let (_served, address) = serve();
+    let counts = |key: &str| {
+        format!("redis.call('SET', {key}, (redis.call('GET', {key}) or 0) + 1) return 1")
+    };
+    std::thread::scope(|scope| {
+        for (key, keys) in [("KEYS[1]", &["n"][..]), ("'n'", &[]), ("'n'", &["other"])] {
+            let script = counts(key);
+            scope.spawn(move || {
+                let mut redis = Redis::connect(address);
+                for _ in 0..TIMES {
+                    assert_eq!(eval(&mut redis, &script, keys, &[]), ":1\r\n");
+                }
+            });
+        }
+    });
+    let all = (3 * TIMES).to_string();
+    assert_eq!(Redis::connect(address).ask("GET n"), bulk(&all));
 }
 
 #[test]

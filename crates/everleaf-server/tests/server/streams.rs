@@ -2,10 +2,9 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use everleaf::{Clock, Key, Scan};
+use everleaf::Clock;
 use everleaf_server::ServeOptions;
 
 use crate::common::{Client, PATIENCE, Served, options, tcp};
@@ -381,29 +380,8 @@ fn random_commands_leave_the_rows_that_they_tell() {
     pool.client().ask("DEL warm");
     for seed in 0..30 {
         let (mut random, mut client) = (Random(1000 + seed), pool.client());
-        let rows = || {
-            let tree = pool.shared.data.store().tree("everleaf.server").unwrap();
-            let mut rows = 0;
-            let counted = tree.scan_with(Scan::all(), |row, _| {
-                if let Key::Bytes([1 | 2, ..]) = row {
-                    rows += 1;
-                }
-                ControlFlow::Continue(())
-            });
-            counted.unwrap();
-            rows
-        };
-        // On a busy machine the sweep is not done after any fixed time.
-        let swept = |expected: usize, why: &dyn Fn() -> String| {
-            let _sweeper = pool.shared.data.sweep(Duration::from_millis(1));
-            let end = Instant::now() + PATIENCE;
-            while rows() != expected {
-                assert!(Instant::now() < end, "{} instead of {expected}, {}", rows(), why());
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        };
         client.ask("FLUSHALL");
-        swept(0, &|| format!("seed {seed}"));
+        pool.sweeps_to(0, &format!("seed {seed}"));
         for at in 0..400 {
             let line = random.command(1 + at / 20);
             client.ask(line.trim_end());
@@ -418,7 +396,7 @@ fn random_commands_leave_the_rows_that_they_tell() {
             let groups = reply.lines().filter(|line| *line == "entries-read").count();
             expected += 1 + told(reply, "length") + groups + consumers + pending;
         }
-        swept(expected, &|| format!("seed {seed}: {all:?}"));
+        pool.sweeps_to(expected, &format!("seed {seed}: {all:?}"));
         drop(client);
         pool = pool.again(seed % 2 == 0);
         assert_eq!(all_of(&mut pool.client(), ["s", "t"]), all, "seed {seed}");

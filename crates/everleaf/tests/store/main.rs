@@ -14,6 +14,8 @@ mod files;
 mod first_lines;
 mod format;
 mod full_pool;
+mod kept_formats;
+mod later_formats;
 mod limits;
 mod logged;
 mod making_room;

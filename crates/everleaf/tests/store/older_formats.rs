@@ -1,7 +1,7 @@
 //! Pools of the formats before: each is refused with a sentence that tells how to bring it over,
 //! and what the sentence tells works.
 //!
-//! `fixtures/format-N.bin` is a pool that the last release of format N made, and
+//! `fixtures/format-N.bin.gz` is a pool that the last release of format N made, and
 //! `fixtures/format-N.dump` what its `everleaf dump` wrote. Raising the format adds both.
 
 use std::fs::File;
@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use crate::common::folder;
+use crate::kept_formats::unpacked;
 use everleaf::{CreateOptions, Error, PoolError, salvage_with};
 
 /// The formats before this one that pools were made in.
@@ -23,8 +24,8 @@ fn a_pool_of_an_older_format_is_refused_and_left_as_it_is() {
     let folder = folder();
     for version in OLDER {
         let (path, salvaged) = (folder.path().join("old.pool"), folder.path().join("new.pool"));
-        std::fs::copy(fixture(&format!("format-{version}.bin")), &path).unwrap();
-        let before = std::fs::read(&path).unwrap();
+        let before = unpacked(&fixture(&format!("format-{version}.bin.gz")));
+        std::fs::write(&path, &before).unwrap();
         let refusals = [
             crate::common::opening().open(&path).map(|_| ()),
             crate::common::opening().read_only(true).open(&path).map(|_| ()),

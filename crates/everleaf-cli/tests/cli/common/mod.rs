@@ -144,7 +144,7 @@ impl Ran {
 }
 
 /// What can be run, as `--help` lists it.
-pub const COMMANDS: [&str; 24] = [
+pub const COMMANDS: [&str; 25] = [
     "create",
     "load",
     "put",
@@ -169,6 +169,7 @@ pub const COMMANDS: [&str; 24] = [
     "tour",
     "completions",
     "man",
+    "upgrade",
 ];
 
 /// A sentence that names a command names one that exists.
