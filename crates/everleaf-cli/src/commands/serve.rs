@@ -16,6 +16,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::signal_name;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 
 use crate::failure::{Failure, Outcome, complain};
 use crate::signals::unusable;
@@ -179,10 +181,13 @@ impl LogFormat {
     /// Writes events from now on.
     fn start(self, level: LevelFilter) {
         let events = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level);
+        // What openraft does all the time is for its developers.
+        let engine = level.min(LevelFilter::WARN);
+        let targets = Targets::new().with_default(level).with_target("openraft", engine);
         // Only one in a process writes them, and this is the only one.
         let _ = match self {
-            Self::Text => events.with_ansi(false).try_init(),
-            Self::Json => events.json().flatten_event(true).try_init(),
+            Self::Text => events.with_ansi(false).finish().with(targets).try_init(),
+            Self::Json => events.json().flatten_event(true).finish().with(targets).try_init(),
         };
     }
 
