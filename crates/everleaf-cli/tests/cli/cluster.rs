@@ -175,7 +175,8 @@ fn a_node_is_served_to_clients_and_ends_when_it_is_told_to() {
         (&["serve", "--redis", "1"][..], "required"),
         (&["serve", "p", "--cluster", "a", "--redis", "1"], "cannot be used with"),
         (&["serve", "--cluster", "a", "--redis", "1", "--durability", "process"], "--durability"),
-        (&["serve", "p", "--redis", "1", "--trusted-network"], "--cluster"),
+        (&["serve", "p", "--redis", "1", "--trusted-network"], "cannot be used with"),
+        (&["serve", "p", "--redis", "1", "--reads", "lease"], "cannot be used with"),
         (&["serve", "--cluster", "none", "--redis", "1"], "is no folder of a node"),
     ] {
         let refused = bench.run(words.to_vec());

@@ -21,17 +21,22 @@ pub struct NodeArgs {
     )]
     cluster: Option<PathBuf>,
     /// The host that clients reach this node at [default: that of its --raft address].
-    #[arg(long, value_name = "HOST", requires = "cluster", value_parser = host)]
+    #[arg(long, value_name = "HOST", conflicts_with = "pool", value_parser = host)]
     announce: Option<String>,
     /// How it is known that a read tells the newest state.
-    #[arg(long, value_name = "HOW", requires = "cluster", default_value = "linearizable")]
+    #[arg(long, value_name = "HOW", conflicts_with = "pool", default_value = "linearizable")]
     reads: ReadsArg,
     /// Listen here for the other nodes, if not at the --raft address that the node was made with.
-    #[arg(long, value_name = "ADDR", requires = "cluster")]
+    #[arg(long, value_name = "ADDR", conflicts_with = "pool")]
     raft_listen: Option<String>,
     /// Encrypt what nodes say: the certificates, in PEM format, of those who signed the nodes'
     /// ones.
-    #[arg(long, value_name = "FILE", requires_all = ["cluster", "raft_tls_cert", "raft_tls_key"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires_all = ["raft_tls_cert", "raft_tls_key"],
+        conflicts_with = "pool"
+    )]
     raft_tls_ca: Option<PathBuf>,
     /// The certificate of this node for it.
     #[arg(long, value_name = "FILE", requires = "raft_tls_ca")]
@@ -40,10 +45,10 @@ pub struct NodeArgs {
     #[arg(long, value_name = "FILE", requires = "raft_tls_ca")]
     raft_tls_key: Option<PathBuf>,
     /// Let nodes talk without TLS over a network that others cannot listen to.
-    #[arg(long, requires = "cluster")]
+    #[arg(long, conflicts_with = "pool")]
     trusted_network: bool,
     /// The most bytes a second that a node which lacks much is sent.
-    #[arg(long, value_name = "S", requires = "cluster", value_parser = parse_size)]
+    #[arg(long, value_name = "S", conflicts_with = "pool", value_parser = parse_size)]
     snapshot_rate: Option<u64>,
 }
 
