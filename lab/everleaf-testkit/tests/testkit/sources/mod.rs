@@ -85,7 +85,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 fn planted_in(code: &str) -> impl Iterator<Item = u32> {
     let after = code.split("planted").skip(1);
     let numbers = after.filter_map(|after| after.trim_start_matches('!').strip_prefix('('));
-    numbers.filter_map(|after| after[..after.find([',', ')'])?].parse().ok())
+    numbers.filter_map(|after| after[..after.find([',', ')'])?].trim().parse().ok())
 }
 
 #[test]
