@@ -229,12 +229,14 @@ fn keys_that_are_evicted_are_told() {
     writer.ask("CONFIG SET notify-keyspace-events Ee");
     listener.ask("PSUBSCRIBE *");
     tracker.ask("HELLO 3");
-    tracker.ask("CLIENT TRACKING ON BCAST PREFIX key0");
+    tracker.ask("CLIENT TRACKING ON BCAST PREFIX key");
     let value = "v".repeat(10_000);
     (0..1000).for_each(|at| drop(writer.ask(&format!("SET key{at} {value}"))));
-    assert!(listener.next().contains("__keyevent@0__:evicted\r\n"));
+    let message = listener.next();
+    let (_, key) = message.split_once("__keyevent@0__:evicted\r\n").unwrap();
     // It was set, and has gone.
-    assert!(tracker.next().contains("invalidate") && tracker.next().contains("key0"));
+    let told = std::iter::repeat_with(|| tracker.next());
+    assert_eq!(told.filter(|told| told.contains(key)).take(2).count(), 2);
 }
 
 #[test]
