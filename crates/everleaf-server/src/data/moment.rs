@@ -111,20 +111,39 @@ impl Moment {
         &self,
         ends: Ends,
         direction: Direction,
-        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        if is_empty(&ends) {
-            return Ok(());
+        match self.ahead.is_empty() {
+            _ if is_empty(&ends) => Ok(()),
+            true => self.scan_view(scan_of(ends, direction), visit),
+            false => self.scan_both(ends, direction, &mut visit),
         }
+    }
+
+    fn scan_view(
+        &self,
+        scan: Scan,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.view.scan_with(scan, |row, value| match row {
+            Key::Bytes(row) => visit(row, value),
+            Key::U64(_) => ControlFlow::Break(()),
+        })
+    }
+
+    /// With the rows that were ahead of the store. It is compiled once for all that visit.
+    fn scan_both(
+        &self,
+        ends: Ends,
+        direction: Direction,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
         let forward = direction == Direction::Forward;
         let mut mine = self.ahead.range::<[u8], _>((slice(&ends.0), slice(&ends.1)));
         let next = || if forward { mine.next() } else { mine.next_back() };
         let own = std::iter::from_fn(next).map(|(row, value)| (&row[..], value.as_deref()));
         let mut merge = Merge::new(own, forward, visit);
-        self.view.scan_with(scan_of(ends.clone(), direction), |row, value| match row {
-            Key::Bytes(row) => merge.row(row, value),
-            Key::U64(_) => ControlFlow::Break(()),
-        })?;
+        self.scan_view(scan_of(ends.clone(), direction), |row, value| merge.row(row, value))?;
         let _either_way = merge.finish();
         Ok(())
     }

@@ -72,21 +72,21 @@ impl Stored {
     pub fn scan_with(
         &self,
         scan: Scan,
-        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         match &self.ahead {
             None => scan_tree(&self.tree, scan, visit),
-            Some(ahead) => self.scan_both(ahead, scan, visit),
+            Some(ahead) => self.scan_both(ahead, scan, &mut visit),
         }
     }
 
     /// Piece by piece: the rows ahead that a piece has are known before the store is looked at, as
-    /// they may come to it meanwhile.
+    /// they may come to it meanwhile. It is compiled once for all that visit.
     fn scan_both(
         &self,
         ahead: &Ahead,
         scan: Scan,
-        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let (direction, (mut from, mut to)) = (scan.direction, ends_of(scan));
         let forward = direction == Direction::Forward;
@@ -100,7 +100,7 @@ impl Stored {
             let mut part = Scan::of(ends);
             part.direction = direction;
             let own = piece.iter().map(|(row, value): &AheadRow| (&row[..], value.as_deref()));
-            let mut merge = Merge::new(own, forward, &mut visit);
+            let mut merge = Merge::new(own, forward, &mut *visit);
             scan_tree(&self.tree, part, |row, value| merge.row(row, value))?;
             match (merge.finish(), last) {
                 (ControlFlow::Continue(()), Some(last)) => {
