@@ -13,7 +13,7 @@ use everleaf::{Direction, Error, Key, Scan, Snapshot, View};
 use super::ahead::Image;
 use super::database::Database;
 use super::rows::{Ends, is_empty, slice};
-use super::stored::Merge;
+use super::stored::{Merge, Visit};
 use super::work::Work;
 use crate::memory::{MemoryBudget, Reservation};
 
@@ -136,7 +136,7 @@ impl Moment {
         &self,
         ends: Ends,
         direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut Visit<'_>,
     ) -> Result<(), Error> {
         let forward = direction == Direction::Forward;
         let mut mine = self.ahead.range::<[u8], _>((slice(&ends.0), slice(&ends.1)));

@@ -12,6 +12,9 @@ use super::rows::{Ends, Pending};
 /// Rows ahead of the store that are merged into a scan at a time.
 const PIECE: usize = 256;
 
+/// What is shown each row and its value of a range, until it breaks.
+pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
+
 /// Rows as they are.
 pub struct Stored {
     tree: Tree,
@@ -82,12 +85,7 @@ impl Stored {
 
     /// Piece by piece: the rows ahead that a piece has are known before the store is looked at, as
     /// they may come to it meanwhile. It is compiled once for all that visit.
-    fn scan_both(
-        &self,
-        ahead: &Ahead,
-        scan: Scan,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
+    fn scan_both(&self, ahead: &Ahead, scan: Scan, visit: &mut Visit<'_>) -> Result<(), Error> {
         let (direction, (mut from, mut to)) = (scan.direction, ends_of(scan));
         let forward = direction == Direction::Forward;
         loop {
