@@ -26,7 +26,10 @@ func main() {
 			MasterName: "mymaster", SentinelAddrs: nodes,
 		})
 	} else {
-		client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes})
+		// Without it, this client asks who leads once a minute where a leader is gone.
+		client = redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: nodes, ClusterStateReloadInterval: 2 * time.Second,
+		})
 	}
 	for number := 0; !ended.Load(); number++ {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
