@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use crate::log::Log;
 use crate::place::{Place, STATE_WORD};
-use crate::state::{State, StatePool};
+use crate::state::{State, StatePool, forget_cluster};
 use crate::types::{C, Config};
 
 const RAFT: &str = "raft";
@@ -179,6 +179,9 @@ impl Pools {
         if let Some(from) = &options.from {
             let from = OpenOptions::new().read_only(true).open(from)?;
             from.copy(place.pool(&StatePool::name(1)))?;
+            let state = place.open(&StatePool::name(1))?;
+            forget_cluster(&state)?; // It may be a node's.
+            state.close()?;
         }
         let node = Uuid::new_v4().as_u64_pair().1 & ((1 << NODE_BITS) - 1);
         Self::create_at(Arc::new(place), cluster, node.max(1))

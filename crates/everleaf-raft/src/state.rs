@@ -56,6 +56,17 @@ pub struct Applied {
     pub passed_over: u64,
 }
 
+/// Forgets which entries were applied and who belonged to the cluster: the rows begin another one.
+/// It is durable when the store is closed.
+pub(crate) fn forget_cluster(store: &Store) -> everleaf::Result<()> {
+    let tree = store.tree(TREE)?;
+    let mut words = tree.batch();
+    words.delete(APPLIED)?;
+    words.delete(MEMBERS)?;
+    words.commit()?;
+    Ok(())
+}
+
 impl Applied {
     /// What the words of a tree say.
     pub(crate) fn of(tree: &Tree) -> everleaf::Result<Self> {

@@ -107,6 +107,17 @@ impl Cluster {
         self.nodes.iter().position(leads).ok_or_else(|| "an unknown leader".into())
     }
 
+    /// How many rows all three have, once they have applied the same entries: until then, what
+    /// differs is left out of the count.
+    async fn rows_of_all(&self) -> Option<u64> {
+        let caught_up = within(20, || async {
+            let verified = verify(&mut self.running_client()).await.ok()?;
+            assert!(verified.is_equal(), "{verified:?}");
+            (verified.left_out == 0 && verified.sums.len() == 3).then_some(verified.sums[0].2)
+        });
+        caught_up.await
+    }
+
     /// A client that is given the nodes that run.
     fn running_client(&self) -> Client {
         let runs = self.addresses.iter().zip(&self.nodes).filter(|(_, node)| node.is_some());
@@ -140,9 +151,7 @@ async fn a_cluster_outlives_its_leader_and_changes_its_members() -> Tested {
     assert_eq!(client.get("elm").await?, None);
     let keys: Vec<Vec<u8>> = client.scan("", 10).await?.into_iter().map(|row| row.0).collect();
     assert_eq!(keys, [b"ash", b"oak"]);
-    let verified = verify(&mut client).await?;
-    assert!(verified.is_equal() && verified.sums.len() == 3, "{verified:?}");
-    assert_eq!(verified.sums[0].2, 2);
+    assert_eq!(cluster.rows_of_all().await, Some(2));
 
     // Another one leads when it is told to.
     let leader = cluster.leader().await?;
@@ -157,13 +166,7 @@ async fn a_cluster_outlives_its_leader_and_changes_its_members() -> Tested {
     assert_eq!(client.get("ash").await?.as_deref(), Some(&b"Fraxinus"[..]));
     client.put(row("fir", "Abies")).await?;
     cluster.start(next).await?;
-    let caught_up = within(20, || async {
-        let mut client = cluster.running_client();
-        let verified = verify(&mut client).await.ok()?;
-        assert!(verified.is_equal(), "{verified:?}");
-        (verified.left_out == 0 && verified.sums.len() == 3).then_some(verified.sums[0].2)
-    });
-    assert_eq!(caught_up.await, Some(3));
+    assert_eq!(cluster.rows_of_all().await, Some(3));
 
     // One is removed; the last two go on, and it is told when it comes back.
     let removed = cluster.node(next).number();

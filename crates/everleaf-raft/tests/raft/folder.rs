@@ -26,12 +26,20 @@ fn a_folder_keeps_its_numbers_and_has_one_user() {
 fn a_state_begins_as_a_copy() {
     let parent = tempfile::tempdir().unwrap();
     let from = parent.path().join("cache.pool");
-    Store::create(&from).unwrap().tree("everleaf.server").unwrap().put("key", "value").unwrap();
+    let store = Store::create(&from).unwrap();
+    let rows = store.tree("everleaf.server").unwrap();
+    rows.put("key", "value").unwrap();
+    // A node's words: what they tell is not of the new cluster.
+    ["applied", "members"].iter().for_each(|word| {
+        rows.put(format!("\0raft {word}"), "of another cluster").unwrap();
+    });
+    drop(store);
     let options = PoolOptions { from: Some(from), ..PoolOptions::default() };
     let folder = parent.path().join("node");
     drop(Pools::create(&folder, Uuid::new_v4(), &options).unwrap());
     let pools = Pools::open(&folder).unwrap();
     assert_eq!(pools.state().tree().get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(pools.state().applied().log_id, None);
 }
 
 #[test]
