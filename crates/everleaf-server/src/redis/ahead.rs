@@ -1,5 +1,7 @@
-//! A pipeline's next requests: their keys are brought into the processor's caches together, before
-//! the first of them is answered.
+//! A pipeline's next requests: they are understood together, and their keys are brought into the
+//! processor's caches, before the first of them is answered.
+
+use std::ops::Range;
 
 use super::session::Session;
 use super::table::find;
@@ -11,26 +13,67 @@ const REQUESTS: usize = 32;
 /// Keys that are brought together.
 const KEYS: usize = 64;
 
+/// Requests behind the one at the front that are understood and not answered.
+#[derive(Default)]
+pub(super) struct Understood {
+    /// Bytes of each, and how many arguments it has.
+    requests: Vec<(usize, usize)>,
+    /// The arguments of all, by where they are from where their request begins.
+    arguments: Vec<Range<usize>>,
+    /// Requests and arguments that were given.
+    given: (usize, usize),
+}
+
+impl Understood {
+    /// Whether all were given.
+    pub(super) fn is_empty(&self) -> bool {
+        self.given.0 == self.requests.len()
+    }
+
+    fn clear(&mut self) {
+        self.requests.clear();
+        self.arguments.clear();
+        self.given = (0, 0);
+    }
+
+    fn add(&mut self, bytes: usize, arguments: &[Range<usize>]) {
+        self.requests.push((bytes, arguments.len()));
+        self.arguments.extend_from_slice(arguments);
+    }
+
+    /// Gives the next one to the parser that looks at it, if that knows nothing of it.
+    pub(super) fn give(&mut self, parser: &mut Parser) {
+        let (request, from) = self.given;
+        if let Some((bytes, arguments)) = self.requests.get(request)
+            && parser.is_new()
+        {
+            parser.understood(*bytes, &self.arguments[from..from + arguments]);
+            self.given = (request + 1, from + arguments);
+        }
+    }
+}
+
 impl Session {
-    /// Looks at requests at the front of `input`; how many bytes they take. Nothing is said of what
-    /// cannot be understood: it is met again.
-    pub(super) fn look_ahead(&self, input: &[u8]) -> usize {
+    /// Looks at the request at the front of `input`, which `parser` has understood, and at those
+    /// behind it. Nothing is said of what cannot be understood: it is met again.
+    pub(super) fn look_ahead(&self, parser: &Parser, input: &[u8], behind: &mut Understood) {
+        behind.clear();
         if !self.authenticated {
-            return input.len();
+            return;
         }
         let value_bytes = Some(self.shared.longest.redis);
-        let (mut parser, mut rows, mut at) = (Parser::default(), Vec::new(), 0);
-        for _ in 0..REQUESTS {
+        let (mut rows, mut at) = (Vec::with_capacity(REQUESTS), parser.bytes());
+        self.keys_of(parser, input, &mut rows);
+        let mut parser = Parser::default();
+        while behind.requests.len() + 1 < REQUESTS && rows.len() < KEYS {
             let Front::Request(bytes) = parser.front(&input[at..], value_bytes) else { break };
-            if rows.len() >= KEYS {
-                break;
-            }
+            let Some(arguments) = parser.unquoted() else { break };
+            behind.add(bytes, arguments);
             self.keys_of(&parser, &input[at..], &mut rows);
             parser.next_request();
             at += bytes;
         }
         self.shared.data.prefetch(&rows);
-        at
     }
 
     /// Adds the rows of the keys that the request at the front names.

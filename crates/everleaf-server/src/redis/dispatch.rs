@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 use tracing::{debug, info, warn};
 
+use super::ahead::Understood;
 use super::call::{Blocking, Effects, Timeout, Wait};
 use super::command::{Command, Named, takes};
 use super::failure::{BUSY, Failure, OUT_OF_MEMORY, Outcome, failed, wrong_number};
@@ -53,7 +54,7 @@ impl Session {
         if has_more {
             return Served { consumed: 0, then: Then::Write };
         }
-        let (mut consumed, mut looked_at, mut begun) = (0, 0, Instant::now());
+        let (mut consumed, mut behind, mut begun) = (0, Understood::default(), Instant::now());
         let mut parser = std::mem::take(&mut self.parser);
         let then = loop {
             if out.len() >= reply_bytes {
@@ -61,15 +62,16 @@ impl Session {
             }
             let rest = &input[consumed..];
             let value_bytes = self.authenticated.then_some(self.shared.longest.redis);
+            behind.give(&mut parser);
             let front = parser.front(rest, value_bytes);
             let name = parser.argument(rest, 0);
             let found = self.command_of(name);
             if let Front::Request(bytes) = front
-                && consumed >= looked_at
+                && behind.is_empty()
                 && bytes < rest.len()
                 && self.is_new()
             {
-                looked_at = consumed + self.look_ahead(rest);
+                self.look_ahead(&parser, rest, &mut behind);
                 begun = Instant::now();
             }
             match front {

@@ -95,6 +95,27 @@ impl Parser {
         }
     }
 
+    /// Whether nothing is known of the request at the front.
+    pub fn is_new(&self) -> bool {
+        self.at == 0 && self.searched == 0 && self.missing.is_none()
+    }
+
+    /// The request at the front is one of so many bytes, whose arguments lie there.
+    pub fn understood(&mut self, bytes: usize, arguments: &[Range<usize>]) {
+        (self.at, self.missing) = (bytes, Some(0));
+        self.arguments.extend_from_slice(arguments);
+    }
+
+    /// Bytes that are understood.
+    pub fn bytes(&self) -> usize {
+        self.at
+    }
+
+    /// Where the arguments lie, unless some were in quotes.
+    pub fn unquoted(&self) -> Option<&[Range<usize>]> {
+        self.quoted.is_empty().then_some(&self.arguments)
+    }
+
     /// Number of arguments that have come.
     pub fn len(&self) -> usize {
         self.arguments.len() + self.quoted.len()
