@@ -441,6 +441,38 @@ fn a_million_pipelined_commands_are_answered() {
     writing.join().unwrap();
 }
 
+/// Arrays, lines, quoted words, requests for nothing, what waits and what is refused, cut anywhere.
+#[test]
+fn a_pipeline_of_all_kinds_of_requests_is_answered_in_order() {
+    let (_served, address) = serve();
+    let mut client = Client::connect(address);
+    let (mut asked, mut told) = (Vec::new(), Vec::new());
+    for number in 0..400 {
+        let (request, reply) = match number % 7 {
+            0 => (format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\n{number:03}\r\n"), "+OK\r\n".into()),
+            1 => ("GET k\r\n".into(), format!("$3\r\n{:03}\r\n", number - 1)),
+            2 => (format!("ECHO \"{number} \\x41\"\r\n"), {
+                let echoed = format!("{number} A");
+                format!("${}\r\n{echoed}\r\n", echoed.len())
+            }),
+            3 => ("\r\n*0\r\n".into(), String::new()),
+            4 => ("BLPOP nothing 0.001\r\n".into(), "*-1\r\n".into()),
+            5 => ("*2\r\n$3\r\nSET\r\n$1\r\nk\r\n".into(), {
+                "-ERR wrong number of arguments for 'set' command\r\n".into()
+            }),
+            _ => ("*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n".into(), format!(":{}\r\n", number / 7 + 1)),
+        };
+        asked.extend(request.into_bytes());
+        told.extend(reply.into_bytes());
+    }
+    client.ask(&asked, &told);
+    for bytes in [1, 7, 100, 1000] {
+        client.ask("DEL n\r\n", ":1\r\n");
+        asked.chunks(bytes).for_each(|part| client.send(part));
+        client.expect(&told);
+    }
+}
+
 #[test]
 fn stock_clients_of_redis_work() {
     let (_served, address) = serve();
