@@ -115,30 +115,45 @@ class Cluster:
         self.start(node)
         return node
 
+    def command(self, node):
+        """What runs a node."""
+        back = f"127.0.0.1:{self.backs[node.place]}"
+        return [self.programs["cluster_rows"], "serve", node.folder, "--listen", back]
+
+    def number_of(self, node):
+        """Its number, once it listens."""
+        said = re.match(r"node (\d+) at", self.words_of(node, "stdout").read_text())
+        return said and int(said[1])
+
     def start(self, node):
         """Runs a node, and waits until it listens."""
         self.nodes[node.place] = node
-        out, error = (open(self.words_of(node, name), "w") for name in ("stdout", "stderr"))
-        command = [self.programs["cluster_rows"], "serve", node.folder]
-        back = f"127.0.0.1:{self.backs[node.place]}"
-        with out, error:
+        out, error = self.words_of(node, "stdout"), self.words_of(node, "stderr")
+        with open(out, "w") as out, open(error, "a") as error:
             node.process = subprocess.Popen(
-                [*command, "--listen", back], stdout=out, stderr=error, stdin=subprocess.DEVNULL
+                self.command(node), stdout=out, stderr=error, stdin=subprocess.DEVNULL
             )
 
         def listens():
             if not node.lives():
                 raise RuntimeError(f"the node at place {node.place} ended: {self.last_words(node)}")
-            return re.match(r"node (\d+) at", self.words_of(node, "stdout").read_text())
+            return self.number_of(node)
 
-        node.number = int(until(listens, 30, "a node does not listen", 0.02)[1])
+        node.number = until(listens, 30, "a node does not listen", 0.02)
         if self.cutter:
             self.cutter.places[node.number] = node.place
             self.cutter.open(node.place)
 
     def last_words(self, node):
-        words = self.words_of(node, "stderr").read_text().strip()
+        words = self.words_of(node, "stderr").read_text()[-500:].strip()
         return f"exit code {node.process.poll()}: {words}"
+
+    def panics(self):
+        """What any node has said of a panic of its own."""
+        for path in self.folder.glob("node-*.stderr"):
+            for line in path.read_text(errors="replace").splitlines():
+                if "panicked" in line:
+                    yield f"{path.name}: {line}"
 
     def words_of(self, node, name):
         """Where what it says goes: never on the disk that is full."""
@@ -247,14 +262,38 @@ class Cluster:
         return len(next(iter(dumps.values()), b""))
 
 
-def programs_of(folder):
-    """The programs in a target directory of cargo."""
+class Served(Cluster):
+    """A cluster whose nodes are servers. `faces`: the protocols that they speak."""
+
+    def __init__(self, programs, folder, places, relayed=True, faces=("redis", "memcached")):
+        super().__init__(programs, folder, places, relayed)
+        self.ports = {name: free_ports(places) for name in faces}
+
+    def at(self, name, place):
+        return f"127.0.0.1:{self.ports[name][place]}"
+
+    def all_at(self, name):
+        return [self.at(name, place) for place in range(len(self.fronts))]
+
+    def command(self, node):
+        command = [self.programs["everleaf"], "serve", "--cluster", node.folder]
+        for name in self.ports:
+            command += [f"--{name}", self.at(name, node.place)]
+        return [*command, "--raft-listen", f"127.0.0.1:{self.backs[node.place]}"]
+
+    def number_of(self, node):
+        try:
+            with socket.create_connection(("127.0.0.1", self.ports["redis"][node.place]), 5) as ask:
+                ask.sendall(b"CLUSTER MYID\r\n")
+                said = re.match(rb"\$40\r\n(\w{16})", ask.makefile("rb").read(45))
+        except OSError:
+            return None
+        return said and int(said[1], 16)
+
+def programs_of(folder, examples=("cluster_rows", "cluster_load", "linearizable")):
+    """The programs in a target directory of cargo, and those that are not there."""
     folder = Path(folder)
-    paths = {
-        "everleaf": folder / "everleaf",
-        "cluster_rows": folder / "examples/cluster_rows",
-        "cluster_load": folder / "examples/cluster_load",
-        "linearizable": folder / "examples/linearizable",
-    }
+    paths = {name: folder / "examples" / name for name in examples}
+    paths["everleaf"] = folder / "everleaf"
     missing = [str(path) for path in paths.values() if not os.access(path, os.X_OK)]
     return {name: str(path) for name, path in paths.items()}, missing

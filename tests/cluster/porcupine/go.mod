@@ -1,5 +1,5 @@
 module everleaf/tests/cluster/porcupine
 
-go 1.21
+go 1.22
 
 require github.com/anishathalye/porcupine v1.3.1

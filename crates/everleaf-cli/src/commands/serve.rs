@@ -163,6 +163,15 @@ pub struct Args {
     prefault: bool,
 }
 
+/// What of openraft warns of each group of writes, as nobody waits until it is applied, and ten
+/// times a second of a node that does not answer, which `everleaf_raft` tells once.
+const REPEATS: [&str; 4] = [
+    "openraft::core::heartbeat",
+    "openraft::engine::handler::replication_handler",
+    "openraft::raft::responder",
+    "openraft::replication",
+];
+
 /// How events are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum LogFormat {
@@ -183,7 +192,9 @@ impl LogFormat {
         let events = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level);
         // What openraft does all the time is for its developers.
         let engine = level.min(LevelFilter::WARN);
-        let targets = Targets::new().with_default(level).with_target("openraft", engine);
+        let quiet = REPEATS.map(|target| (target, level.min(LevelFilter::ERROR)));
+        let targets =
+            Targets::new().with_default(level).with_target("openraft", engine).with_targets(quiet);
         // Only one in a process writes them, and this is the only one.
         let _ = match self {
             Self::Text => events.with_ansi(false).finish().with(targets).try_init(),

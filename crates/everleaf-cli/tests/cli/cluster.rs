@@ -169,7 +169,12 @@ fn a_node_is_served_to_clients_and_ends_when_it_is_told_to() {
             std::thread::sleep(Duration::from_millis(20));
         };
         assert_eq!(said, told.as_bytes());
+        let mut stderr = server.stderr.take().unwrap();
         assert!(send(server, SIGTERM).success());
+        // Nothing is wrong, and nothing else is said of what is done all the time.
+        let mut said = String::new();
+        stderr.read_to_string(&mut said).unwrap();
+        assert!(said.contains("this node leads") && !said.contains(" WARN "), "{said}");
     }
     for (words, sentence) in [
         (&["serve", "--redis", "1"][..], "required"),

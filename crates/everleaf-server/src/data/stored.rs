@@ -150,7 +150,7 @@ fn scan_tree(
     })
 }
 
-/// The ends of a scan. No prefix of ours ends with the greatest byte.
+/// The ends of a scan.
 fn ends_of(scan: Scan) -> Ends {
     let row = |key: OwnedKey| match key {
         OwnedKey::Bytes(row) => row.to_vec(),
@@ -166,9 +166,12 @@ fn ends_of(scan: Scan) -> Ends {
             from = Bound::Included(prefix.to_vec());
         }
         if to == Bound::Unbounded {
-            let mut behind = prefix.to_vec();
-            behind.last_mut().into_iter().for_each(|last| *last += 1);
-            to = Bound::Excluded(behind);
+            let kept = prefix.iter().rposition(|byte| *byte < u8::MAX).map_or(0, |at| at + 1);
+            let mut behind = prefix[..kept].to_vec();
+            if let Some(last) = behind.last_mut() {
+                *last += 1;
+                to = Bound::Excluded(behind);
+            }
         }
     }
     (from, to)
@@ -370,6 +373,23 @@ mod tests {
             node.apply(usize::MAX);
             assert!(node.scan(Scan::all(), usize::MAX).into_iter().eq(model));
             assert_eq!(node.ahead().bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn a_prefix_that_ends_with_the_greatest_byte_has_its_rows() {
+        let node = Node::new();
+        let rows = [&[2, 254, 9][..], &[2, 255], &[2, 255, 0], &[2, 255, 255, 1], &[3], &[255, 7]];
+        let pending = rows.iter().map(|row| (row.to_vec(), Some(vec![1])));
+        node.ahead().propose(&pending.collect()).unwrap();
+        for writes in [0, 1] {
+            node.apply(writes);
+            for prefix in [&[2, 255][..], &[2, 255, 255], &[255], &[]] {
+                let scan = Scan::all().with_prefix(prefix);
+                let found = node.scan(scan, usize::MAX).into_iter().map(|(row, _)| row);
+                let known = rows.iter().filter(|row| row.starts_with(prefix));
+                assert!(found.eq(known.map(|row| row.to_vec())), "{prefix:?}, {writes} applied");
+            }
         }
     }
 
