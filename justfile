@@ -75,6 +75,10 @@ tasks *WORDS:
     cargo build --release
     tests/tasks/run {{WORDS}}
 
+# The tests on aarch64, by qemu where that is another processor: just arm everleaf-pmem
+arm *WORDS:
+    ./arm.sh {{WORDS}}
+
 # The wheel for Python, and its tests
 python:
     bindings/python/run-tests.sh

@@ -169,6 +169,7 @@ impl Cpu {
 
     /// The best flush instruction for memory whose caches are not persistent. On aarch64 `dc cvap`
     /// or none: `dc civac` reaches the point of coherency, which need not be that of persistence.
+    /// None either where a cache has lines of less than 64 bytes.
     pub fn best_flush(&self) -> Option<FlushInstruction> {
         if self.clwb {
             Some(FlushInstruction::Clwb)
@@ -261,14 +262,27 @@ fn transactions(named: bool, commits: impl FnOnce() -> bool) -> Option<Rtm> {
 
 #[cfg(target_arch = "aarch64")]
 fn detect_instructions() -> Cpu {
+    // One instruction must clean a whole line of ours, and what leaves the cache together is what
+    // the order of stores to one line rests on.
+    let lines_are_whole = smallest_cache_line_bytes() >= crate::LINE;
     Cpu {
-        clwb: std::arch::is_aarch64_feature_detected!("dpb"),
+        clwb: lines_are_whole && std::arch::is_aarch64_feature_detected!("dpb"),
         clflushopt: false,
-        clflush: true,
+        clflush: lines_are_whole,
         rtm: None,
         movdir64b: false,
         simd: SimdLevel::SCALAR,
     }
+}
+
+/// Bytes of the smallest line of all caches.
+#[cfg(target_arch = "aarch64")]
+fn smallest_cache_line_bytes() -> usize {
+    const WORD_BYTES: usize = 4;
+    let caches: u64;
+    // SAFETY: reads a register, which Linux lets every process read (CTR_EL0).
+    unsafe { std::arch::asm!("mrs {}, ctr_el0", out(reg) caches, options(nomem, nostack)) };
+    WORD_BYTES << (caches >> 16 & 0xf)
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -290,6 +304,14 @@ mod tests {
         assert_eq!(transactions(true, || true), Some(Rtm(())));
         assert_eq!(transactions(true, || false), None);
         assert_eq!(transactions(false, || panic!("executed without the instruction")), None);
+    }
+
+    #[test]
+    #[cfg(target_arch = "aarch64")]
+    fn lines_are_flushed_where_no_cache_has_smaller_ones() {
+        let bytes = smallest_cache_line_bytes();
+        assert!(bytes.is_power_of_two() && (16..=2048).contains(&bytes), "{bytes}");
+        assert_eq!(Cpu::detect().has(FlushInstruction::Clflush), bytes >= crate::LINE);
     }
 
     #[test]

@@ -31,6 +31,9 @@ mod imp {
         // SAFETY: orders stores; changes no value.
         unsafe { asm!("sfence", options(nostack, preserves_flags)) }
     }
+    /// A flush comes after every load before it.
+    #[inline(always)]
+    pub fn loads_before_flushes() {}
     #[inline(always)]
     pub fn prefetch(address: usize) {
         // SAFETY: a hint; never faults.
@@ -123,6 +126,13 @@ mod imp {
         // SAFETY: waits for cache maintenance and stores; changes no value.
         unsafe { asm!("dsb sy", options(nostack, preserves_flags)) }
     }
+    /// Cache maintenance keeps its place among the thread's accesses to the same line, and among
+    /// others by a full barrier alone: it may overtake a load with acquire of another line.
+    #[inline(always)]
+    pub fn loads_before_flushes() {
+        // SAFETY: orders accesses; changes no value.
+        unsafe { asm!("dmb sy", options(nostack, preserves_flags)) }
+    }
     #[inline(always)]
     pub fn prefetch(address: usize) {
         // SAFETY: a hint; never faults.
@@ -161,7 +171,7 @@ mod imp {
 }
 
 pub use imp::timestamp;
-pub(crate) use imp::{prefetch, prefetch_to_write, store_fence};
+pub(crate) use imp::{loads_before_flushes, prefetch, prefetch_to_write, store_fence};
 
 /// Writes back the line that holds `address`.
 #[inline(always)]

@@ -18,7 +18,8 @@ use crate::{
 /// | medium | flush | fence |
 /// |---|---|---|
 /// | DAX, ADR | `clwb`, `clflushopt` or `clflush`, the first that there is | `sfence` |
-/// | DAX, eADR | none | `sfence`: store buffers are outside the domain |
+/// | DAX, ADR, on aarch64 | `dc cvap` | `dsb sy` |
+/// | DAX, eADR | none | `sfence` or `dsb sy`: store buffers are outside the domain |
 /// | tmpfs, page cache, anonymous | none: the caches outlive the process | none |
 /// | any memory with a log | a copy of what is new in the line | none: a wait makes it durable |
 #[derive(Debug)]
@@ -249,6 +250,9 @@ impl Media for Mapped {
     fn flush_lines(&self, site: Site, mut lines: impl Iterator<Item = u64>) {
         if let Some(log) = &self.log {
             return log.capture_at(&mut lines);
+        }
+        if self.flush != FlushInstruction::None {
+            instructions::loads_before_flushes();
         }
         for offset in lines {
             let line = self.region.at::<PCell>(offset);

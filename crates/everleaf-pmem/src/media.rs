@@ -93,7 +93,9 @@ pub trait Media: Send + Sync + 'static {
     fn prefetch<T: Persistent>(&self, object: &T);
 
     /// Writes the line that holds `cell` back towards persistence; complete at the next fence. One
-    /// flush.
+    /// flush. What other threads have stored to the line goes with it, if this thread has loaded
+    /// something of the line since it learned of that ([`flush_lines`](Media::flush_lines) asks for
+    /// no load).
     fn flush<T: Word>(&self, site: Site, cell: &PCell<T>);
 
     /// Flushes every line that `object` touches: `ceil` of its size by 64 bytes flushes when
@@ -101,7 +103,7 @@ pub trait Media: Send + Sync + 'static {
     fn flush_object<T: Persistent>(&self, site: Site, object: &T);
 
     /// Flushes the lines at these offsets (bytes from the pool's base), as many flushes as there
-    /// are: what an epoch has changed, at its end. No fence.
+    /// are: what an epoch has changed, at its end, by whichever thread. No fence.
     ///
     /// # Panics
     /// If an offset lies outside the region or is not a multiple of 8: a mistake of the program,
@@ -124,8 +126,9 @@ pub trait Media: Send + Sync + 'static {
     /// reached, it is durable then. One fence.
     fn fence(&self, site: Site);
 
-    /// Keeps the stores before it and after it to *one line* apart, in this order. No instruction
-    /// on x86: such stores become durable in the order in which they became visible.
+    /// Keeps the stores before it and after it to *one line* apart, in this order. No instruction:
+    /// such stores become durable in the order in which they become visible, and every
+    /// [`store`](Media::store) is a release.
     fn order(&self, site: Site);
 
     /// What every [`write_line`](Media::write_line) of this media promises at least; it never

@@ -165,4 +165,65 @@ mod tests {
         pins.unpin(&pinned[PIN_SLOTS]);
         assert_eq!(pins.horizon(), u64::MAX);
     }
+
+    /// The order of a reader and of a thread that frees, under a model checker: a record stands in
+    /// a place; one thread reads it, and another takes it out and uses its memory again as soon as
+    /// nobody can be reading it. The exchange of the slot counts for no barrier here, as it is none
+    /// on aarch64.
+    fn nobody_reads_what_is_used_again(reader_has_barrier: bool, freeing_has_barrier: bool) {
+        use loom::sync::Arc;
+        use loom::sync::atomic::{AtomicU64, fence};
+
+        loom::model(move || {
+            let [place, record, slot] = [1, 7, VACANT].map(|word| Arc::new(AtomicU64::new(word)));
+            let epoch = Arc::new(AtomicU64::new(VACANT + 1));
+            let reader = {
+                let (place, record, slot) = (place.clone(), record.clone(), slot.clone());
+                let epoch = epoch.clone();
+                loom::thread::spawn(move || {
+                    let began = epoch.load(Ordering::Acquire);
+                    slot.compare_exchange(VACANT, began, Ordering::AcqRel, Ordering::Relaxed)
+                        .unwrap();
+                    if reader_has_barrier {
+                        fence(Ordering::SeqCst);
+                    }
+                    if place.load(Ordering::Acquire) == 1 {
+                        assert_eq!(record.load(Ordering::Relaxed), 7, "it was used again");
+                    }
+                    slot.store(VACANT, Ordering::Release);
+                })
+            };
+            place.store(0, Ordering::Release);
+            if freeing_has_barrier {
+                fence(Ordering::SeqCst);
+            }
+            let moment = epoch.load(Ordering::Relaxed);
+            epoch.fetch_add(1, Ordering::AcqRel);
+            if freeing_has_barrier {
+                fence(Ordering::SeqCst);
+            }
+            let pinned = slot.load(Ordering::Acquire);
+            if pinned == VACANT || pinned > moment {
+                record.store(0, Ordering::Relaxed);
+            }
+            reader.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn what_a_reader_may_have_found_is_not_used_again() {
+        nobody_reads_what_is_used_again(true, true);
+    }
+
+    #[test]
+    #[should_panic(expected = "it was used again")]
+    fn a_reader_without_a_barrier_reads_what_is_used_again() {
+        nobody_reads_what_is_used_again(false, true);
+    }
+
+    #[test]
+    #[should_panic(expected = "it was used again")]
+    fn a_thread_that_frees_without_a_barrier_uses_what_is_read() {
+        nobody_reads_what_is_used_again(true, false);
+    }
 }

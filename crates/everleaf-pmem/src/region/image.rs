@@ -135,8 +135,20 @@ mod tests {
         assert_eq!(load(&memory, 0), 7, "what has no file stays");
     }
 
+    /// Whether advice is heeded. One that there is not is refused then; an emulator of processes
+    /// takes all advice for hints, and says yes to anything.
+    fn advice_is_heeded() -> bool {
+        const NO_ADVICE: libc::c_int = libc::c_int::MAX;
+        let region = Region::anonymous(PAGE, PAGE).unwrap();
+        !region.advise(0, PAGE, NO_ADVICE)
+    }
+
     #[test]
     fn a_process_that_is_forked_has_no_image() {
+        if !advice_is_heeded() {
+            println!("not run: what emulates this processor ignores advice about memory");
+            return;
+        }
         let file = new_file();
         file.set_len(4 * PAGE).unwrap();
         let image = Region::image(file, 4 * PAGE, 1 << 20).unwrap().unwrap();
