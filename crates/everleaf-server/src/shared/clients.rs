@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::time::{Duration, Instant};
 
@@ -431,22 +431,23 @@ impl Clients {
         self.wake_paused(); // They wait for another time.
     }
 
-    /// Lets them go on.
+    /// Lets them go on. A client says that it waits and then looks whether it must; this says that
+    /// nobody must and then looks who waits. All four have one order, so one sees the other.
     pub fn unpause(&self) {
         *self.paused.lock() = None;
-        self.may_pause.store(false, Release);
+        self.may_pause.store(false, SeqCst);
         self.wake_paused();
     }
 
     fn wake_paused(&self) {
         let all = self.all.lock();
-        let waiting = all.values().filter(|client| client.is_paused.load(Acquire));
+        let waiting = all.values().filter(|client| client.is_paused.load(SeqCst));
         waiting.for_each(|client| client.notify.notify_one());
     }
 
     /// What waits now, and until when.
     pub fn paused(&self) -> Option<(Paused, Instant)> {
-        if !self.may_pause.load(Acquire) {
+        if !self.may_pause.load(SeqCst) {
             return None;
         }
         let mut paused = self.paused.lock();
@@ -464,7 +465,7 @@ impl Clients {
         if client.is_paused.load(Relaxed) == is_paused {
             return;
         }
-        client.is_paused.store(is_paused, Release);
+        client.is_paused.store(is_paused, SeqCst);
         if is_paused {
             self.waiting.fetch_add(1, Relaxed);
         } else {
