@@ -2,7 +2,7 @@
 //! and closed by this one.
 //!
 //! Each folder of `fixtures` that is named here holds what the code of one release has made, and is
-//! never made anew: `format-5-log-3` that of 0.2.0, `format-5-log-4` that of the release after it.
+//! never made anew: `format-5-log-3` that of 0.2.0, `format-5-log-4` that of 0.3.0.
 //! A release that adds to the format adds a folder, and its name here:
 //!
 //! ```sh
