@@ -78,7 +78,7 @@ impl Stored {
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         match &self.ahead {
-            None => scan_tree(&self.tree, scan, visit),
+            None => scan_tree(&self.tree, scan, &mut visit),
             Some(ahead) => self.scan_both(ahead, scan, &mut visit),
         }
     }
@@ -99,7 +99,7 @@ impl Stored {
             part.direction = direction;
             let own = piece.iter().map(|(row, value): &AheadRow| (&row[..], value.as_deref()));
             let mut merge = Merge::new(own, forward, &mut *visit);
-            scan_tree(&self.tree, part, |row, value| merge.row(row, value))?;
+            scan_tree(&self.tree, part, &mut |row, value| merge.row(row, value))?;
             match (merge.finish(), last) {
                 (ControlFlow::Continue(()), Some(last)) => {
                     *(if forward { &mut from } else { &mut to }) = Bound::Excluded(last);
@@ -138,12 +138,8 @@ impl Stored {
     }
 }
 
-/// Visits rows of a tree.
-fn scan_tree(
-    tree: &Tree,
-    scan: Scan,
-    mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-) -> Result<(), Error> {
+/// Visits rows of a tree. It is compiled once for all that visit, and so are the layers below.
+fn scan_tree(tree: &Tree, scan: Scan, visit: &mut Visit<'_>) -> Result<(), Error> {
     tree.scan_with(scan, |row, value| match row {
         Key::Bytes(row) => visit(row, value),
         Key::U64(_) => ControlFlow::Break(()),
