@@ -290,6 +290,7 @@ class Served(Cluster):
             return None
         return said and int(said[1], 16)
 
+
 def programs_of(folder, examples=("cluster_rows", "cluster_load", "linearizable")):
     """The programs in a target directory of cargo, and those that are not there."""
     folder = Path(folder)
