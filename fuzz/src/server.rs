@@ -17,7 +17,7 @@ fn server() -> (Arc<Shared>, Clock) {
     let store = in_memory(KeyType::Bytes, &clock);
     let data = Arc::new(Database::over(store, clock.clone()).expect("an empty database"));
     let limits = Limits {
-        value_bytes: 4 << 10,
+        value_bytes: Some(4 << 10),
         reply_bytes: 256,
         buffered_bytes: 64 << 10,
         whole_bytes: 16 << 10,
@@ -44,7 +44,7 @@ fn converse(input: &[u8], clock: &Clock, mut serve: impl FnMut(&[u8], &mut Vec<u
             match served.then {
                 Then::Read | Then::Wait(_) => break,
                 Then::Write | Then::Long | Then::Locked | Then::Script => {}
-                Then::Close => return,
+                Then::Close | Then::Leave => return,
             }
         }
     }

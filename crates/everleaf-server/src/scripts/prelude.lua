@@ -109,9 +109,15 @@ function own.pcall(...)
     return flattened(pcall(...))
 end
 
+local function handled_by(handler, value)
+    return handler(caught(value))
+end
+
+-- Lua handles the error of a handler by the same handler, until its stack ends. So a handler has no
+-- error: what it raises is what it returns.
 function own.xpcall(f, handler)
     return results(xpcall(f, function(value)
-        return handler(caught(value))
+        return select(2, pcall(handled_by, handler, value))
     end))
 end
 

@@ -116,8 +116,14 @@ fn caught(lua: &Lua, value: Value, control: &Control) -> mlua::Result<Value> {
     Ok(value)
 }
 
-/// The error that ends a script, with its place: a table.
+/// As [`described`]. It has no error, which would be given to it again and again: where the script
+/// is stopped, nobody looks at what it returns.
 fn handled(lua: &Lua, value: Value, control: &Control) -> mlua::Result<Value> {
+    Ok(described(lua, value.clone(), control).unwrap_or(value))
+}
+
+/// The error that ends a script, with its place: a table.
+fn described(lua: &Lua, value: Value, control: &Control) -> mlua::Result<Value> {
     let value = caught(lua, value, control)?;
     let table = match value {
         Value::Table(table) => table,

@@ -587,6 +587,17 @@ fn scripts_are_parts_of_transactions() {
     assert_eq!(redis.ask("EXEC"), "*-1\r\n");
 }
 
+/// It would be called some two hundred times, with what is on the stack of each call.
+#[test]
+fn an_error_in_a_handler_of_errors_is_not_handled() {
+    let (_served, address) = serve();
+    let mut redis = Redis::connect(address);
+    let script = "local calls = 0 \
+        local ok = xpcall(redis.call, function() calls = calls + 1 redis.call('NONSENSE') end) \
+        return {tostring(ok), calls}";
+    assert_eq!(eval(&mut redis, script, &[], &[]), "*2\r\n$5\r\nfalse\r\n:1\r\n");
+}
+
 /// A script that takes too long or too much is ended, whatever it catches, and the rest goes on.
 #[test]
 fn scripts_have_an_end() {
