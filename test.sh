@@ -30,6 +30,9 @@ cargo fmt --manifest-path bindings/python/Cargo.toml --check
 features=(--features peers,plots,tls,cluster,scripts)
 lints() {
     cargo clippy --workspace --all-targets "${features[@]}" --locked -- -D warnings
+    # What users build first, and what is fuzzed.
+    cargo clippy -p everleaf-cli --locked -- -D warnings
+    cargo clippy --manifest-path fuzz/Cargo.toml --lib --locked -- -D warnings
     # The library for Python; an interpreter is not needed to look at it.
     PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 \
         cargo clippy --manifest-path bindings/python/Cargo.toml --locked -- -D warnings

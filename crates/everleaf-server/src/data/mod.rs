@@ -13,6 +13,7 @@
 //! given twice) · `stored` (rows, and those that will come to the store of a cluster: `ahead`) ·
 //! `stream` (rows of streams) · `record` (values of the store) · `rows` (keys of the store).
 
+#[cfg_attr(not(feature = "cluster"), allow(dead_code))] // Nothing is made of it.
 mod ahead;
 mod changes;
 mod collections;
@@ -42,7 +43,9 @@ mod sweep;
 mod waiting;
 mod work;
 
-pub use ahead::{Ahead, LONGEST, Mark as AheadMark, Progress, Propose, Refused, Ticket};
+pub use ahead::{Ahead, LONGEST, Mark as AheadMark, Progress};
+#[cfg(feature = "cluster")]
+pub use ahead::{Propose, Refused, Ticket};
 pub use changes::Change;
 pub use collections::behind;
 pub use database::{Database, Held, KEPT, Live, Mark};
@@ -53,9 +56,10 @@ pub use listener::{Gone, Listener};
 pub use moment::{Moment, Source};
 pub use ranks::Spot;
 pub use record::{Collection, HEADER_BYTES, Header, Kind};
+#[cfg(feature = "cluster")]
+pub use rows::Pending as PendingRows;
 pub use rows::{
-    DATABASES, Ends, MAX_KEY_BYTES, Part, Pending as PendingRows, hash, key_of, key_row,
-    part_prefix, part_rest, part_row,
+    DATABASES, Ends, MAX_KEY_BYTES, Part, hash, key_of, key_row, part_prefix, part_rest, part_row,
 };
 pub use stream::{Consumer, Group, Id, Pending, Stream, add_string, group_row, groups, strings};
 pub use sweep::{SWEEP_PAUSE, Sweeper};
