@@ -12,20 +12,21 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use everleaf::Clock;
 use everleaf_pmem::planted;
-use openraft::ReadPolicy;
-use openraft::alias::OneshotReceiverOf;
+use openraft::alias::{InstantOf, OneshotReceiverOf};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{LinearizableReadError, RaftError};
 use openraft::impls::ProgressResponder;
 use openraft::storage::RaftStateMachine;
 use openraft::type_config::TypeConfigExt;
+use openraft::{Instant as _, LinearizerOption, ReadPolicy};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
 
+use crate::lease::{LEASE, Lease};
 use crate::rows::Rows;
 use crate::state::State;
 use crate::types::{Config, Group, LeaderId, LogId};
@@ -67,6 +68,7 @@ pub struct Proposer {
 #[derive(Debug)]
 struct Shared {
     leader: LeaderId,
+    lease: Arc<Lease>,
     open: Mutex<Open>,
     /// There are rows, or the reign has ended.
     woken: Notify,
@@ -110,7 +112,8 @@ impl Proposer {
         let mut reign = Reign::next(leader, state, clock);
         reign.open(raft, state).await.ok_or(ProposeError::Lost)?;
         let (open, woken, progress, groups) = Default::default();
-        let shared = Arc::new(Shared { leader, open, woken, progress, groups });
+        let lease = Arc::new(Lease::new());
+        let shared = Arc::new(Shared { leader, lease, open, woken, progress, groups });
         let (sender, receiver) = mpsc::channel(PERMITS - 1); // One more is waited for.
         let _they_go_on = (
             T::spawn(propose(raft.clone(), reign, Arc::clone(&shared), sender)),
@@ -165,22 +168,34 @@ impl Proposer {
         self.shared.progress.subscribe()
     }
 
+    /// For how long it is known that no other node leads, if reads are confirmed by lease.
+    pub fn lease(&self) -> &Arc<Lease> {
+        &self.shared.lease
+    }
+
     /// Returns when it is known that this reign led after this was called: what was read of its
-    /// rows, those that it has proposed included, was the newest state.
+    /// rows, those that it has proposed included, was the newest state. By lease it is known for
+    /// some time to come, too.
     ///
     /// # Errors
     /// [`ProposeError::Lost`]: it may have been an old one.
     pub async fn confirm<T: Config, S: RaftStateMachine<T>>(
         &self,
         raft: &openraft::Raft<T, S>,
-        policy: ReadPolicy,
+        by_lease: bool,
     ) -> Result<(), ProposeError> {
+        let age = if by_lease { LEASE } else { Duration::ZERO };
+        let option = LinearizerOption::new(Some(age), true);
         loop {
+            let asked = T::now();
             if self.shared.progress.borrow().lost {
                 return Err(ProposeError::Lost);
             }
-            match raft.get_read_linearizer(policy.clone()).await {
+            match raft.get_read_linearizer(option.clone()).await {
                 Ok(read) if *read.read_log_id().committed_leader_id() == self.shared.leader => {
+                    if by_lease {
+                        self.renew(raft, asked);
+                    }
                     return Ok(());
                 }
                 Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => {
@@ -188,6 +203,27 @@ impl Proposer {
                 }
                 _ => self.shared.lose(),
             }
+        }
+    }
+
+    /// A majority has answered what was sent then; a leader that votes alone has answered itself.
+    fn renew<T: Config, S: RaftStateMachine<T>>(
+        &self,
+        raft: &openraft::Raft<T, S>,
+        asked: InstantOf<T>,
+    ) {
+        let now = Instant::now();
+        let metrics = raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let is_alone = metrics.membership_config.voter_ids().eq([metrics.id]);
+        let acked = match metrics.last_quorum_acked {
+            _ if is_alone => asked,
+            Some(acked) => acked.into_inner(),
+            None => return,
+        };
+        let is_ours = metrics.vote.committed && metrics.vote.leader_id == self.shared.leader;
+        if is_ours {
+            self.shared.lease.renew(now, (acked + LEASE).saturating_duration_since(T::now()));
         }
     }
 

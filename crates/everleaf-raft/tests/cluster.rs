@@ -417,6 +417,37 @@ async fn a_folder_restored_from_a_copy_is_named_and_no_leader_panics() -> Tested
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_other_node_can_lead_while_a_lease_holds() -> Tested {
+    let mut cluster = Cluster::of(3).await?;
+    let at = cluster.leader().await?;
+    let node = Arc::clone(cluster.node(at));
+    let reign = node.begin_reign().await;
+    reign.confirm(node.raft(), false).await?;
+    assert!(!reign.lease().holds(), "a majority that was asked gives no lease");
+    let held = within(20, || async {
+        reign.confirm(node.raft(), true).await.ok()?;
+        reign.lease().holds().then_some(())
+    });
+    assert!(held.await.is_some());
+    // Another one leads before it would have ended by itself.
+    let next = cluster.node((at + 1) % 3).number();
+    cluster.client().transfer(next).await?;
+    assert!(!reign.lease().holds());
+    assert!(reign.confirm(node.raft(), true).await.is_err() && !reign.lease().holds());
+
+    // Who has forgotten that it follows a leader gives its vote to nobody for as long.
+    let again = (0..3).find(|it| *it != at && cluster.node(*it).number() != next).unwrap();
+    cluster.stop(again).await;
+    let begun = Instant::now();
+    cluster.start(again).await?;
+    let mut link = cluster.client().connect(&cluster.addresses[again], None).await?;
+    let (vote, last) = (Vote::new(1, 9), None);
+    let asked = link.ask(&Request::Vote { vote, last, transfer: false, pre: true }).await?;
+    assert!(matches!(asked, Reply::Vote { .. }) && begun.elapsed() >= Duration::from_millis(500));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_is_answered_without_a_majority() -> Tested {
     let mut cluster = Cluster::of(3).await?;
     let mut client = cluster.client();

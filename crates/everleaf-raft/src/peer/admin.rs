@@ -190,7 +190,7 @@ async fn try_lead(node: &Node, next: u64) -> Done {
     if !node.metrics().membership_config.voter_ids().any(|voter| voter == next) {
         return fail(format!("the cluster has no node {next} that votes"));
     }
-    let asked = node.raft.trigger().transfer_leader(next).await;
+    let asked = node.transfer(next).await;
     asked.map_err(|error| Reply::Failed(error.to_string()))?;
     let wait = node.raft.wait(Some(Duration::from_secs(5)));
     match wait.metrics(|now| now.current_leader == Some(next), "transfer").await {

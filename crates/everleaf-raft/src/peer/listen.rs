@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use everleaf_pmem::planted;
 use openraft::ServerState;
 use openraft::raft::{TransferLeaderRequest, VoteRequest};
 use tokio::net::{TcpListener, TcpStream};
@@ -13,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::blocking;
+use crate::lease::SILENCE;
 use crate::peer::counters::Counters;
 use crate::peer::hello::Hello;
 use crate::peer::message::{AppendReply, Reply, Request};
@@ -162,6 +164,9 @@ async fn answer(
 }
 
 async fn answer_candidate(node: &Node, request: VoteRequest<crate::types::C>, pre: bool) -> Reply {
+    if !request.leadership_transfer && !planted(445) {
+        tokio::time::sleep_until((node.started + SILENCE).into()).await;
+    }
     let response = match pre {
         true => node.raft.pre_vote(request).await,
         false => node.raft.vote(request).await,

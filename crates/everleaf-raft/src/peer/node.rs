@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everleaf::Clock;
+use everleaf_pmem::planted;
+use openraft::errors::Fatal;
 use openraft::type_config::async_runtime::watch::WatchReceiver;
 use openraft::{RaftMetrics, ServerState};
 use parking_lot::Mutex;
@@ -14,6 +16,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::Raft;
+use crate::lease::Lease;
 use crate::log::Log;
 use crate::peer::counters::Counters;
 use crate::peer::network::Peers;
@@ -71,6 +74,9 @@ pub struct Node {
     pub(crate) clock: Clock,
     /// What writes go through while this node leads.
     pub(crate) reign: tokio::sync::Mutex<Option<Arc<Proposer>>>,
+    /// Of the last reign of a server.
+    pub(crate) lease: Mutex<Option<Arc<Lease>>>,
+    pub(crate) started: Instant,
     pub(crate) tasks: Mutex<JoinSet<()>>,
 }
 
@@ -185,6 +191,7 @@ impl Node {
         loop {
             drop(server.borrow_and_update());
             if let Ok(proposer) = Proposer::begin(&self.raft, &self.state, &self.clock).await {
+                *self.lease.lock() = Some(Arc::clone(proposer.lease()));
                 return proposer;
             }
             // It may lead, and no majority has answered in time.
@@ -264,6 +271,16 @@ impl Node {
         }
     }
 
+    /// Asks a node to lead. It need not wait until the lease of this one has ended.
+    pub(crate) async fn transfer(&self, next: u64) -> Result<(), Fatal<C>> {
+        if let Some(lease) = &*self.lease.lock()
+            && !planted(444)
+        {
+            lease.give_up();
+        }
+        self.raft.trigger().transfer_leader(next).await
+    }
+
     /// Asks the follower that lacks least to lead, and waits shortly.
     pub(crate) async fn hand_over(&self) {
         let metrics = self.metrics();
@@ -278,7 +295,7 @@ impl Node {
             .filter(|(node, _)| *node != self.number() && voters.contains(node))
             .filter(|(node, _)| self.peers.trouble_of(*node).is_none());
         let Some((next, _)) = others.max_by_key(|(_, matched)| *matched) else { return };
-        if self.raft.trigger().transfer_leader(next).await.is_ok() {
+        if self.transfer(next).await.is_ok() {
             let wait = self.raft.wait(Some(Duration::from_secs(2)));
             // If nobody takes over, they elect one.
             let _ = wait.metrics(|now| now.current_leader != Some(now.id), "hand over").await;

@@ -82,6 +82,8 @@ impl Node {
             is_served: options.is_served,
             clock: options.clock,
             reign: tokio::sync::Mutex::default(),
+            lease: Mutex::default(),
+            started: Instant::now(),
             tasks: Mutex::default(),
         });
         let mut tasks = node.tasks.lock();

@@ -14,7 +14,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use everleaf::{Error, Statistics};
-use everleaf_raft::openraft::ReadPolicy;
 use everleaf_raft::{Node, ProposeError, Proposer, Rows};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
@@ -54,6 +53,10 @@ impl Propose for Proposing {
             ProposeError::Lost => Refused::Lost,
             error => Refused::TooLarge(error.to_string()),
         })
+    }
+
+    fn leads(&self) -> bool {
+        self.proposer.lease().holds()
     }
 
     fn log_statistics(&self) -> Result<Statistics, Error> {
@@ -142,13 +145,10 @@ async fn follow_progress(proposer: Arc<Proposer>, ahead: Arc<Ahead>) {
 
 /// Asks for confirmations, one after another: each serves all who wait when it begins.
 async fn confirm_reads((cluster, proposer, ahead): Reign) {
-    let policy = match cluster.reads {
-        Reads::Linearizable => ReadPolicy::ReadIndex,
-        Reads::Lease => ReadPolicy::LeaseRead,
-    };
+    let by_lease = cluster.reads == Reads::Lease;
     loop {
         let number = ahead.confirmation().await;
-        if proposer.confirm(cluster.node.raft(), policy.clone()).await.is_err() {
+        if proposer.confirm(cluster.node.raft(), by_lease).await.is_err() {
             return ahead.lose();
         }
         ahead.confirmed(number);
@@ -158,7 +158,7 @@ async fn confirm_reads((cluster, proposer, ahead): Reign) {
 /// Ends a reign that no majority answers: its clients are told by others, and not by this node.
 async fn watch_majority((cluster, proposer, ahead): Reign) {
     loop {
-        let confirmed = proposer.confirm(cluster.node.raft(), ReadPolicy::ReadIndex);
+        let confirmed = proposer.confirm(cluster.node.raft(), false);
         if !matches!(tokio::time::timeout(PATIENCE, confirmed).await, Ok(Ok(()))) {
             return ahead.lose();
         }

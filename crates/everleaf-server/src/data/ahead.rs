@@ -49,6 +49,9 @@ pub trait Propose: Send + Sync {
     /// [`Refused`]: nothing was proposed.
     fn propose(&self, rows: &Pending) -> Result<Ticket, Refused>;
 
+    /// Whether it is known without asking that this node leads now.
+    fn leads(&self) -> bool;
+
     /// The pool that they are gathered in before they come to the store.
     ///
     /// # Errors
@@ -382,7 +385,7 @@ impl Ahead {
         let result = work();
         let Seen { ticket, has_read } = SEEN.take();
         let mut mark = Mark { ticket, confirmation: 0 };
-        if has_read && !planted(443) {
+        if has_read && !planted(443) && !self.to.leads() {
             mark.confirmation = self.begun.load(Ordering::SeqCst) + 1;
             self.asked.notify_one();
         }

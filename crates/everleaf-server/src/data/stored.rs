@@ -242,7 +242,7 @@ mod tests {
 
     /// What a cluster has and the store has not.
     #[derive(Default)]
-    struct Log(Mutex<(Ticket, VecDeque<(Ticket, Pending)>)>);
+    struct Log(Mutex<(Ticket, VecDeque<(Ticket, Pending)>)>, AtomicBool);
 
     impl Propose for Arc<Log> {
         fn propose(&self, rows: &Pending) -> Result<Ticket, Refused> {
@@ -250,6 +250,10 @@ mod tests {
             *last += 1;
             log.push_back((*last, rows.clone()));
             Ok(*last)
+        }
+
+        fn leads(&self) -> bool {
+            self.1.load(Ordering::Relaxed)
         }
 
         fn log_statistics(&self) -> Result<everleaf::Statistics, Error> {
@@ -459,6 +463,17 @@ mod tests {
         assert_eq!(held(&later), Some(false));
         ahead.confirmed(number + 1);
         assert_eq!(held(&later), Some(true));
+        // By lease nobody is asked, and what is not settled is held all the same.
+        node.log.1.store(true, Ordering::Relaxed);
+        let (_, leased) = ahead.noted(read);
+        let ((), unsettled) = ahead.noted(|| {
+            write();
+            read();
+        });
+        assert_eq!([&leased, &unsettled].map(held).map(Option::unwrap), [true, false]);
+        ahead.settled(3);
+        assert_eq!(held(&unsettled), Some(true));
+        node.log.1.store(false, Ordering::Relaxed);
         // What is told without being read.
         let (_, told) = ahead.noted(|| {
             write();
@@ -468,7 +483,7 @@ mod tests {
         let (_, last) = ahead.noted(|| ahead.saw_last());
         ahead.confirmed(number + 2);
         assert_eq!([&told, &emptied, &last].map(held).map(Option::unwrap), [false; 3]);
-        ahead.settled(3);
+        ahead.settled(4);
         assert_eq!([&told, &emptied, &last].map(held).map(Option::unwrap), [true; 3]);
         ahead.lose();
         assert_eq!(held(&told), None);

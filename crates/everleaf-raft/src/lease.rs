@@ -1,0 +1,80 @@
+//! The lease of a leader: for how long no other node can lead, as far as clocks run alike.
+//!
+//! A majority that has answered a message elects nobody for some time after it was sent:
+//! * who runs on refuses its vote for longer than [`LEASE`], from when it heard of the leader;
+//! * who has just started has forgotten when that was, and refuses it for [`SILENCE`];
+//! * who is asked by the leader to take over does not wait: the leader gives the lease up before it
+//!   asks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// From when a message was sent that a majority has answered. A tenth is left to clocks that do not
+/// run alike.
+pub(crate) const LEASE: Duration = Duration::from_millis(450);
+/// For so long a node that has started gives its vote to nobody. Nobody asks for it sooner who has
+/// started with it.
+pub(crate) const SILENCE: Duration = Duration::from_millis(500);
+
+/// Of one reign.
+#[derive(Debug)]
+pub struct Lease {
+    origin: Instant,
+    /// Nanoseconds of the origin.
+    end: AtomicU64,
+    is_given_up: Mutex<bool>,
+}
+
+impl Lease {
+    pub(crate) fn new() -> Self {
+        Self { origin: Instant::now(), end: AtomicU64::new(0), is_given_up: Mutex::new(false) }
+    }
+
+    /// Whether no other node leads now. What this node has read before is the newest state then, if
+    /// its reign had begun.
+    pub fn holds(&self) -> bool {
+        let now = self.origin.elapsed();
+        // It is looked at behind the clock: until then it had not been given up.
+        now.as_nanos() < u128::from(self.end.load(Ordering::SeqCst))
+    }
+
+    /// It holds for so long, from an instant on.
+    pub(crate) fn renew(&self, from: Instant, left: Duration) {
+        let end = from.saturating_duration_since(self.origin) + left;
+        if !*self.is_given_up.lock() {
+            self.end.fetch_max(end.as_nanos() as u64, Ordering::SeqCst);
+        }
+    }
+
+    /// It holds no more, for ever.
+    pub(crate) fn give_up(&self) {
+        let mut is_given_up = self.is_given_up.lock();
+        *is_given_up = true;
+        self.end.store(0, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_ends_by_itself_or_is_given_up_for_ever() {
+        let lease = Lease::new();
+        assert!(!lease.holds());
+        let begun = Instant::now();
+        lease.renew(begun, Duration::from_hours(1));
+        lease.renew(begun, Duration::from_millis(1)); // What was promised stays.
+        assert!(lease.holds());
+        lease.give_up();
+        assert!(!lease.holds());
+        lease.renew(Instant::now(), Duration::from_hours(1));
+        assert!(!lease.holds());
+        let short = Lease::new();
+        short.renew(Instant::now(), Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(!short.holds());
+    }
+}
