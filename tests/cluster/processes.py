@@ -265,6 +265,8 @@ class Cluster:
 class Served(Cluster):
     """A cluster whose nodes are servers. `faces`: the protocols that they speak."""
 
+    reads = "linearizable"
+
     def __init__(self, programs, folder, places, relayed=True, faces=("redis", "memcached")):
         super().__init__(programs, folder, places, relayed)
         self.ports = {name: free_ports(places) for name in faces}
@@ -277,6 +279,7 @@ class Served(Cluster):
 
     def command(self, node):
         command = [self.programs["everleaf"], "serve", "--cluster", node.folder]
+        command += ["--reads", self.reads]
         for name in self.ports:
             command += [f"--{name}", self.at(name, node.place)]
         return [*command, "--raft-listen", f"127.0.0.1:{self.backs[node.place]}"]

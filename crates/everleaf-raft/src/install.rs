@@ -8,13 +8,14 @@
 //! ```text
 //! I1  the log has the snapshot's last entry, so also all before it that are not applied
 //! I2  sync
-//! I3  the vote is the leader's that sends it. Only another leader cuts the log there, and its vote
-//!     would have been noted first; so this leader may count on the entries.
+//! I3  openraft is told of the leader, as by an append of nothing behind that entry: it follows it
+//!     from now on, and finds the entry, so this leader may count on it.
 //! ```
 
 use std::io;
 
 use openraft::OptionalSend;
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::storage::RaftStateMachine;
 
 use crate::blocking;
@@ -43,9 +44,16 @@ where
     };
     if blocking(has)? {
         blocking(|| log.store().sync()).map_err(failed)?; // I2
-        let own = raft.with_raft_state(|state| *state.vote_ref()).await.map_err(failed)?;
-        if own == vote {
-            return Ok(own); // I3
+        let nothing = AppendEntriesRequest {
+            vote,
+            prev_log_id: snapshot.meta.last_log_id,
+            entries: Vec::new(),
+            leader_commit: None,
+        };
+        match raft.append_entries(nothing).await.map_err(failed)? {
+            AppendEntriesResponse::HigherVote(own) => return Ok(own),
+            AppendEntriesResponse::Conflict => {} // Another leader has cut the log.
+            _ => return Ok(vote),                 // I3
         }
     }
     let installed = raft.install_full_snapshot(vote, snapshot).await;

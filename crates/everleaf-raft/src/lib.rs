@@ -30,7 +30,7 @@ pub use bytes::{EntryError, Reader};
 pub use entry::{EntryBytes, read_log_id, write_log_id};
 #[doc(hidden)] // For tests of what a peer sends.
 pub use install::install;
-pub use lease::Lease;
+pub use lease::{Lease, Leases};
 pub use log::Log;
 pub use openraft;
 pub use peer::{

@@ -22,11 +22,11 @@ use openraft::errors::{LinearizableReadError, RaftError};
 use openraft::impls::ProgressResponder;
 use openraft::storage::RaftStateMachine;
 use openraft::type_config::TypeConfigExt;
-use openraft::{Instant as _, LinearizerOption, ReadPolicy};
+use openraft::{Instant as _, LinearizerOption, ReadPolicy, ServerState};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::lease::{LEASE, Lease};
+use crate::lease::{LEASE, Lease, Leases};
 use crate::rows::Rows;
 use crate::state::State;
 use crate::types::{Config, Group, LeaderId, LogId};
@@ -105,6 +105,7 @@ impl Proposer {
         raft: &openraft::Raft<T, S>,
         state: &State,
         clock: &Clock,
+        leases: &Leases,
     ) -> Result<Self, ProposeError> {
         let leader = *raft.as_leader().map_err(|_| ProposeError::Lost)?.leader_id();
         let confirmed = raft.ensure_linearizable(ReadPolicy::ReadIndex).await;
@@ -112,7 +113,7 @@ impl Proposer {
         let mut reign = Reign::next(leader, state, clock);
         reign.open(raft, state).await.ok_or(ProposeError::Lost)?;
         let (open, woken, progress, groups) = Default::default();
-        let lease = Arc::new(Lease::new());
+        let lease = leases.of(leader);
         let shared = Arc::new(Shared { leader, lease, open, woken, progress, groups });
         let (sender, receiver) = mpsc::channel(PERMITS - 1); // One more is waited for.
         let _they_go_on = (
@@ -184,19 +185,20 @@ impl Proposer {
         raft: &openraft::Raft<T, S>,
         by_lease: bool,
     ) -> Result<(), ProposeError> {
-        let age = if by_lease { LEASE } else { Duration::ZERO };
-        let option = LinearizerOption::new(Some(age), true);
         loop {
+            let by_lease = by_lease && !self.shared.lease.is_given_up();
+            let age = if by_lease { LEASE } else { Duration::ZERO };
+            let option = LinearizerOption::new(Some(age), true);
             let asked = T::now();
             if self.shared.progress.borrow().lost {
                 return Err(ProposeError::Lost);
             }
-            match raft.get_read_linearizer(option.clone()).await {
+            match raft.get_read_linearizer(option).await {
                 Ok(read) if *read.read_log_id().committed_leader_id() == self.shared.leader => {
-                    if by_lease {
-                        self.renew(raft, asked);
+                    // Given up meanwhile, it may have been no more when it was asked for.
+                    if !by_lease || self.renew(raft, asked) {
+                        return Ok(());
                     }
-                    return Ok(());
                 }
                 Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => {
                     T::sleep(PAUSE).await;
@@ -207,24 +209,24 @@ impl Proposer {
     }
 
     /// A majority has answered what was sent then; a leader that votes alone has answered itself.
+    /// False: the lease was given up.
     fn renew<T: Config, S: RaftStateMachine<T>>(
         &self,
         raft: &openraft::Raft<T, S>,
         asked: InstantOf<T>,
-    ) {
+    ) -> bool {
         let now = Instant::now();
         let metrics = raft.metrics();
         let metrics = metrics.borrow_watched();
         let is_alone = metrics.membership_config.voter_ids().eq([metrics.id]);
         let acked = match metrics.last_quorum_acked {
-            _ if is_alone => asked,
-            Some(acked) => acked.into_inner(),
-            None => return,
+            _ if is_alone => Some(asked),
+            acked => acked.map(|acked| acked.into_inner()),
         };
+        // It may be of another leadership: its leader was this node, or nobody.
         let is_ours = metrics.vote.committed && metrics.vote.leader_id == self.shared.leader;
-        if is_ours {
-            self.shared.lease.renew(now, (acked + LEASE).saturating_duration_since(T::now()));
-        }
+        let end = acked.filter(|_| is_ours).map_or(T::now(), |acked| acked + LEASE);
+        self.shared.lease.renew(now, end.saturating_duration_since(T::now()))
     }
 
     /// Ends the reign: what is not settled may be committed or not.
@@ -367,12 +369,19 @@ async fn watch<T: Config, S: RaftStateMachine<T>>(
     let reign = applied.borrow().reign;
     let mut progress = shared.progress.subscribe();
     loop {
-        let vote = server.borrow_watched().vote;
+        let (vote, role) = {
+            let now = server.borrow_watched();
+            (now.vote, now.state)
+        };
         let (over, of, number) = {
             let now = applied.borrow_and_update();
             (now.passed_over, now.reign, now.number)
         };
-        if vote.leader_id != leader || over > passed_over || of != reign {
+        if vote.leader_id != leader
+            || role != ServerState::Leader
+            || over > passed_over
+            || of != reign
+        {
             break;
         }
         shared.applied(number);

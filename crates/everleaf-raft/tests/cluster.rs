@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use everleaf_raft::{
-    Client, Keys, Node, NodeOptions, Origin, PeerError, PoolOptions, Reply, Request, Row, Secret,
-    Vote, init, prepare_to_join, recover, verify,
+    Client, Keys, Node, NodeOptions, Origin, PeerError, PoolOptions, Proposer, Reply, Request, Row,
+    Secret, Vote, init, prepare_to_join, recover, verify,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
@@ -421,14 +421,7 @@ async fn no_other_node_can_lead_while_a_lease_holds() -> Tested {
     let mut cluster = Cluster::of(3).await?;
     let at = cluster.leader().await?;
     let node = Arc::clone(cluster.node(at));
-    let reign = node.begin_reign().await;
-    reign.confirm(node.raft(), false).await?;
-    assert!(!reign.lease().holds(), "a majority that was asked gives no lease");
-    let held = within(20, || async {
-        reign.confirm(node.raft(), true).await.ok()?;
-        reign.lease().holds().then_some(())
-    });
-    assert!(held.await.is_some());
+    let reign = leased(&node).await?;
     // Another one leads before it would have ended by itself.
     let next = cluster.node((at + 1) % 3).number();
     cluster.client().transfer(next).await?;
@@ -444,7 +437,33 @@ async fn no_other_node_can_lead_while_a_lease_holds() -> Tested {
     let (vote, last) = (Vote::new(1, 9), None);
     let asked = link.ask(&Request::Vote { vote, last, transfer: false, pre: true }).await?;
     assert!(matches!(asked, Reply::Vote { .. }) && begun.elapsed() >= Duration::from_millis(500));
+
+    // A leader that is replaced, and one that has given its vote.
+    let node = Arc::clone(cluster.node(cluster.leader().await?));
+    let reign = leased(&node).await?;
+    cluster.join(Some(node.number())).await?;
+    assert!(!reign.lease().holds());
+    let at = cluster.leader().await?;
+    let node = Arc::clone(cluster.node(at));
+    let reign = leased(&node).await?;
+    let mut link = cluster.client().connect(&cluster.addresses[at], None).await?;
+    let (vote, last) = (Vote::new(1 << 20, 9), node.metrics().last_applied);
+    let asked = link.ask(&Request::Vote { vote, last, transfer: true, pre: false }).await?;
+    assert!(matches!(asked, Reply::Vote { granted: true, .. }) && !reign.lease().holds());
     Ok(())
+}
+
+/// A reign whose lease holds.
+async fn leased(node: &Node) -> Result<Proposer, Box<dyn Error>> {
+    let reign = node.begin_reign().await;
+    reign.confirm(node.raft(), false).await?;
+    assert!(!reign.lease().holds(), "a majority that was asked gives no lease");
+    let held = within(20, || async {
+        reign.confirm(node.raft(), true).await.ok()?;
+        reign.lease().holds().then_some(())
+    });
+    held.await.ok_or("no lease")?;
+    Ok(reign)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

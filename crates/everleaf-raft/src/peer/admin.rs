@@ -60,6 +60,9 @@ async fn try_join(node: &Node, new: u64, member: Member, replaces: Option<u64>) 
         }
     }
     catch_up(node, new).await?;
+    if let Some(old) = replaces {
+        leave(node, old).await?;
+    }
     let add = ChangeMembers::AddVoterIds([new].into());
     let change = match replaces {
         Some(old) => ChangeMembers::Batch(vec![add, ChangeMembers::RemoveVoters([old].into())]),
@@ -140,17 +143,25 @@ async fn try_remove(node: &Node, old: u64) -> Done {
     if voters == [old] {
         return fail(format!("node {old} is the last one: stop it instead"));
     }
-    if old == node.number() {
-        node.hand_over().await; // Otherwise nobody led until an election.
-        if node.raft.as_leader().is_err() {
-            return Err(Reply::NotLeader { leader: None });
-        }
-    }
+    leave(node, old).await?;
     let change = match voters.contains(&old) {
         true => ChangeMembers::RemoveVoters([old].into()),
         false => ChangeMembers::RemoveNodes([old].into()),
     };
     change_members(node, change).await
+}
+
+/// Before a node is removed: if it is this one, another one leads first, and removes it.
+async fn leave(node: &Node, old: u64) -> Done {
+    if old != node.number() {
+        return Ok(());
+    }
+    node.hand_over().await; // Otherwise nobody led until an election.
+    if node.raft.as_leader().is_err() {
+        return Err(Reply::NotLeader { leader: None });
+    }
+    // Nobody else could. Those who are left need not wait for this one.
+    node.give_up_lease().await.map_err(|error| Reply::Failed(error.to_string()))
 }
 
 async fn change_members(node: &Node, change: ChangeMembers<u64, Member>) -> Done {

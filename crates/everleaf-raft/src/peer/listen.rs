@@ -62,7 +62,11 @@ async fn serve(node: &Arc<Node>, tcp: TcpStream, from: SocketAddr) -> io::Result
         Ok(link) => link,
         Err(error) => {
             Counters::add(&node.counters.connections_refused, 1);
-            tracing::warn!("a connection of {from} was refused: {error}");
+            match error {
+                // Who only looks whether somebody listens says nothing.
+                PeerError::Stream(error) => tracing::debug!("{from} has said nothing: {error}"),
+                error => tracing::warn!("a connection of {from} was refused: {error}"),
+            }
             return Ok(());
         }
     };
@@ -171,6 +175,9 @@ async fn answer_candidate(node: &Node, request: VoteRequest<crate::types::C>, pr
         true => node.raft.pre_vote(request).await,
         false => node.raft.vote(request).await,
     };
+    if response.as_ref().is_ok_and(|response| response.vote_granted) && !pre && !planted(446) {
+        node.leases.give_up(); // Before the vote counts.
+    }
     response.map_or_else(|error| failed(&error), Reply::from)
 }
 

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::Raft;
-use crate::lease::Lease;
+use crate::lease::Leases;
 use crate::log::Log;
 use crate::peer::counters::Counters;
 use crate::peer::network::Peers;
@@ -74,8 +74,7 @@ pub struct Node {
     pub(crate) clock: Clock,
     /// What writes go through while this node leads.
     pub(crate) reign: tokio::sync::Mutex<Option<Arc<Proposer>>>,
-    /// Of the last reign of a server.
-    pub(crate) lease: Mutex<Option<Arc<Lease>>>,
+    pub(crate) leases: Leases,
     pub(crate) started: Instant,
     pub(crate) tasks: Mutex<JoinSet<()>>,
 }
@@ -172,8 +171,11 @@ impl Node {
         if let Some(proposer) = &*reign {
             return Ok(Arc::clone(proposer));
         }
-        let begun = Proposer::begin(&self.raft, &self.state, &self.clock).await?;
-        Ok(Arc::clone(reign.insert(Arc::new(begun))))
+        Ok(Arc::clone(reign.insert(Arc::new(self.begin().await?))))
+    }
+
+    async fn begin(&self) -> Result<Proposer, ProposeError> {
+        Proposer::begin(&self.raft, &self.state, &self.clock, &self.leases).await
     }
 
     /// A reign has ended.
@@ -190,8 +192,7 @@ impl Node {
         let mut server = self.raft.server_metrics();
         loop {
             drop(server.borrow_and_update());
-            if let Ok(proposer) = Proposer::begin(&self.raft, &self.state, &self.clock).await {
-                *self.lease.lock() = Some(Arc::clone(proposer.lease()));
+            if let Ok(proposer) = self.begin().await {
                 return proposer;
             }
             // It may lead, and no majority has answered in time.
@@ -273,12 +274,18 @@ impl Node {
 
     /// Asks a node to lead. It need not wait until the lease of this one has ended.
     pub(crate) async fn transfer(&self, next: u64) -> Result<(), Fatal<C>> {
-        if let Some(lease) = &*self.lease.lock()
-            && !planted(444)
-        {
-            lease.give_up();
-        }
+        self.give_up_lease().await?;
         self.raft.trigger().transfer_leader(next).await
+    }
+
+    /// Before others may lead sooner than it ends: as long as this node leads, a majority confirms
+    /// what is read.
+    pub(crate) async fn give_up_lease(&self) -> Result<(), Fatal<C>> {
+        let vote = self.raft.with_raft_state(|state| *state.vote_ref()).await?;
+        if !planted(444) {
+            self.leases.of(vote.leader_id).give_up();
+        }
+        Ok(())
     }
 
     /// Asks the follower that lacks least to lead, and waits shortly.

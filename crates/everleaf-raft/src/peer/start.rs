@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::net::{TcpListener, lookup_host};
 
 use crate::Raft;
+use crate::lease::Leases;
 use crate::peer::counters::Counters;
 use crate::peer::founding::{self, SECRET_FILE, word};
 use crate::peer::hello::Secret;
@@ -82,7 +83,7 @@ impl Node {
             is_served: options.is_served,
             clock: options.clock,
             reign: tokio::sync::Mutex::default(),
-            lease: Mutex::default(),
+            leases: Leases::default(),
             started: Instant::now(),
             tasks: Mutex::default(),
         });

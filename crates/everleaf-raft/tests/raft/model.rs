@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everleaf_raft::{
-    Entry, Group, LogId, Member, Members, Pools, Proposer, Rows, Snapshot, SnapshotData,
+    Entry, Group, Leases, LogId, Member, Members, Pools, Proposer, Rows, Snapshot, SnapshotData,
     SnapshotMeta, State, Ticket, Vote, install,
 };
 use futures_util::{Stream, StreamExt};
@@ -402,8 +402,8 @@ async fn client(world: Arc<World>, ids: u64) {
         if !world.proposing.lock().insert(id) {
             continue;
         }
-        let clock = everleaf::Clock::system();
-        let begun = Proposer::begin(&node.raft, &node.state, &clock);
+        let (clock, leases) = (everleaf::Clock::system(), Leases::default());
+        let begun = Proposer::begin(&node.raft, &node.state, &clock, &leases);
         let begun = tokio::time::timeout(Duration::from_secs(1), begun).await;
         if let Ok(Ok(proposer)) = begun {
             reign(&world, proposer).await;

@@ -119,7 +119,12 @@ fn caught(lua: &Lua, value: Value, control: &Control) -> mlua::Result<Value> {
 /// As [`described`]. It has no error, which would be given to it again and again: where the script
 /// is stopped, nobody looks at what it returns.
 fn handled(lua: &Lua, value: Value, control: &Control) -> mlua::Result<Value> {
-    Ok(described(lua, value.clone(), control).unwrap_or(value))
+    Ok(described(lua, value.clone(), control).unwrap_or_else(|error| {
+        if errors::innermost(&error).ends_with(NO_MEMORY) {
+            control.is_short_of_memory();
+        }
+        value
+    }))
 }
 
 /// The error that ends a script, with its place: a table.

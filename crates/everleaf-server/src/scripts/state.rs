@@ -165,10 +165,9 @@ impl State {
                 }
             }
         };
-        if ended != Ended::Stopped(Stop::Long) {
-            return ended;
+        if matches!(ended, Ended::Stopped(_)) {
+            reply.out.truncate(start);
         }
-        reply.out.truncate(start);
         ended
     }
 
