@@ -17,7 +17,7 @@ use everleaf_crash::{Dram, Instrumented, Traced};
 pub use everleaf_fptree::{FPTREE, FPTREE_C, PTREE};
 pub use everleaf_linetree::LINETREE;
 pub use everleaf_masstree::{MASSTREE, MASSTREE_LOGGING, MASSTREE_TRANSIENT};
-pub use everleaf_nvtree::{NVTREE, NVTREE_C};
+pub use everleaf_nvtree::{NVTREE, NVTREE_C, rebuild_times};
 use everleaf_pmem::{Layout, Mapped, Media};
 use everleaf_tree::{EngineCode, EngineEntry, Engines, Residence, image};
 use {everleaf_circtree as circtree, everleaf_clftree as clftree, everleaf_fptree as fptree};

@@ -93,9 +93,7 @@ fn shadowing(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(
             continue;
         }
         let names = std::iter::once("flushes").chain(CAUSES.map(|(name, _)| name));
-        let mut series: Vec<Series> = names
-            .map(|name| Series { name: name.to_owned(), from_paper: false, points: Vec::new() })
-            .collect();
+        let mut series: Vec<Series> = names.map(|name| Series::of(name, Vec::new())).collect();
         for leaf_bytes in sizes {
             let counted = insertions(engine, *leaf_bytes, options, drawing)?;
             let Some(counts) = counted else { continue };
@@ -107,18 +105,12 @@ fn shadowing(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(
             if sizes.len() == 1 {
                 let what = "flushes of an insertion into a copied leaf (paper: without cascades)";
                 let ours = Some(flushes as f64 / options.keys as f64);
-                let claim = Claim { what: what.into(), paper: 2.0, paper_to: None, ours };
-                drawing.figure.claims.push(claim);
+                drawing.figure.claims.push(Claim::of(what, 2.0, ours));
             }
         }
-        drawing.figure.panels.push(Panel {
-            title: format!("Section 4.1: {engine}, insert"),
-            x_label: "bytes of a leaf".into(),
-            y_label: "flushes, copies".into(),
-            places: None,
-            logarithmic: [true, false],
-            series,
-        });
+        let title = format!("Section 4.1: {engine}, insert");
+        let panel = Panel::curves(title, "bytes of a leaf", "flushes, copies", series);
+        drawing.figure.panels.push(panel);
     }
     Ok(())
 }
@@ -182,14 +174,8 @@ pub fn tables(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<
             let split = counts.event(Counter::LeafSplits) as f64;
             claim("splits of leaves, within 2 percent", splits, split);
         }
-        drawing.figure.panels.push(Panel {
-            title: format!("Table {number}: {engine}, insert"),
-            x_label: "bytes of a leaf".into(),
-            y_label: "flushes".into(),
-            places: None,
-            logarithmic: [true, false],
-            series,
-        });
+        let title = format!("Table {number}: {engine}, insert");
+        drawing.figure.panels.push(Panel::curves(title, "bytes of a leaf", "flushes", series));
     }
     shadowing(options, drawing)?;
     wbtrees(options, drawing)
@@ -259,19 +245,13 @@ impl Breakdown {
         let part = |of: &dyn Fn(usize) -> f64| {
             (1..Self::PHASES.len()).map(|i| [i as f64 - 1.0, of(i).max(0.0)]).collect()
         };
-        let series = |name: &str, points| Series { name: name.into(), from_paper: false, points };
-        Panel {
-            title: format!("{engine}: where the time goes"),
-            x_label: String::new(),
-            y_label: "ns/operation".into(),
-            places: Some(Self::PHASES[1..].iter().map(Phase::to_string).collect()),
-            logarithmic: [false, false],
-            series: vec![
-                series("search", part(&|i| search.min(without[i]))),
-                series("flushes and fences", part(&|i| with[i] - without[i])),
-                series("rest", part(&|i| without[i] - search)),
-            ],
-        }
+        let series = vec![
+            Series::of("search", part(&|i| search.min(without[i]))),
+            Series::of("flushes and fences", part(&|i| with[i] - without[i])),
+            Series::of("rest", part(&|i| without[i] - search)),
+        ];
+        let places = Self::PHASES[1..].iter().map(Phase::to_string).collect();
+        Panel::bars(format!("{engine}: where the time goes"), "ns/operation", places, series)
     }
 }
 

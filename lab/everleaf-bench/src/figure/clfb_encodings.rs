@@ -99,29 +99,19 @@ fn bars(title: &str, found: &[(u64, Encodings)], of: Counted) -> Panel {
         let points: Vec<[f64; 2]> =
             (0..).zip(&shown).map(|(at, (_, of))| [f64::from(at), of[width - 1]]).collect();
         let name = if width == 1 { "1 byte".to_owned() } else { format!("{width} bytes") };
-        Series { name, from_paper: false, points }
+        Series::of(name, points)
     };
     let used = |series: &Series| series.points.iter().any(|point| point[1] > 0.0);
-    Panel {
-        title: title.into(),
-        x_label: "keys".into(),
-        y_label: "percent of inner nodes".into(),
-        places: Some(shown.iter().map(|(keys, _)| keys.to_string()).collect()),
-        logarithmic: [false, false],
-        series: (1..=WIDTHS).map(of_width).filter(used).collect(),
-    }
+    let places = shown.iter().map(|(keys, _)| keys.to_string()).collect();
+    let series = (1..=WIDTHS).map(of_width).filter(used).collect();
+    let bars = Panel::bars(title, "percent of inner nodes", places, series);
+    Panel { x_label: "keys".into(), ..bars }
 }
 
 /// Curves of the utilisation.
 fn utilisation(x_label: &str, series: Vec<Series>) -> Panel {
-    Panel {
-        title: "children of an inner node to those of a line without an encoding".into(),
-        x_label: x_label.into(),
-        y_label: "percent".into(),
-        places: None,
-        logarithmic: [true, false],
-        series,
-    }
+    let title = "children of an inner node to those of a line without an encoding";
+    Panel::curves(title, x_label, "percent", series)
 }
 
 /// Figures 5a and 5b, by number of keys.
@@ -140,13 +130,9 @@ pub fn by_number_of_keys(
     }
     claims("", &of_bytes, drawing);
     claims("buddy heap: ", &of_buddies, drawing);
-    let curve = |name: &str, found: &[(u64, Encodings)]| Series {
-        name: name.into(),
-        from_paper: false,
-        points: found
-            .iter()
-            .filter_map(|(keys, found)| Some([*keys as f64, found.utilisation()?]))
-            .collect(),
+    let curve = |name: &str, found: &[(u64, Encodings)]| {
+        let point = |(keys, found): &(u64, Encodings)| Some([*keys as f64, found.utilisation()?]);
+        Series::of(name, found.iter().filter_map(point).collect())
     };
     drawing.figure.panels.extend([
         bars("differences of children in bytes, the paper's", &of_bytes, |of| &of.by_child_bytes),
@@ -248,9 +234,7 @@ pub fn by_deviation(
         }
         let name = format!("{} keys", number(keys as f64));
         let buddies = format!("{name}, buddy heap");
-        for (name, points) in [(buddies, of_buddies), (name, points)] {
-            curves.push(Series { name, from_paper: false, points });
-        }
+        curves.extend([Series::of(buddies, of_buddies), Series::of(name, points)]);
     }
     if drawing.only_planned {
         return Ok(());
@@ -260,7 +244,7 @@ pub fn by_deviation(
         ("least utilisation, percent", 200.0, all().min_by(f64::total_cmp)),
         ("greatest utilisation, percent", 500.0, all().max_by(f64::total_cmp)),
     ] {
-        drawing.figure.claims.push(Claim { what: what.into(), paper, paper_to: None, ours });
+        drawing.figure.claims.push(Claim::of(what, paper, ours));
     }
     drawing.figure.panels.push(utilisation("standard deviation of the keys", curves));
     Ok(())

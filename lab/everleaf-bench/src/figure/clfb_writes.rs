@@ -156,17 +156,11 @@ pub fn ways(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<()
     let flushes = [FlushInstruction::Clwb, FlushInstruction::ClflushOpt, FlushInstruction::Clflush];
     let mut series = Vec::new();
     for flush in flushes.into_iter().filter(|flush| cpu.has(*flush)) {
-        let points = with_flush(options, &cpu, flush, &ways, drawing)?;
-        series.push(Series { name: flush.to_string(), from_paper: false, points });
+        series
+            .push(Series::of(flush.to_string(), with_flush(options, &cpu, flush, &ways, drawing)?));
     }
-    drawing.figure.panels.push(Panel {
-        title: "a line written durably".into(),
-        x_label: String::new(),
-        y_label: "ns/line".into(),
-        places: Some(ways.iter().map(|way| way.name().to_owned()).collect()),
-        logarithmic: [false, false],
-        series,
-    });
+    let places = ways.iter().map(|way| way.name().to_owned()).collect();
+    drawing.figure.panels.push(Panel::bars("a line written durably", "ns/line", places, series));
     Ok(())
 }
 

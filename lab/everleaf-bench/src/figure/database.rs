@@ -238,22 +238,11 @@ fn panels(runs: &[Run], drawing: &mut Drawing<'_, '_>) {
         let mut series: Vec<Series> = Vec::new();
         for run in runs {
             let point = [run.latency as f64, Spread::of(numbers(run)).middle];
-            match series.last_mut().filter(|last| last.name == run.engine) {
-                Some(last) => last.points.push(point),
-                None => series.push(Series {
-                    name: run.engine.into(),
-                    from_paper: false,
-                    points: vec![point],
-                }),
-            }
+            Series::add(&mut series, run.engine, point);
         }
-        drawing.figure.panels.push(Panel {
-            title: title.into(),
-            x_label: "latency of persistent memory".into(),
-            y_label: y_label.into(),
-            places: Some(LATENCIES.map(|ns| format!("{ns} ns")).into()),
-            logarithmic: [false, false],
-            series,
-        });
+        let bars =
+            Panel::bars(title, y_label, LATENCIES.map(|ns| format!("{ns} ns")).into(), series);
+        let x_label = "latency of persistent memory".into();
+        drawing.figure.panels.push(Panel { x_label, ..bars });
     }
 }

@@ -9,13 +9,15 @@
 //! Map of the files: `catalogue` (which figures there are) · `entry` (what it says of one) ·
 //! `sweep` (an axis, engines, phases) · `claims` (what the papers say) · `single` (figures of a
 //! kind of their own) · `clfb` `clfb_encodings` `clfb_counts` `clfb_heap` `clfb_writes` (those of
-//! the clfB-tree) · `nvtree` `nvtree_flushes` (those of NV-Tree) · `ycsb` (those made of YCSB's
-//! workloads) · `rebuild` (of the transient tree) · `served` (those of servers) · `sizes` (of
+//! the clfB-tree) · `nvtree` `nvtree_flushes` `nvtree_rebuild` (those of NV-Tree) · `ycsb` (those
+//! made of YCSB's workloads) · `rebuild` (of the transient tree) · `callgrind` (instructions) ·
+//! `scaling` (more processors, by the cost model) · `served` (those of servers) · `sizes` (of
 //! nodes) · `database` (a columnar one) · `plot` (SVG and PNG, by the feature `plots`; else
 //! `plot_missing`) · `table` (text) · `evidence` (all that the papers show, and what shows it here)
 //! · `record` (all of it, measured, as one document).
 
 mod axis;
+mod callgrind;
 mod catalogue;
 mod claims;
 mod clfb;
@@ -28,6 +30,7 @@ mod entry;
 mod evidence;
 mod nvtree;
 mod nvtree_flushes;
+mod nvtree_rebuild;
 #[cfg(feature = "plots")]
 mod plot;
 #[cfg(not(feature = "plots"))]
@@ -35,6 +38,7 @@ mod plot;
 mod plot;
 mod rebuild;
 mod record;
+mod scaling;
 mod served;
 mod single;
 mod sizes;
@@ -171,6 +175,47 @@ pub struct Claim {
     pub paper_to: Option<f64>,
     /// Everleaf; none if an engine is missing.
     pub ours: Option<f64>,
+}
+
+impl Panel {
+    /// Curves over numbers, which grow by factors.
+    fn curves(title: impl Into<String>, x_label: &str, y_label: &str, series: Vec<Series>) -> Self {
+        let (title, x_label, y_label) = (title.into(), x_label.into(), y_label.into());
+        Self { title, x_label, y_label, places: None, logarithmic: [true, false], series }
+    }
+
+    /// Bars over names.
+    fn bars(
+        title: impl Into<String>,
+        y_label: &str,
+        places: Vec<String>,
+        series: Vec<Series>,
+    ) -> Self {
+        let (places, logarithmic) = (Some(places), [false, false]);
+        Self { places, logarithmic, ..Self::curves(title, "", y_label, series) }
+    }
+}
+
+impl Series {
+    /// One that was measured.
+    fn of(name: impl Into<String>, points: Vec<[f64; 2]>) -> Self {
+        Self { name: name.into(), from_paper: false, points }
+    }
+
+    /// Adds a point to the one of this name, which is made if it is missing.
+    fn add(all: &mut Vec<Self>, name: &str, point: [f64; 2]) {
+        match all.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push(point),
+            None => all.push(Self::of(name, vec![point])),
+        }
+    }
+}
+
+impl Claim {
+    /// Of one number.
+    fn of(what: impl Into<String>, paper: f64, ours: Option<f64>) -> Self {
+        Self { what: what.into(), paper, paper_to: None, ours }
+    }
 }
 
 /// How two values are set against each other.

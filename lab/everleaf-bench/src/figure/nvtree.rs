@@ -4,7 +4,7 @@ use super::axis::{Axis, Kind, Measure};
 use super::entry::{Entry, SMALLER, SWEEP};
 use super::sweep::Sweep;
 use super::ycsb::{OfYcsb, Shown};
-use super::{claims, nvtree_flushes, served};
+use super::{claims, nvtree_flushes, nvtree_rebuild, served};
 use crate::ycsb::{Distribution, Record, Workload};
 use crate::{Flush, Phase};
 
@@ -159,6 +159,17 @@ pub(super) const ENTRIES: &[Entry] = &[
             }
             .measure(options, drawing)
         },
+    },
+    Entry {
+        name: "nvtree-rebuild",
+        title: "rebuilding the inner nodes, by size of a node",
+        source: OF_NVTREE,
+        notes: &[
+            "our tree shares entries among neighbouring parents, and rebuilds all inner nodes only \
+            when it has grown by a quarter: here a rebuild is forced after the insertions, and all \
+            rebuilds of the tree together are at most five times it",
+        ],
+        measure: nvtree_rebuild::measure,
     },
     Entry {
         name: "nvtree-media",

@@ -8,7 +8,7 @@ use crate::session::Session;
 use crate::{BenchError, MicroOptions, Phase};
 
 /// Bytes of the element array, as on the slides.
-const NODE_BYTES: [u32; 4] = [512, 1024, 2048, 4096];
+pub const NODE_BYTES: [u32; 4] = [512, 1024, 2048, 4096];
 
 /// A tree that is counted, and what its flushes are for: how the names of their sites begin.
 struct Counted {
@@ -54,32 +54,21 @@ fn flushes_of(counts: &Counts, beginnings: &[&str]) -> u64 {
 }
 
 fn panel(title: String, series: Vec<Series>) -> Panel {
-    Panel {
-        title,
-        x_label: "bytes of a node".into(),
-        y_label: "lines flushed".into(),
-        places: None,
-        logarithmic: [true, false],
-        series,
-    }
+    Panel::curves(title, "bytes of a node", "lines flushed", series)
 }
 
 /// How much of a tree's flushes sort its nodes, where that is counted.
 fn sorting(drawing: &mut Drawing<'_, '_>, whole: &Series, parts: &[Series]) {
     let Some(part) = parts.iter().find(|part| part.name == SORTING) else { return };
     for ([bytes, all], [_, sorting]) in whole.points.iter().zip(&part.points) {
-        drawing.figure.claims.push(Claim {
-            what: format!("percent of the flushes of {} that sort, {bytes} bytes", whole.name),
-            paper: 90.0,
-            paper_to: None,
-            ours: Some(100.0 * sorting / all),
-        });
+        let what = format!("percent of the flushes of {} that sort, {bytes} bytes", whole.name);
+        drawing.figure.claims.push(Claim::of(what, 90.0, Some(100.0 * sorting / all)));
     }
 }
 
 /// Counts the insertions of each tree at each size.
 pub fn measure(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
-    let line = |name: &str| Series { name: name.into(), from_paper: false, points: Vec::new() };
+    let line = |name: &str| Series::of(name, Vec::new());
     let (mut all, mut panels) = (Vec::new(), Vec::new());
     for tree in TREES {
         if drawing.available(&[tree.engine]).is_empty() {

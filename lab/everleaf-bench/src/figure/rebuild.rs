@@ -25,8 +25,7 @@ pub fn stx(
     key_type: BenchKeyType,
     drawing: &mut Drawing<'_, '_>,
 ) -> Result<Vec<Series>, BenchError> {
-    let series = |name: &str| Series { name: name.into(), from_paper: false, points: Vec::new() };
-    let mut both = NAMES.map(series);
+    let mut both = NAMES.map(|name| Series::of(name, Vec::new()));
     for keys in recovered_keys(options) {
         let micro = MicroOptions { keys, key_type, ..options.micro("stx", &[Phase::Insert]) };
         let session = Session::shared(&micro)?;

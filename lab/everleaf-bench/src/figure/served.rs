@@ -187,14 +187,7 @@ fn by_server(rows: &[&ServeRow], place: impl Fn(&ServeRow) -> f64, value: Value)
     for row in rows {
         let Some(value) = value(row) else { continue };
         let point = [place(row), value];
-        match series.iter_mut().find(|series| series.name == row.server) {
-            Some(series) => series.points.push(point),
-            None => series.push(Series {
-                name: row.server.clone(),
-                from_paper: false,
-                points: vec![point],
-            }),
-        }
+        Series::add(&mut series, &row.server, point);
     }
     series
 }
@@ -206,7 +199,6 @@ fn panel(
     places: Option<Vec<String>>,
     series: Vec<Series>,
 ) -> Panel {
-    let logarithmic = [false, false];
-    let [title, x_label, y_label] = [title, x_label, y_label].map(str::to_owned);
-    Panel { title, x_label, y_label, places, logarithmic, series }
+    let curves = Panel::curves(title, x_label, y_label, series);
+    Panel { places, logarithmic: [false, false], ..curves }
 }

@@ -8,7 +8,8 @@ use super::{Claim, Drawing, FigureOptions, Panel, Series, rebuild};
 use crate::recovery::plan_recovery;
 use crate::session::{ProgressTracker, Session};
 use crate::{
-    BenchError, BenchKeyType, MicroOptions, Phase, RecoveryOptions, run_recovery_with_progress,
+    BenchError, BenchKeyType, MicroOptions, Order, Phase, RecoveryOptions,
+    run_recovery_with_progress,
 };
 
 /// FPTree, section 4.2: keys that a search of a present key compares in a leaf with `m` entries,
@@ -35,10 +36,9 @@ const FORMULA_PLACES: [u32; 11] = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 
 
 /// FPTree's Figure 4: probes of a leaf, by formula and counted.
 pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Result<(), BenchError> {
-    let formula = |name: &str, of: fn(f64) -> f64| Series {
-        name: name.into(),
-        from_paper: true,
-        points: FORMULA_PLACES.iter().map(|m| [f64::from(*m), of(f64::from(*m))]).collect(),
+    let formula = |name: &str, of: fn(f64) -> f64| {
+        let points = FORMULA_PLACES.map(f64::from).map(|m| [m, of(m)]);
+        Series { from_paper: true, ..Series::of(name, points.into()) }
     };
     let mut series = vec![
         formula("FPTree by formula", fptree_probes),
@@ -74,23 +74,11 @@ pub fn fptree_4(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
         if *slots == 32 {
             at_32.push((*engine, probes));
         }
-        match series.last_mut().filter(|last| last.name == *engine) {
-            Some(last) => last.points.push([f64::from(*slots), probes]),
-            None => series.push(Series {
-                name: (*engine).into(),
-                from_paper: false,
-                points: vec![[f64::from(*slots), probes]],
-            }),
-        }
+        Series::add(&mut series, engine, [f64::from(*slots), probes]);
     }
-    drawing.figure.panels.push(Panel {
-        title: "keys compared in a leaf by a find".into(),
-        x_label: "entries of a leaf".into(),
-        y_label: "keys compared".into(),
-        places: None,
-        logarithmic: [true, true],
-        series,
-    });
+    let title = "keys compared in a leaf by a find";
+    let curves = Panel::curves(title, "entries of a leaf", "keys compared", series);
+    drawing.figure.panels.push(Panel { logarithmic: [true, true], ..curves });
     for (engine, name, paper) in
         [("fptree", "FPTree", 1.0), ("wbtree-bitmap", "wBTree", 5.0), ("nvtree", "NV-Tree", 16.0)]
     {
@@ -161,7 +149,7 @@ pub fn recovery(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
             let mut micro = MicroOptions { key_type, ..options.micro(engine, &[Phase::Insert]) };
             Axis::Latency(&[]).apply(latency, &mut micro);
             let points = recoveries(options, drawing, &micro)?;
-            series.push(Series { name: engine.into(), from_paper: false, points });
+            series.push(Series::of(engine, points));
         }
         series.extend(rebuilt[key_type as usize].iter().cloned());
         let keys = keys_name(key_type);
@@ -178,14 +166,9 @@ pub fn recovery(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
             );
             drawing.figure.claims.push(Claim { what, paper, paper_to: None, ours });
         }
-        drawing.figure.panels.push(Panel {
-            title: format!("recovery after a crash, {keys}, {latency} ns"),
-            x_label: "keys".into(),
-            y_label: "ms".into(),
-            places: None,
-            logarithmic: [true, true],
-            series,
-        });
+        let title = format!("recovery after a crash, {keys}, {latency} ns");
+        let curves = Panel::curves(title, "keys", "ms", series);
+        drawing.figure.panels.push(Panel { logarithmic: [true, true], ..curves });
     }
     Ok(())
 }
@@ -221,24 +204,44 @@ pub fn recovery_by_node_bytes(
                     "nodes of {node_bytes} bytes: ms a million keys, the largest tree (paper: 100 \
                     million keys)"
                 );
-                drawing.figure.claims.push(Claim {
-                    what,
-                    paper: papers[2] / 100.0,
-                    paper_to: None,
-                    ours,
-                });
+                drawing.figure.claims.push(Claim::of(what, papers[2] / 100.0, ours));
             }
-            series.push(Series { name: format!("{node_bytes} bytes"), from_paper: false, points });
+            series.push(Series::of(format!("{node_bytes} bytes"), points));
         }
-        drawing.figure.panels.push(Panel {
-            title: format!("{engine}: recovery after a crash, 8-byte keys"),
-            x_label: "keys".into(),
-            y_label: "ms".into(),
-            places: None,
-            logarithmic: [true, true],
-            series,
-        });
+        let title = format!("{engine}: recovery after a crash, 8-byte keys");
+        let curves = Panel::curves(title, "keys", "ms", series);
+        drawing.figure.panels.push(Panel { logarithmic: [true, true], ..curves });
     }
+    Ok(())
+}
+
+/// Circ-Tree's section 6.2: the inner nodes of keys that come in ascending order, with nodes of 512
+/// bytes and of 4 KB.
+pub fn ascending_inner_nodes(
+    options: &FigureOptions,
+    drawing: &mut Drawing<'_, '_>,
+) -> Result<(), BenchError> {
+    let (mut points, engine) = (Vec::new(), "circtree");
+    for (bytes, paper) in [(512, 1057.0), (4096, 17.0)] {
+        let (node_bytes, order) = (Some(bytes), Order::Ascending);
+        let of_engine = options.micro(engine, &[Phase::Insert]);
+        let session = Session::shared(&MicroOptions { node_bytes, order, ..of_engine })?;
+        if drawing.only_planned {
+            continue;
+        }
+        drawing.steps.extend(session.operations());
+        let nodes = session.shape(&mut drawing.steps)?.map(|shape| shape.inner_nodes as f64);
+        points.extend(nodes.map(|nodes| [f64::from(bytes), nodes * f64::from(bytes)]));
+        let what = format!("inner nodes of {bytes} bytes");
+        drawing.figure.claims.push(Claim::of(what, paper, nodes));
+    }
+    if let [[_, small], [_, large]] = points[..] {
+        let what = "space of inner nodes: nodes of 512 bytes to nodes of 4096 bytes";
+        drawing.figure.claims.push(Claim::of(what, 7.8, Some(small / large)));
+    }
+    let title = format!("space of the inner nodes of {} keys in ascending order", options.keys);
+    let series = vec![Series::of(engine, points)];
+    drawing.figure.panels.push(Panel::curves(title, "bytes of a node", "bytes", series));
     Ok(())
 }
 
@@ -294,15 +297,9 @@ pub fn fptree_8(options: &FigureOptions, drawing: &mut Drawing<'_, '_>) -> Resul
         claim("bytes of DRAM a key", dram_bytes / KEYS, ours.map(|ours| ours.1));
         claim("percent of the tree in DRAM", percent, ours.map(|ours| ours.2));
     }
-    let series = |name: &str, points| Series { name: name.into(), from_paper: false, points };
-    drawing.figure.panels.push(Panel {
-        title: format!("memory of {} keys", options.keys),
-        x_label: String::new(),
-        y_label: "bytes/key".into(),
-        places: Some(places),
-        logarithmic: [false, false],
-        series: vec![series("persistent memory", pm), series("DRAM", dram)],
-    });
+    let series = vec![Series::of("persistent memory", pm), Series::of("DRAM", dram)];
+    let title = format!("memory of {} keys", options.keys);
+    drawing.figure.panels.push(Panel::bars(title, "bytes/key", places, series));
     Ok(())
 }
 

@@ -154,24 +154,14 @@ pub fn fptree_table_1(
         let points = curve.measure(options.rounds, drawing)?;
         let fastest = points.iter().min_by(|one, other| one[1].total_cmp(&other[1]));
         let (label, keys) = (curve.size.label(), keys_name(curve.key_type));
-        drawing.figure.claims.push(Claim {
-            what: format!("{}, {keys}: {label} with which it is fastest", curve.engine),
-            paper: curve.paper.into(),
-            paper_to: None,
-            ours: fastest.map(|fastest| fastest[0]),
-        });
+        let what = format!("{}, {keys}: {label} with which it is fastest", curve.engine);
+        let ours = fastest.map(|fastest| fastest[0]);
+        drawing.figure.claims.push(Claim::of(what, curve.paper.into(), ours));
         let title = format!("find, insert, update and delete by {label}, {keys}");
-        let series = Series { name: curve.engine.into(), from_paper: false, points };
+        let series = Series::of(curve.engine, points);
         match panels.iter_mut().find(|panel| panel.title == title) {
             Some(panel) => panel.series.push(series),
-            None => panels.push(Panel {
-                title,
-                x_label: label.into(),
-                y_label: "ns/operation".into(),
-                places: None,
-                logarithmic: [true, false],
-                series: vec![series],
-            }),
+            None => panels.push(Panel::curves(title, label, "ns/operation", vec![series])),
         }
     }
     drawing.figure.panels = panels;

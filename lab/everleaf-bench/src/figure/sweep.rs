@@ -278,16 +278,7 @@ impl Sweep {
                 for point in points.iter().filter(|point| point.key_type == *key_type) {
                     let key = (*key_type as u8, point.engine, point.place, phase.name(), *measure);
                     let Some(value) = found.get(&key) else { continue };
-                    if series.last().is_none_or(|last| last.name != point.engine) {
-                        series.push(Series {
-                            name: point.engine.into(),
-                            from_paper: false,
-                            points: Vec::new(),
-                        });
-                    }
-                    if let Some(last) = series.last_mut() {
-                        last.points.push([point.place as f64, *value]);
-                    }
+                    Series::add(&mut series, point.engine, [point.place as f64, *value]);
                 }
                 if series.is_empty() {
                     continue; // No engine of this release.

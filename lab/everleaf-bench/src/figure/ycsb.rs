@@ -204,14 +204,7 @@ impl OfYcsb {
             for (run, report) in found {
                 let Some(value) = value(report) else { continue };
                 let point = [place_of(run.workload, run.place), value];
-                match series.iter_mut().find(|series| series.name == run.engine) {
-                    Some(series) => series.points.push(point),
-                    None => series.push(Series {
-                        name: run.engine.into(),
-                        from_paper: false,
-                        points: vec![point],
-                    }),
-                }
+                Series::add(&mut series, run.engine, point);
             }
             Panel {
                 title,

@@ -134,7 +134,7 @@ impl<K: TreeKey> Inner<K> {
 
     /// Builds all inner nodes anew from the entries of the parents.
     #[cold]
-    fn rebuild(&mut self) -> Result<()> {
+    pub(in super::super) fn rebuild(&mut self) -> Result<()> {
         let entries = self.collect(0..self.counts.len());
         self.moves.entries += entries.len() as u64;
         self.lay_out(entries.into_iter())?;
