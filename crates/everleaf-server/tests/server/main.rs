@@ -13,6 +13,8 @@ mod dialog;
 mod evict;
 mod flush;
 mod info;
+#[cfg(feature = "scripts")]
+mod kept_rows;
 mod keyspace;
 mod limits;
 mod memcached;
