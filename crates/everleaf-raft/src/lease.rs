@@ -27,15 +27,18 @@ pub(crate) const SILENCE: Duration = Duration::from_millis(500);
 pub struct Leases(Mutex<Option<(LeaderId, Arc<Lease>)>>);
 
 impl Leases {
-    /// That of a leadership, whichever reign of it asks.
+    /// That of a leadership, whichever reign of it asks. One before the last never holds.
     pub(crate) fn of(&self, leader: LeaderId) -> Arc<Lease> {
         let mut last = self.0.lock();
-        if let Some((of, lease)) = &*last
-            && *of == leader
-        {
-            return Arc::clone(lease);
+        match &*last {
+            Some((of, lease)) if *of == leader => Arc::clone(lease),
+            Some((of, _)) if *of > leader => {
+                let lease = Lease::new();
+                lease.give_up();
+                Arc::new(lease)
+            }
+            _ => Arc::clone(&last.insert((leader, Arc::new(Lease::new()))).1),
         }
-        Arc::clone(&last.insert((leader, Arc::new(Lease::new()))).1)
     }
 
     /// The last one holds no more, for ever.
@@ -116,6 +119,7 @@ mod tests {
         leases.of(leader(3)).renew(begun, Duration::from_hours(1));
         assert!(leases.of(leader(3)).holds());
         leases.give_up();
-        assert!(leases.of(leader(3)).is_given_up() && !leases.of(leader(4)).is_given_up());
+        assert!(leases.of(leader(3)).is_given_up() && !leases.of(leader(5)).is_given_up());
+        assert!(leases.of(leader(4)).is_given_up() && !leases.of(leader(5)).is_given_up());
     }
 }

@@ -218,7 +218,12 @@ impl Proposer {
         let now = Instant::now();
         let metrics = raft.metrics();
         let metrics = metrics.borrow_watched();
-        let is_alone = metrics.membership_config.voter_ids().eq([metrics.id]);
+        let members = metrics.membership_config.membership();
+        // Another leader has begun to remove this node, and any change of the members goes on.
+        if !members.get_joint_config().iter().all(|voters| voters.contains(&metrics.id)) {
+            self.shared.lease.give_up();
+        }
+        let is_alone = members.voter_ids().eq([metrics.id]);
         let acked = match metrics.last_quorum_acked {
             _ if is_alone => Some(asked),
             acked => acked.map(|acked| acked.into_inner()),

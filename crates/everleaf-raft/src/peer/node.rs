@@ -281,9 +281,13 @@ impl Node {
     /// Before others may lead sooner than it ends: as long as this node leads, a majority confirms
     /// what is read.
     pub(crate) async fn give_up_lease(&self) -> Result<(), Fatal<C>> {
-        let vote = self.raft.with_raft_state(|state| *state.vote_ref()).await?;
-        if !planted(444) {
-            self.leases.of(vote.leader_id).give_up();
+        if planted(444) {
+            return Ok(());
+        }
+        self.leases.give_up();
+        let leader = self.raft.with_raft_state(|state| state.vote_ref().leader_id).await?;
+        if leader.node_id == self.number() {
+            self.leases.of(leader).give_up(); // Its first reign may begin only now.
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What the table of engines has of this family: sizes on offer, and opening a tree.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use everleaf_index::{Index, IndexError, Result, Serialized};
 use everleaf_pmem::Media;
@@ -9,6 +10,7 @@ use everleaf_pool::{Format, Pool};
 use super::NvTree;
 use super::concurrent::{ConcurrentNvTree, LOCKS};
 use super::layout::{MAX_VALUE_WORDS, Shape};
+use super::recover;
 use everleaf_tree::key::TreeKey;
 use everleaf_tree::parameters::{Choice, EngineParameters, GROUP_UNIT, Offer, Parameters};
 use everleaf_tree::{EngineCode, EngineEntry, Opening, TreeFamily, engine_code, engine_entry};
@@ -180,6 +182,17 @@ fn unpack(mut words: [u64; 8]) -> Result<(Parameters, Shape)> {
 /// The sizes that the format of a pool has.
 pub(super) fn sizes_of<M: Media>(pool: &Pool<M>) -> Result<(Parameters, Shape)> {
     unpack(pool.format().parameters)
+}
+
+/// How long all inner nodes of the tree in a pool take to be built from its leaves, and after that
+/// from their parents, as is done where no spread makes room. It is what the benchmarks ask for;
+/// nothing is written to the pool, which is open and is not changed meanwhile.
+///
+/// # Errors
+/// [`IndexError::Parameter`] if the pool has another tree, [`IndexError::Corrupt`] or
+/// [`IndexError::Pool`] if damage is met or there is no memory.
+pub fn rebuild_times<K: TreeKey, M: Media>(pool: &Pool<M>) -> Result<[Duration; 2]> {
+    recover::rebuild_times::<K, M>(pool, sizes_of(pool)?)
 }
 
 #[cfg(test)]

@@ -144,11 +144,10 @@ use inner::Inner;
 
 #[cfg(not(test))]
 pub use engine::SHIPPED;
-pub use engine::{NVTREE, NVTREE_C, OFFER, TUNED, Variant, engines, open, pack};
+pub use engine::{NVTREE, NVTREE_C, OFFER, TUNED, Variant, engines, open, pack, rebuild_times};
 pub use everleaf_tree::parameters::Parameters;
 pub use format::layouts;
 pub use layout::{Fill, Kind, LeafHead, ListHead, Mark, Shape};
-pub use recover::rebuild_times;
 
 /// An NV-Tree for one thread at a time; [`open`] puts it behind a lock.
 pub struct NvTree<K: TreeKey, M: Media> {

@@ -23,7 +23,6 @@ use everleaf_index::{IndexError, InnerFrom, NoImage, Result};
 use everleaf_pmem::{Media, PCell, PPtr, planted, site};
 use everleaf_pool::{Pool, Run, Shutdown, Worker};
 
-use super::engine::sizes_of;
 use super::inner::Inner;
 use super::layout::{Fill, LEAVES, ListHead, Shape};
 use super::leaf::Leaf;
@@ -173,15 +172,11 @@ fn bounds_of<K: TreeKey, M: Media>(
     })
 }
 
-/// How long all inner nodes of the tree in a pool take to be built from its leaves, and after that
-/// from their parents, as is done where no spread makes room. It is what the benchmarks ask for;
-/// nothing is written to the pool, which is open and is not changed meanwhile.
-///
-/// # Errors
-/// [`IndexError::Parameter`] if the pool has another tree, [`IndexError::Corrupt`] or
-/// [`IndexError::Pool`] if damage is met or there is no memory.
-pub fn rebuild_times<K: TreeKey, M: Media>(pool: &Pool<M>) -> Result<[Duration; 2]> {
-    let (parameters, shape) = sizes_of(pool)?;
+/// How long all inner nodes take to be built from the leaves, and after that from their parents.
+pub fn rebuild_times<K: TreeKey, M: Media>(
+    pool: &Pool<M>,
+    (parameters, shape): (Parameters, Shape),
+) -> Result<[Duration; 2]> {
     let (fanout, runs, dram) = (parameters.inner_keys, pool.runs(LEAVES)?, pool.media().dram());
     let start = Instant::now();
     let list = List::follow(pool, &runs, shape)?.leaves;
