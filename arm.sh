@@ -46,5 +46,14 @@ for reason in "${reasons[@]}"; do
     skips+=(--skip "${reason%%: *}")
 done
 export CARGO_PROFILE_DEV_DEBUG=none CARGO_INCREMENTAL=0
-cargo test --target "$target" --locked "${packages[@]/#/-p}" --tests --no-fail-fast -- "${skips[@]}"
-((${#reasons[@]} == 0)) || printf 'skipped: %s\n' "${reasons[@]}"
+tests=(cargo test --target "$target" --locked "${packages[@]/#/-p}" --tests --no-fail-fast --)
+failed=0
+"${tests[@]}" "${skips[@]}" || failed=$?
+# By name what was not run: what was skipped above, and what runs only when it is asked for.
+all=$("${tests[@]}" --list 2>/dev/null | sed -n 's/: test$//p')
+for reason in "${reasons[@]}"; do
+    grep -F "${reason%%: *}" <<<"$all" | sed "s/^/skipped: /; s/$/: ${reason#*: }/" || true
+done
+"${tests[@]}" --list --ignored 2>/dev/null | sed -n 's/: test$/: only when it is asked for/p' |
+    sed 's/^/skipped: /'
+exit "$failed"
