@@ -193,7 +193,7 @@ impl TransactionalMemory {
                 (0..1u32 << attempt).for_each(|_| std::hint::spin_loop());
             } else {
                 let unexplained = status.cause() == AbortCause::Unknown;
-                if unexplained && self.is_rtm() && earlier.is_multiple_of(text::ABORTS_BETWEEN) {
+                if unexplained && self.is_rtm() && (earlier + 1).is_power_of_two() {
                     text::map_in();
                 }
                 hopeless += 1;
