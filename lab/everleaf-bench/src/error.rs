@@ -190,8 +190,8 @@ pub enum BenchError {
     },
     /// An index where a store is asked for.
     #[error(
-        "--durability and --batch are for stores, which {engine} is not: choose store, or a peer \
-        such as lmdb"
+        "--durability, --batch and --reopen are for stores, which {engine} is not: choose store, \
+        or a peer such as lmdb"
     )]
     NotAStore {
         /// What was given.

@@ -64,7 +64,7 @@ pub use recovery::{Recovery, run_recovery, run_recovery_with_progress};
 pub use report::{PHASE_KEYS, PhaseReport};
 pub use scratch::{Made, Scratch};
 pub use space::{RecordBytes, SpaceOptions, SpaceRow, run_space_with_progress};
-pub use stores::{StoresOptions, StoresRow, run_stores_with_progress};
+pub use stores::{Reopened, StoresOptions, StoresRow, reopen_store, run_stores_with_progress};
 pub use subject::{Peer, Subject};
 
 /// How far a benchmark is; told when something begins, never while it is timed.

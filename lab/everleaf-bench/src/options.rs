@@ -253,6 +253,8 @@ pub struct MicroOptions {
     /// Keys that are inserted or replaced by one call, all or none of them; an operation is a key.
     /// Of stores and peers.
     pub batch: u32,
+    /// Bytes of the cache of a peer that has one.
+    pub cache_bytes: u64,
     /// Decides all that is random.
     pub seed: u64,
     /// Where the pool is made (and removed); none is /dev/shm, or the temporary folder if there is
@@ -297,6 +299,7 @@ impl Default for MicroOptions {
             read_ns: 0,
             acknowledged: Acknowledged::default(),
             batch: 1,
+            cache_bytes: 1 << 30,
             seed: 1,
             pool: Scratch::default(),
         }

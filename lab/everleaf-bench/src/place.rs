@@ -158,6 +158,8 @@ enum At {
     Folder(PathBuf),
     /// This file, which must not exist.
     File(PathBuf),
+    /// This folder, as another process has left it; it stays.
+    Left(PathBuf),
 }
 
 /// A folder's file system.
@@ -232,6 +234,12 @@ impl Place {
         Ok(Self { at, scratch: scratch.clone() })
     }
 
+    /// The folder that another process has left.
+    #[must_use]
+    pub fn left(self, folder: &Path) -> Self {
+        Self { at: At::Left(folder.into()), ..self }
+    }
+
     /// Makes an empty folder for a peer's files, which goes with them when it is dropped.
     pub fn create_folder(&self) -> Result<Made, BenchError> {
         match &self.at {
@@ -243,6 +251,7 @@ impl Place {
             At::File(path) => {
                 self.scratch.folder_in(folder_of(path), path.file_name().unwrap_or_default())
             }
+            At::Left(folder) => Ok(self.scratch.file_at(folder)),
         }
     }
 
@@ -259,7 +268,7 @@ impl Place {
     /// Whether files here live in memory, where a sync does nothing.
     pub fn is_memory(&self) -> bool {
         let folder = match &self.at {
-            At::Folder(folder) => folder,
+            At::Folder(folder) | At::Left(folder) => folder,
             At::File(path) => folder_of(path),
         };
         file_system(folder).is_ok_and(|system| system.is_memory)
@@ -271,7 +280,7 @@ impl Place {
         let max_bytes = pool_bytes * GROWTH_FACTOR + (1 << 30);
         // Name and folder go here.
         match &self.at {
-            At::Folder(folder) => {
+            At::Folder(folder) | At::Left(folder) => {
                 let own = self.scratch.folder_in(folder, "everleaf-bench-")?;
                 Ok(own.fill(|path| new_file(&path.join("pool"), pool_bytes, max_bytes))?)
             }

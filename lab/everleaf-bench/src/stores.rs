@@ -1,13 +1,18 @@
 //! `bench stores`: the store beside its peers. The same keys, the same medium, each with the
 //! settings by which a write survives the death of the process, and these beside its numbers.
 
+use std::path::Path;
+use std::time::Instant;
+
 use serde::Serialize;
 
 use crate::compare::{Comparison, run_compare_with_progress};
+use crate::key::{BenchKey, String16};
 use crate::options::{Acknowledged, BenchKeyType, CompareOptions, MicroOptions};
 use crate::plan::{MAX_ROUNDS, within};
 use crate::raw_log::{Awake, appends_per_second};
-use crate::session::Session;
+use crate::session::{Driver, Session};
+use crate::target::{Operations, Target};
 use crate::{BenchError, Phase, Progress, Subject};
 
 /// How many inserted keys there are to a scan, which visits a hundred records.
@@ -143,6 +148,54 @@ pub fn run_stores_with_progress(
         }
     }
     Ok(rows)
+}
+
+/// How long a store takes to open that another process has left behind. Serialised, it is one JSON
+/// object with these keys.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reopened {
+    /// Which store.
+    pub engine: String,
+    /// Milliseconds until the first record was visited.
+    pub open_ms: f64,
+    /// The keys that are there.
+    pub keys: u64,
+}
+
+/// Opens what a process of `bench stores` has left in `folder`, one that was killed.
+///
+/// # Errors
+/// What the store says; [`BenchError::NotAStore`] of what has no files of its own.
+pub fn reopen_store(micro: &MicroOptions, folder: &Path) -> Result<Reopened, BenchError> {
+    let mut reopened = Reopened { engine: micro.engine.clone(), open_ms: 0.0, keys: 0 };
+    folder.metadata().map_err(|source| BenchError::Io {
+        action: "looking at",
+        path: folder.into(),
+        source,
+    })?;
+    let session = Session::shared(micro)?;
+    session.with_left(folder, Opening { begun: Instant::now(), reopened: &mut reopened })?;
+    Ok(reopened)
+}
+
+struct Opening<'r> {
+    begun: Instant,
+    reopened: &'r mut Reopened,
+}
+
+impl Driver<String16> for Opening<'_> {
+    const ARRAYS: bool = false;
+
+    fn drive<T: Target<String16>>(self, mut targets: Vec<T>) -> Result<(), BenchError> {
+        for target in &mut targets {
+            for mut handle in target.handles(1) {
+                handle.scan(&String16::of(0), 1).map_err(Into::into)?;
+            }
+            self.reopened.open_ms = self.begun.elapsed().as_secs_f64() * 1e3;
+            self.reopened.keys = target.len();
+        }
+        Ok(())
+    }
 }
 
 /// What the disk can do, where writes wait for it.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ::fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
-use super::{CACHE_BYTES, PeerError, bytes_of_folder};
+use super::{PeerError, bytes_of_folder};
 use crate::key::BenchKey;
 use crate::subject::Peer;
 use crate::target::bytes::{ByteStore, Show, ShowEntry};
@@ -25,11 +25,15 @@ fn failed(error: ::fjall::Error) -> BenchError {
 }
 
 impl Fjall {
-    /// An empty one.
-    pub fn create(folder: Made, acknowledged: Acknowledged) -> Result<Self, BenchError> {
+    /// An empty one, or the one that is there.
+    pub fn create(
+        folder: Made,
+        acknowledged: Acknowledged,
+        cache_bytes: u64,
+    ) -> Result<Self, BenchError> {
         let make = |path: &Path| {
             let database =
-                Database::builder(path.join("database")).cache_size(CACHE_BYTES).open()?;
+                Database::builder(path.join("database")).cache_size(cache_bytes).open()?;
             let keyspace = database.keyspace("records", KeyspaceCreateOptions::default)?;
             Ok((database, keyspace))
         };

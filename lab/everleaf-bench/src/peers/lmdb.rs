@@ -53,7 +53,7 @@ fn open(folder: &Made, map_bytes: u64, acknowledged: Acknowledged) -> Result<Env
 }
 
 impl Lmdb {
-    /// An empty one, which may grow to `map_bytes`.
+    /// An empty one, or the one that is there, which may grow to `map_bytes`.
     pub fn create(
         folder: Made,
         map_bytes: u64,

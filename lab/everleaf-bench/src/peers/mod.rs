@@ -23,10 +23,6 @@ use std::path::Path;
 
 use crate::subject::Peer;
 
-/// Bytes of cache for a peer that has one.
-#[cfg(any(feature = "peers", feature = "rocksdb", feature = "sqlite"))]
-const CACHE_BYTES: u64 = 1 << 30;
-
 /// What a peer refused to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{name}: {source}", name = .peer.name())]

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use ::redb::{Database, Durability, ReadableDatabase, ReadableTableMetadata, TableDefinition};
 
-use super::{CACHE_BYTES, PeerError, bytes_of_folder};
+use super::{PeerError, bytes_of_folder};
 use crate::key::BenchKey;
 use crate::subject::Peer;
 use crate::target::bytes::{ByteStore, Show, ShowEntry, ShowPlace};
@@ -28,10 +28,14 @@ fn failed<E: Into<::redb::Error>>(error: E) -> BenchError {
 }
 
 impl Redb {
-    /// An empty one.
-    pub fn create(folder: Made, acknowledged: Acknowledged) -> Result<Self, BenchError> {
+    /// An empty one, or the one that is there.
+    pub fn create(
+        folder: Made,
+        acknowledged: Acknowledged,
+        cache_bytes: u64,
+    ) -> Result<Self, BenchError> {
         let mut builder = Database::builder();
-        builder.set_cache_size(CACHE_BYTES as usize);
+        builder.set_cache_size(cache_bytes as usize);
         let database = folder.fill(|path| builder.create(path.join("database"))).map_err(failed)?;
         let mut made = Self { database, folder, durability: Durability::Immediate };
         made.change(|_| Ok(()))?; // So that the table is there.

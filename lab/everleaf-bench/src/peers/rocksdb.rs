@@ -6,7 +6,7 @@ use ::rocksdb::{
     WriteBatch, WriteOptions,
 };
 
-use super::{CACHE_BYTES, PeerError, bytes_of_folder};
+use super::{PeerError, bytes_of_folder};
 use crate::key::BenchKey;
 use crate::subject::Peer;
 use crate::target::bytes::{ByteStore, Show, ShowEntry};
@@ -24,12 +24,16 @@ fn failed(error: Error) -> BenchError {
 }
 
 impl RocksDb {
-    /// An empty one.
-    pub fn create(folder: Made, acknowledged: Acknowledged) -> Result<Self, BenchError> {
+    /// An empty one, or the one that is there.
+    pub fn create(
+        folder: Made,
+        acknowledged: Acknowledged,
+        cache_bytes: u64,
+    ) -> Result<Self, BenchError> {
         let mut writes = WriteOptions::default();
         writes.set_sync(acknowledged == Acknowledged::Immediate);
         let (mut options, mut blocks) = (Options::default(), BlockBasedOptions::default());
-        blocks.set_block_cache(&Cache::new_lru_cache(CACHE_BYTES as usize));
+        blocks.set_block_cache(&Cache::new_lru_cache(cache_bytes as usize));
         options.create_if_missing(true);
         options.set_compression_type(DBCompressionType::None);
         options.set_block_based_table_factory(&blocks);

@@ -6,7 +6,7 @@
 use parking_lot::Mutex;
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
-use super::{CACHE_BYTES, PeerError, bytes_of_folder};
+use super::{PeerError, bytes_of_folder};
 use crate::key::BenchKey;
 use crate::subject::Peer;
 use crate::target::bytes::{ByteStore, Show, ShowEntry, ShowPlace};
@@ -19,6 +19,7 @@ pub struct Sqlite {
     idle: Mutex<Vec<Connection>>,
     folder: Made,
     synchronous: &'static str,
+    cache_bytes: u64,
 }
 
 fn failed(error: rusqlite::Error) -> BenchError {
@@ -26,16 +27,21 @@ fn failed(error: rusqlite::Error) -> BenchError {
 }
 
 impl Sqlite {
-    /// An empty one.
-    pub fn create(folder: Made, acknowledged: Acknowledged) -> Result<Self, BenchError> {
+    /// An empty one, or the one that is there.
+    pub fn create(
+        folder: Made,
+        acknowledged: Acknowledged,
+        cache_bytes: u64,
+    ) -> Result<Self, BenchError> {
         let synchronous = match acknowledged {
             Acknowledged::Immediate => "FULL",
             _ => "OFF",
         };
-        let made = Self { idle: Mutex::default(), folder, synchronous };
+        let made = Self { idle: Mutex::default(), folder, synchronous, cache_bytes };
         made.with(|connection| {
             connection.execute_batch(
-                "CREATE TABLE records (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID",
+                "CREATE TABLE IF NOT EXISTS records (key BLOB PRIMARY KEY, value BLOB) \
+                 WITHOUT ROWID",
             )
         })?;
         Ok(made)
@@ -46,7 +52,7 @@ impl Sqlite {
         connection.busy_timeout(std::time::Duration::from_secs(60))?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", self.synchronous)?;
-        connection.pragma_update(None, "cache_size", -((CACHE_BYTES >> 10) as i64))?;
+        connection.pragma_update(None, "cache_size", -((self.cache_bytes >> 10) as i64))?;
         Ok(connection)
     }
 

@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use everleaf::statistics::LogCounts;
-use everleaf::{CreateOptions, Key, Scan, Store};
+use everleaf::{CreateOptions, Key, OpenOptions, Scan, Store};
+use everleaf_engines::all;
 use everleaf_index::IndexStatistics;
 
 use crate::key::BenchKey;
@@ -23,9 +24,12 @@ impl Everleaf {
         Self { store, _folder: None }
     }
 
-    /// A store in a folder, which goes when it is dropped.
+    /// A store in a folder, which goes when it is dropped; or the one that is there.
     pub fn create(folder: Made, options: &CreateOptions) -> Result<Self, BenchError> {
-        let store = folder.fill(|path| options.create(path.join("pool")))?;
+        let store = folder.fill(|path| match path.join("pool") {
+            pool if pool.exists() => OpenOptions::new().engines(all()).open(pool),
+            pool => options.create(pool),
+        })?;
         Ok(Self { store, _folder: Some(folder) })
     }
 }

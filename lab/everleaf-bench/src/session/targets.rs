@@ -1,6 +1,7 @@
 //! Making what is measured, by its name.
 
 use everleaf_engines::{LaboratoryMedia, all};
+use std::path::Path;
 use std::sync::Arc;
 
 use everleaf::internal::{StoreKey, create_on, registry};
@@ -10,7 +11,7 @@ use everleaf_pmem::{Mapped, Region};
 use everleaf_pool::Pool;
 
 use super::Session;
-use crate::key::BenchKey;
+use crate::key::{BenchKey, String16};
 use crate::options::{Acknowledged, BenchKeyType};
 use crate::peers::{self, store::Everleaf};
 use crate::plan::within;
@@ -100,6 +101,22 @@ impl Session {
         }
     }
 
+    /// Opens the store that another process has left in a folder.
+    pub fn with_left<D: Driver<String16>>(
+        mut self,
+        folder: &Path,
+        driver: D,
+    ) -> Result<(), BenchError> {
+        self.place = self.place.left(folder);
+        match self.plan.subject {
+            Subject::Store(engine) => {
+                driver.drive(self.of_bytes(|| self.waiting_store::<String16>(engine))?)
+            }
+            Subject::Peer(peer) => self.with_peers(peer, driver),
+            engine => Err(BenchError::NotAStore { engine }),
+        }
+    }
+
     fn several<T>(&self, make: impl Fn() -> Result<T, BenchError>) -> Result<Vec<T>, BenchError> {
         (0..self.indexes).map(|_| make()).collect()
     }
@@ -178,8 +195,10 @@ impl Session {
         driver: D,
     ) -> Result<(), BenchError> {
         #[cfg(any(feature = "peers", feature = "rocksdb", feature = "sqlite"))]
-        let (acknowledged, folder) =
-            (self.plan.options.acknowledged, || self.place.create_folder());
+        let options = &self.plan.options;
+        #[cfg(any(feature = "peers", feature = "rocksdb", feature = "sqlite"))]
+        let (acknowledged, cache, folder) =
+            (options.acknowledged, options.cache_bytes, || self.place.create_folder());
         let targets = match peer {
             Peer::SkipMap => self.of_bytes::<K, _>(|| Ok(peers::skipmap::Skip::<K>::new()))?,
             #[cfg(feature = "peers")]
@@ -188,20 +207,19 @@ impl Session {
             })?,
             #[cfg(feature = "peers")]
             Peer::Redb => {
-                self.of_bytes::<K, _>(|| peers::redb::Redb::create(folder()?, acknowledged))?
+                self.of_bytes::<K, _>(|| peers::redb::Redb::create(folder()?, acknowledged, cache))?
             }
             #[cfg(feature = "peers")]
-            Peer::Fjall => {
-                self.of_bytes::<K, _>(|| peers::fjall::Fjall::create(folder()?, acknowledged))?
-            }
+            Peer::Fjall => self
+                .of_bytes::<K, _>(|| peers::fjall::Fjall::create(folder()?, acknowledged, cache))?,
             #[cfg(feature = "rocksdb")]
-            Peer::RocksDb => {
-                self.of_bytes::<K, _>(|| peers::rocksdb::RocksDb::create(folder()?, acknowledged))?
-            }
+            Peer::RocksDb => self.of_bytes::<K, _>(|| {
+                peers::rocksdb::RocksDb::create(folder()?, acknowledged, cache)
+            })?,
             #[cfg(feature = "sqlite")]
-            Peer::Sqlite => {
-                self.of_bytes::<K, _>(|| peers::sqlite::Sqlite::create(folder()?, acknowledged))?
-            }
+            Peer::Sqlite => self.of_bytes::<K, _>(|| {
+                peers::sqlite::Sqlite::create(folder()?, acknowledged, cache)
+            })?,
             #[cfg(not(all(feature = "peers", feature = "rocksdb", feature = "sqlite")))]
             _ => {
                 let feature = peer.missing_feature().unwrap_or_default();

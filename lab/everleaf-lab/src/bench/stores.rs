@@ -1,12 +1,16 @@
 //! `bench stores`.
 
+use std::path::PathBuf;
+
 use everleaf_bench::{
-    BenchKeyType, MicroOptions, StoresOptions, StoresRow, run_stores_with_progress,
+    BenchKeyType, MicroOptions, Reopened, StoresOptions, StoresRow, reopen_store,
+    run_stores_with_progress,
 };
 
 use super::subject::{FlushKind, Scheme};
 use super::{Durability, show, with_bar};
-use everleaf_cli::failure::Outcome;
+use everleaf_cli::failure::{Failure, Outcome};
+use everleaf_cli::size::parse_size;
 
 /// Put, get, replace and scan in the store and in its peers, in turn: the same keys and medium, and
 /// with each number what a write survives.
@@ -49,12 +53,19 @@ pub struct Args {
     /// Keys that are inserted or replaced together, all or none; an operation is a key.
     #[arg(long, value_name = "N", default_value_t = 1)]
     batch: u32,
+    /// The cache of a peer that has one.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
+    cache: u64,
     /// How often each is measured.
     #[arg(long, value_name = "R", default_value_t = 3)]
     rounds: u32,
     /// The flush instruction of our store.
     #[arg(long, default_value = "auto")]
     flush: FlushKind,
+    /// Measure no more than how long it takes until the store answers that is in this folder, which
+    /// a run of `bench stores` with one of --engines has left when it was killed.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["scans", "batch", "rounds"])]
+    reopen: Option<PathBuf>,
     #[command(flatten)]
     scheme: Scheme,
     /// Print one JSON object per line.
@@ -73,10 +84,20 @@ pub fn run(args: Args) -> Outcome {
         transactions: args.scheme.transactions()?,
         acknowledged: args.durability.into(),
         batch: args.batch,
+        cache_bytes: args.cache,
         seed: args.scheme.basics.seed,
         pool: args.scheme.basics.place()?,
         ..MicroOptions::default()
     };
+    if let Some(folder) = &args.reopen {
+        let [engine] = &args.engines[..] else {
+            return Err(Failure::usage("--reopen is of one store: name it with --engines"));
+        };
+        let micro = MicroOptions { engine: engine.clone(), ..micro };
+        let reopened = with_bar(|_| reopen_store(&micro, folder))?;
+        let row = |of: &Reopened| format!("{:<8} {:>8.2} {:>9}", of.engine, of.open_ms, of.keys);
+        return show(&[reopened], args.json, "store     open ms      keys".into(), row);
+    }
     let options =
         StoresOptions { engines: args.engines, threads: args.threads, rounds: args.rounds, micro };
     let rows = with_bar(|tell| run_stores_with_progress(&options, tell))?;
