@@ -40,8 +40,13 @@ fn what_a_killed_benchmark_leaves_is_opened_again() {
         let given = [&of[..], &["--pool", engine]].concat();
         let mut child =
             bench.command(&given).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let left = || names(&bench).into_iter().find(|name| name.starts_with(engine));
-        while left().is_none_or(|left| bench.path(&left).read_dir().unwrap().next().is_none()) {
+        // Before, the medium is looked at, by a file that goes.
+        let is_filled = |name: &String| {
+            name.starts_with(engine)
+                && bench.path(name).read_dir().is_ok_and(|mut folder| folder.next().is_some())
+        };
+        let left = || names(&bench).into_iter().find(is_filled);
+        while left().is_none() {
             assert!(child.try_wait().unwrap().is_none(), "{engine} ended");
             std::thread::yield_now();
         }
