@@ -25,4 +25,4 @@ everleaf ($version-1) unstable; urgency=medium
 
  -- $maintainer  $(date -uR -d "@$SOURCE_DATE_EPOCH")
 CHANGELOG
-cargo deb --quiet --no-build --strip --locked -p everleaf-cli
+cargo deb --quiet --profile dist --no-build --strip --locked -p everleaf-cli
