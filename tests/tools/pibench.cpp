@@ -2,8 +2,10 @@
 // on the C library. An acknowledged change survives what the medium of the pool promises.
 //
 //   bindings/install.sh PREFIX everleaf-c
-//   g++ -std=c++17 -O2 -shared -fPIC -I PIBENCH/include -I PREFIX/include \
-//       tests/tools/pibench.cpp -L PREFIX/lib -Wl,-rpath,PREFIX/lib -leverleaf -o libpibench.so
+//   export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig
+//   g++ -std=c++17 -O2 -shared -fPIC -I PIBENCH/include tests/tools/pibench.cpp
+//     $(pkg-config --cflags --libs libeverleaf) -o libpibench.so    # all in one line
+//   export LD_LIBRARY_PATH=PREFIX/lib
 //   PiBench $PWD/libpibench.so --pool_path /dev/shm/a.pool --pcm=false -n 1000000 -p 1000000
 //
 // The pool is made; --pool_size is its first size, and it grows. EVERLEAF_ENGINE names an engine
