@@ -117,13 +117,13 @@ impl Peer {
             }
             Peer::Fjall => {
                 "each write goes to the system's buffers (its default), no compression, a cache of \
-                1 GiB"
+                1 GiB or --cache"
             }
             Peer::RocksDb => {
-                "write-ahead log without sync (its default), no compression, a cache of 1 GiB"
+                "write-ahead log without sync (its default), no compression, a cache of 1 GiB or --cache"
             }
             Peer::Sqlite => {
-                "WAL, synchronous=OFF: a commit goes to the system's buffers; a cache of 1 GiB"
+                "WAL, synchronous=OFF: a commit goes to the system's buffers; a cache of 1 GiB or --cache"
             }
         }
     }
