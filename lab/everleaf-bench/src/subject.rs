@@ -120,10 +120,12 @@ impl Peer {
                 1 GiB or --cache"
             }
             Peer::RocksDb => {
-                "write-ahead log without sync (its default), no compression, a cache of 1 GiB or --cache"
+                "write-ahead log without sync (its default), no compression, a cache of 1 GiB or \
+                --cache"
             }
             Peer::Sqlite => {
-                "WAL, synchronous=OFF: a commit goes to the system's buffers; a cache of 1 GiB or --cache"
+                "WAL, synchronous=OFF: a commit goes to the system's buffers; a cache of 1 GiB or \
+                --cache"
             }
         }
     }
