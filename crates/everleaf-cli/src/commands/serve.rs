@@ -163,12 +163,13 @@ pub struct Args {
     prefault: bool,
 }
 
-/// What of openraft warns of each group of writes, as nobody waits until it is applied, and ten
-/// times a second of a node that does not answer, which `everleaf_raft` tells once.
+/// What of openraft warns of each group of writes, as nobody waits until it is applied, ten times a
+/// second of a node that does not answer, which `everleaf_raft` tells once, and at the end, of a
+/// sync that ends when the core has.
 const REPEATS: [&str; 4] = [
     "openraft::core::heartbeat",
     "openraft::engine::handler::replication_handler",
-    "openraft::raft::responder",
+    "openraft::raft",
     "openraft::replication",
 ];
 
