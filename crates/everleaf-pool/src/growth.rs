@@ -38,8 +38,6 @@ const EXTENT_DIVISOR: u64 = 64;
 const LARGE_PORTION: u64 = (8 << 20) / CHUNK;
 /// The least that a pool grows by while it may grow further.
 const MIN_GROWTH: u64 = (256 << 10) / CHUNK;
-/// How often threads that read records are waited for in a full pool.
-pub(crate) const READER_SPINS: usize = 1000;
 /// The pool does not grow while more than this, and than half of the pool, may still be read.
 const LIMBO_BYTES: u64 = 16 << 20;
 /// Chunks of a huge page. What is larger ends at the end of one: what lies in part of one would
@@ -134,17 +132,13 @@ impl<M: Media> Pool<M> {
                 Err(error) => Some(error),
             },
         };
-        for _ in 0..READER_SPINS {
-            if self.chunks().bytes_in_limbo() == 0 {
-                break;
-            }
-            self.media().relax();
-            std::thread::yield_now();
-            if self.chunks().reclaim_all(self.media())? {
-                return Ok(()); // The caller looks again.
-            }
-        }
-        match self.chunks().bytes_in_limbo() {
+        let (chunks, mut any) = (self.chunks(), false);
+        chunks.wait_for_readers(self.media(), || {
+            any = chunks.reclaim_all(self.media())?;
+            Ok(any || chunks.bytes_in_limbo() == 0)
+        })?;
+        match chunks.bytes_in_limbo() {
+            _ if any => Ok(()), // The caller looks again.
             0 => refused.map_or(Ok(()), Err),
             bytes => Err(PoolError::Held { bytes }),
         }

@@ -65,6 +65,9 @@ impl Default for Pins {
 }
 
 impl Pins {
+    /// The oldest epoch while threads without a slot are pinned.
+    pub(crate) const CROWD: u64 = VACANT;
+
     /// Pins the calling thread. One atomic exchange.
     #[inline]
     pub fn enter<M: Media>(&self, media: &M) -> Pinned<'_> {
@@ -122,7 +125,7 @@ impl Pins {
     pub(crate) fn oldest(&self) -> Option<u64> {
         fence(Ordering::SeqCst);
         if self.crowd.load(Ordering::Acquire) > u64::from(planted(142)) {
-            return Some(VACANT);
+            return Some(Self::CROWD);
         }
         let used = self.used.load(Ordering::Acquire);
         let pinned = self.slots[..used].iter().map(|slot| slot.load(Ordering::Acquire));

@@ -31,7 +31,6 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::chunks::{Block, lock_relaxing};
 use crate::classes::{Class, Usage};
-use crate::growth::READER_SPINS;
 use crate::layout::CHUNK;
 use crate::record::{Owner, RECORD_HEADER_BYTES, content_bytes};
 use crate::{EpochWorker, NodeKind, Pool, PoolError, Record, Run, Worker};
@@ -131,15 +130,10 @@ impl<M: Media> Place<'_, M> {
         if chunks.is_in_use(media, self.block)? {
             return Ok(false);
         }
-        for _ in 0..READER_SPINS {
+        chunks.wait_for_readers(media, || {
             chunks.reclaim_all(media)?;
-            if !chunks.is_read(self.block) {
-                return Ok(true);
-            }
-            media.relax();
-            std::thread::yield_now();
-        }
-        Ok(false)
+            Ok(!chunks.is_read(self.block))
+        })
     }
 }
 

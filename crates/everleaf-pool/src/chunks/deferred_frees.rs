@@ -21,6 +21,8 @@ use crate::layout::{CHUNK, WORKER_SLOTS};
 
 /// Records that a worker frees into limbo before it looks which of them it can have back.
 const BETWEEN_LOOKS: usize = 32;
+/// How often threads that read records are waited for.
+const READER_SPINS: usize = 1000;
 /// Parts of the set of records in limbo, each with a lock.
 const PARTS: usize = 16;
 
@@ -38,6 +40,8 @@ pub(super) struct Limbo {
     freed: [FreedByWorker; WORKER_SLOTS],
     count: AtomicUsize,
     bytes: AtomicU64,
+    /// The epoch of readers that were waited for in vain.
+    stuck: AtomicU64,
 }
 
 impl Limbo {
@@ -49,7 +53,25 @@ impl Limbo {
             freed: [const { CachePadded::new(Mutex::new(VecDeque::new())) }; WORKER_SLOTS],
             count: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
+            stuck: AtomicU64::new(u64::MAX),
         })
+    }
+
+    /// How often readers are waited for, of which these are the oldest: not those that were waited
+    /// for in vain.
+    pub fn patience_with(&self, oldest: Option<u64>) -> usize {
+        match oldest {
+            Some(epoch) if epoch == self.stuck.load(Ordering::Relaxed) => 0,
+            _ => READER_SPINS,
+        }
+    }
+
+    /// The readers that were the oldest did not end while they were waited for.
+    pub fn waited_in_vain(&self, oldest: Option<u64>) {
+        // Of threads without a slot nobody knows whether they are the same.
+        if let Some(epoch) = oldest.filter(|epoch| *epoch != Pins::CROWD) {
+            self.stuck.store(epoch, Ordering::Relaxed);
+        }
     }
 
     fn part(&self, chunk: u64) -> &Mutex<BTreeMap<u64, u64>> {
@@ -117,5 +139,27 @@ impl Limbo {
     #[inline]
     pub fn has_in(&self, chunk: u64) -> bool {
         self.by_chunk[chunk as usize].load(Ordering::SeqCst) > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_are_waited_for_in_vain_once() {
+        let limbo = Limbo::new(1).unwrap();
+        let early = limbo.pins.pin(0);
+        let oldest = limbo.pins.oldest();
+        assert_eq!(limbo.patience_with(oldest), READER_SPINS);
+        limbo.waited_in_vain(oldest);
+        limbo.pins.horizon();
+        let late = limbo.pins.pin(0);
+        assert_eq!(limbo.patience_with(limbo.pins.oldest()), 0, "it is the same reader");
+        limbo.pins.unpin(&early);
+        assert_eq!(limbo.patience_with(limbo.pins.oldest()), READER_SPINS, "it is another one");
+        limbo.pins.unpin(&late);
+        limbo.waited_in_vain(Some(Pins::CROWD));
+        assert_eq!(limbo.patience_with(Some(Pins::CROWD)), READER_SPINS, "nobody knows which");
     }
 }

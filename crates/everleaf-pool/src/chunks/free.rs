@@ -323,6 +323,29 @@ impl Chunks {
             .try_fold(false, |any, slot| Ok(self.reclaim_for(media, slot, None)? || any))
     }
 
+    /// Whether something is `done`, for which threads that read are given some time: one may have
+    /// lost its processor. Those that were given it in vain are not waited for again: while a
+    /// reader does not end, whoever meets what it holds is told at once.
+    pub fn wait_for_readers<M: Media>(
+        &self,
+        media: &M,
+        mut done: impl FnMut() -> Result<bool, PoolError>,
+    ) -> Result<bool, PoolError> {
+        let readers = self.limbo.pins.oldest();
+        for _ in 0..self.limbo.patience_with(readers) {
+            if done()? {
+                return Ok(true);
+            }
+            media.relax();
+            std::thread::yield_now();
+        }
+        if done()? {
+            return Ok(true);
+        }
+        self.limbo.waited_in_vain(readers);
+        Ok(false)
+    }
+
     fn reclaim_for<M: Media>(
         &self,
         media: &M,
