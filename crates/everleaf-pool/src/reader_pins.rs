@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence, fence}
 use crossbeam_utils::CachePadded;
 use everleaf_pmem::{Media, planted};
 
-use crate::lease::slot_of_thread;
+use crate::lease::{slot_of_thread, slots_of_thread};
 
 /// Threads that can be pinned at a time, each in a slot. Those beyond are only counted.
 pub(crate) const PIN_SLOTS: usize = 64;
@@ -130,6 +130,15 @@ impl Pins {
         let used = self.used.load(Ordering::Acquire);
         let pinned = self.slots[..used].iter().map(|slot| slot.load(Ordering::Acquire));
         pinned.filter(|epoch| *epoch != VACANT).min()
+    }
+
+    /// Whether the calling thread is pinned in `epoch`, as far as can be told: another thread may
+    /// have a slot that this one would take. A schedule that is repeated does not tell.
+    pub(crate) fn is_caller_pinned_in<M: Media>(&self, media: &M, epoch: u64) -> bool {
+        let slots = slots_of_thread(media, PIN_SLOTS);
+        epoch != VACANT
+            && !media.is_repeatable()
+            && slots.iter().any(|slot| self.slots[*slot].load(Ordering::Relaxed) == epoch)
     }
 }
 

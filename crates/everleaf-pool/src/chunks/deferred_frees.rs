@@ -58,10 +58,11 @@ impl Limbo {
     }
 
     /// How often readers are waited for, of which these are the oldest: not those that were waited
-    /// for in vain.
-    pub fn patience_with(&self, oldest: Option<u64>) -> usize {
+    /// for in vain, and not the calling thread.
+    pub fn patience_with<M: Media>(&self, media: &M, oldest: Option<u64>) -> usize {
         match oldest {
             Some(epoch) if epoch == self.stuck.load(Ordering::Relaxed) => 0,
+            Some(epoch) if self.pins.is_caller_pinned_in(media, epoch) => 0,
             _ => READER_SPINS,
         }
     }
@@ -144,22 +145,43 @@ impl Limbo {
 
 #[cfg(test)]
 mod tests {
+    use everleaf_pmem::{Cpu, Mapped, Region};
+
     use super::*;
+    use crate::reader_pins::PIN_SLOTS;
+    use crate::slots_of_thread;
+
+    fn media() -> Mapped {
+        Mapped::new(Region::anonymous(4096, 4096).unwrap(), &Cpu::detect()).unwrap()
+    }
 
     #[test]
     fn readers_are_waited_for_in_vain_once() {
-        let limbo = Limbo::new(1).unwrap();
-        let early = limbo.pins.pin(0);
-        let oldest = limbo.pins.oldest();
-        assert_eq!(limbo.patience_with(oldest), READER_SPINS);
-        limbo.waited_in_vain(oldest);
+        let (limbo, media) = (Limbo::new(1).unwrap(), media());
+        let patience = || limbo.patience_with(&media, limbo.pins.oldest());
+        let own = slots_of_thread(&media, PIN_SLOTS);
+        let of_another = (0..).find(|slot| !own.contains(slot)).unwrap();
+        let early = limbo.pins.pin(of_another);
+        assert_eq!(patience(), READER_SPINS);
+        limbo.waited_in_vain(limbo.pins.oldest());
         limbo.pins.horizon();
-        let late = limbo.pins.pin(0);
-        assert_eq!(limbo.patience_with(limbo.pins.oldest()), 0, "it is the same reader");
+        let late = limbo.pins.pin(of_another);
+        assert_eq!(patience(), 0, "it is the same reader");
         limbo.pins.unpin(&early);
-        assert_eq!(limbo.patience_with(limbo.pins.oldest()), READER_SPINS, "it is another one");
+        assert_eq!(patience(), READER_SPINS, "it is another one");
         limbo.pins.unpin(&late);
         limbo.waited_in_vain(Some(Pins::CROWD));
-        assert_eq!(limbo.patience_with(Some(Pins::CROWD)), READER_SPINS, "nobody knows which");
+        let crowd = limbo.patience_with(&media, Some(Pins::CROWD));
+        assert_eq!(crowd, READER_SPINS, "nobody knows which");
+    }
+
+    #[test]
+    fn a_thread_does_not_wait_for_itself() {
+        let (limbo, media) = (Limbo::new(1).unwrap(), media());
+        let patience = || limbo.patience_with(&media, limbo.pins.oldest());
+        let pinned = limbo.pins.enter(&media);
+        assert_eq!(patience(), 0);
+        drop(pinned);
+        assert_eq!(patience(), READER_SPINS);
     }
 }

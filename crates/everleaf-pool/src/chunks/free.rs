@@ -324,25 +324,27 @@ impl Chunks {
     }
 
     /// Whether something is `done`, for which threads that read are given some time: one may have
-    /// lost its processor. Those that were given it in vain are not waited for again: while a
-    /// reader does not end, whoever meets what it holds is told at once.
+    /// lost its processor. While a reader does not end, whoever meets what it holds is told at
+    /// once: where that reader is the caller itself, and where it was waited for in vain before.
     pub fn wait_for_readers<M: Media>(
         &self,
         media: &M,
         mut done: impl FnMut() -> Result<bool, PoolError>,
     ) -> Result<bool, PoolError> {
         let readers = self.limbo.pins.oldest();
-        for _ in 0..self.limbo.patience_with(readers) {
+        let patience = self.limbo.patience_with(media, readers);
+        for left in (0..=patience).rev() {
             if done()? {
                 return Ok(true);
             }
-            media.relax();
-            std::thread::yield_now();
+            if left > 0 {
+                media.relax();
+                std::thread::yield_now();
+            }
         }
-        if done()? {
-            return Ok(true);
+        if patience > 0 {
+            self.limbo.waited_in_vain(readers);
         }
-        self.limbo.waited_in_vain(readers);
         Ok(false)
     }
 
