@@ -41,6 +41,7 @@ pub fn ranks(level: SimdLevel, words: &[u64], places: &mut [u8; MAX_RANKED]) -> 
         Vectors::Avx2 => unsafe { count_avx2(&signed, words.len(), places) },
         #[cfg(target_arch = "aarch64")]
         Vectors::Scalar => count(&signed, words.len(), places),
+        #[cfg(not(target_arch = "aarch64"))]
         _ => return false,
     }
     let taken = places[..words.len()]

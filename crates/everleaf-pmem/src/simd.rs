@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(target_arch = "x86_64")]
 use crate::cpu::Vectors;
 use crate::{Line, SimdLevel};
 
