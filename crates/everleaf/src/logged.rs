@@ -37,7 +37,7 @@ use everleaf_pool::{
 
 use crate::core::attached::Terms;
 use crate::durability::{DurabilityContext, choice_of};
-use crate::memory::half_of_memory;
+use crate::memory::{bound_read_ahead, half_of_memory};
 use crate::store_parts::PoolIdentity;
 use crate::{CreateOptions, DurabilityMode, Engine, Error, OpenOptions, Store, registry};
 
@@ -134,7 +134,7 @@ pub(crate) fn create(
     if let Some(log) = Log::of(pool.media()) {
         log.checkpoint().map_err(failed(&folder))?; // N2
     }
-    Ok((store, new))
+    Ok((bound_read_ahead((store, pool)), new))
 }
 
 /// The file of a pool as its log knows it.
@@ -209,9 +209,8 @@ pub(crate) fn open(
         let base = base_of(uuid, max_bytes, file, options.prefault);
         let region = read_only(&base, &disk).map_err(failed(&folder))?;
         let media = Mapped::new(region, &Cpu::detect()).map_err(PoolError::Map)?;
-        return options
-            .open_as(media, start, |of_memory| same(of_memory, terms), Some(lock))
-            .map(|(store, _)| store);
+        let opened = options.open_as(media, start, |of_memory| same(of_memory, terms), Some(lock));
+        return opened.map(bound_read_ahead);
     }
     let bytes = file.metadata().map_err(io_failed("reading", path))?.len();
     let base = base_of(uuid, max_bytes, file, options.prefault);
@@ -220,7 +219,7 @@ pub(crate) fn open(
     let media = Log::open(&base, disk.clone(), how).map_err(failed(&folder))?;
     disk.note_pool(&pool).map_err(io_failed("noting the pool in", &folder))?;
     let opened = options.open_as(media, start, |of_memory| same(of_memory, terms), None);
-    opened.map(|(store, _)| store)
+    opened.map(bound_read_ahead)
 }
 
 /// The terms for a pool of this format.

@@ -2,6 +2,12 @@
 
 use std::fs::read_to_string;
 use std::path::Path;
+use std::sync::Arc;
+
+use everleaf_pmem::Media;
+use everleaf_pool::Pool;
+
+use crate::Store;
 
 /// Half of the memory that there is, in bytes; without limit where the system does not tell.
 pub(crate) fn half_of_memory() -> u64 {
@@ -9,6 +15,14 @@ pub(crate) fn half_of_memory() -> u64 {
     let groups = read_to_string("/proc/self/cgroup").ok();
     let group = groups.and_then(|groups| limit_bytes(Path::new("/sys/fs/cgroup"), &groups));
     [machine, group].into_iter().flatten().min().map_or(u64::MAX, |bytes| bytes / 2)
+}
+
+/// The store, of whose pool single pages are read if it takes more than half of the memory: see
+/// [`read_ahead_up_to`](everleaf_pmem::Region::read_ahead_up_to). For who has recovered it, which
+/// reads all of it.
+pub(crate) fn bound_read_ahead<M: Media>((store, pool): (Store, Arc<Pool<M>>)) -> Store {
+    pool.media().region().read_ahead_up_to(half_of_memory());
+    store
 }
 
 /// `MemTotal:       16384000 kB`

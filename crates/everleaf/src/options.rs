@@ -16,6 +16,7 @@ use everleaf_tree::EngineCode;
 use crate::core::attached::{Attached, Terms};
 use crate::core::backend::{BEING_RESTORED, Backend};
 use crate::durability::{DurabilityContext, choice_of, has_log, with_choice, with_log};
+use crate::memory::bound_read_ahead;
 use crate::registry::{Engines, SHIPPED};
 use crate::store_parts::{PoolIdentity, terms};
 use crate::unfinished::Unfinished;
@@ -364,7 +365,8 @@ impl CreateOptions {
                 return Err(Error::NoLog { folder: folder.clone() });
             }
             let media = hardware(region, FlushChoice::Auto)?;
-            Ok((self.create_on(self.engines, media)?.0, file, None))
+            let store = self.create_on(self.engines, media).map(bound_read_ahead)?;
+            Ok((store, file, None))
         })
     }
 
@@ -684,7 +686,8 @@ impl OpenOptions {
         if self.prefault && !self.read_only {
             region.prefault();
         }
-        Ok(self.open_since(self.known_engines(), hardware(region, self.flush)?, start)?.0)
+        let media = hardware(region, self.flush)?;
+        self.open_since(self.known_engines(), media, start).map(bound_read_ahead)
     }
 
     /// Opens what any media holds: for benchmarks and for the explorer. The pool is handed out too,

@@ -77,7 +77,35 @@ impl Region {
             }
         }
         self.memory.len.store(new_len, Ordering::Release);
+        self.bound_read_ahead(old_len);
         Ok(())
+    }
+
+    /// Lets the system read what is asked for of a file, and nothing around it, where the region is
+    /// longer than so many bytes, or grows beyond. Of a file that does not fit into memory the
+    /// pages around drive out others, which are read again: dozens for each that is wanted. A hint;
+    /// [`will_need`](Region::will_need) reads ahead all the same. A system call.
+    ///
+    /// ```
+    /// use everleaf_pmem::Region;
+    ///
+    /// let region = Region::create(tempfile::tempfile()?, 1 << 20, 1 << 24)?;
+    /// region.read_ahead_up_to(16 << 20); // when it has grown to more, single pages
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_ahead_up_to(&self, bytes: u64) {
+        let _growing = self.memory.growing.lock();
+        self.memory.read_ahead.store(bytes, Ordering::Relaxed);
+        self.bound_read_ahead(0);
+    }
+
+    /// What is mapped from `start` on is new.
+    fn bound_read_ahead(&self, start: u64) {
+        let bound = self.memory.read_ahead.load(Ordering::Relaxed);
+        if self.memory.file.is_some() && self.len() > bound {
+            let start = if start > bound { start } else { 0 };
+            self.advise(start, self.len() - start, libc::MADV_RANDOM);
+        }
     }
 
     /// Lengthens the file and maps what was added, all of it allocated. On tmpfs huge pages are

@@ -73,6 +73,7 @@ impl Region {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
     use std::os::unix::fs::FileExt;
     use std::sync::atomic::Ordering;
 
@@ -154,19 +155,45 @@ mod tests {
         let image = Region::image(file, 4 * PAGE, 1 << 20).unwrap().unwrap();
         image.memory.file.as_ref().unwrap().set_len(8 * PAGE).unwrap();
         image.grow(8 * PAGE).unwrap();
+        assert!([0, 4 * PAGE].iter().all(|offset| has_flag(&image, *offset, "dc")));
+    }
+
+    /// Whether the kernel has noted something of a part of a region.
+    fn has_flag(region: &Region, offset: u64, flag: &str) -> bool {
         let mappings = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        for offset in [0, 4 * PAGE] {
-            let address = image.base().addr() as u64 + offset;
-            let mut range = 0..0;
-            let flags = mappings.lines().find_map(|line| {
-                let ends = line.split(' ').next().and_then(|ends| ends.split_once('-'));
-                let ends = ends.map(|(from, to)| [from, to].map(|e| u64::from_str_radix(e, 16)));
-                if let Some([Ok(from), Ok(to)]) = ends {
-                    range = from..to;
-                }
-                line.strip_prefix("VmFlags:").filter(|_| range.contains(&address))
-            });
-            assert!(flags.unwrap().split(' ').any(|flag| flag == "dc"), "{flags:?}");
+        let (address, mut range) = (region.base().addr() as u64 + offset, 0..0);
+        let flags = mappings.lines().find_map(|line| {
+            let ends = line.split(' ').next().and_then(|ends| ends.split_once('-'));
+            let ends = ends.map(|(from, to)| [from, to].map(|e| u64::from_str_radix(e, 16)));
+            if let Some([Ok(from), Ok(to)]) = ends {
+                range = from..to;
+            }
+            line.strip_prefix("VmFlags:").filter(|_| range.contains(&address))
+        });
+        flags.unwrap().split(' ').any(|found| found == flag)
+    }
+
+    #[test]
+    fn single_pages_are_read_of_what_is_longer_than_the_bound() {
+        if !advice_is_heeded() {
+            println!("not run: what emulates this processor ignores advice about memory");
+            return;
+        }
+        let files = [(); 2].map(|()| new_file());
+        files[0].set_len(16 * PAGE).unwrap();
+        let [file, of_all] = files;
+        let image = Region::image(file, 4 * PAGE, 1 << 20).unwrap().unwrap();
+        let shared = Region::create(of_all, 4 * PAGE, 1 << 20).unwrap();
+        for region in [image, shared] {
+            let are_single = |pages: Range<u64>| {
+                pages.map(|page| has_flag(&region, page * PAGE, "rr")).collect::<Vec<_>>()
+            };
+            region.read_ahead_up_to(6 * PAGE);
+            region.grow(6 * PAGE).unwrap();
+            assert_eq!(are_single(0..6), [false; 6]);
+            region.grow(8 * PAGE).unwrap();
+            region.grow(12 * PAGE).unwrap();
+            assert_eq!(are_single(0..12), [true; 12]);
         }
     }
 

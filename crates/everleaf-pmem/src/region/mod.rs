@@ -73,6 +73,8 @@ struct Memory {
     mapping: Mapping,
     backing: Backing,
     syncs: SyncLatch,
+    /// Up to this length the system reads ahead.
+    read_ahead: AtomicU64,
 }
 
 // SAFETY: the memory is only handed out as shared references to atomic cells (or, unsafely, as
@@ -158,8 +160,9 @@ impl Region {
         let reservation = Reservation::new(len, max_len, align)?;
         let max_len = reservation.usable_bytes();
         let (len, growing) = (AtomicU64::new(0), Mutex::new(()));
-        let syncs = SyncLatch::default();
-        let memory = Memory { reservation, len, growing, file, mapping, backing, syncs };
+        let (syncs, read_ahead) = (SyncLatch::default(), AtomicU64::new(u64::MAX));
+        let memory =
+            Memory { reservation, len, growing, file, mapping, backing, syncs, read_ahead };
         let base = memory.reservation.base().cast_const();
         let region = Self { base, max_len, seen: AtomicU64::new(0), memory: Arc::new(memory) };
         region.map_device()?;
