@@ -38,6 +38,7 @@ if [[ -n ${version:-} && ! -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ]]; then
     reasons+=("growth_on_a_nearly_full_disk: $why" "restart::: $why")
 fi
 if [[ -n ${version:-} ]]; then
+    reasons+=("this_process_has_memory_and: qemu tells a process nothing of its processor time")
     why="takes minutes, and simulates power failures, which are alike on all processors"
     reasons+=("every_crash_leaves: $why" "no_power_failure_takes_back: $why")
 fi
