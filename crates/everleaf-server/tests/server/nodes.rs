@@ -73,7 +73,19 @@ impl Cluster {
             until("joining", || (cluster.known(at) == at + 1).then_some(()));
         }
         until("to know each other", || (0..3).all(|at| cluster.known(at) == 3).then_some(()));
+        until("to vote", || cluster.all_know_that_all_vote().then_some(()));
         cluster
+    }
+
+    /// Who has joined is known before it votes.
+    fn all_know_that_all_vote(&self) -> bool {
+        let mut client = everleaf_raft::Client::new(vec![self.places[0].raft.clone()], self.keys());
+        let Ok(status) = block_on(async { client.status().await }).unwrap() else { return false };
+        let all = [&[status.by][..], &status.others].concat();
+        let vote = |node: &everleaf_raft::NodeStatus| {
+            node.members.iter().filter(|member| member.voter).count() == 3
+        };
+        all.len() == 3 && all.iter().all(vote)
     }
 
     fn keys(&self) -> Keys {
