@@ -18,8 +18,8 @@ pub(crate) fn half_of_memory() -> u64 {
 }
 
 /// The store, of whose pool single pages are read if it takes more than half of the memory: see
-/// [`read_ahead_up_to`](everleaf_pmem::Region::read_ahead_up_to). For who has recovered it, which
-/// reads all of it.
+/// [`read_ahead_up_to`](everleaf_pmem::Region::read_ahead_up_to). After the recovery, which may
+/// read all of it.
 pub(crate) fn bound_read_ahead<M: Media>((store, pool): (Store, Arc<Pool<M>>)) -> Store {
     pool.media().region().read_ahead_up_to(half_of_memory());
     store

@@ -83,13 +83,15 @@ impl Region {
 
     /// Lets the system read what is asked for of a file, and nothing around it, where the region is
     /// longer than so many bytes, or grows beyond. Of a file that does not fit into memory the
-    /// pages around drive out others, which are read again: dozens for each that is wanted. A hint;
-    /// [`will_need`](Region::will_need) reads ahead all the same. A system call.
+    /// pages around drive out others, which are read again: dozens for each that is wanted. The
+    /// price: the system (Linux from 6.3 on) no longer looks which of its pages were used lately
+    /// when it needs memory. A hint, for the page cache only, which is not taken back;
+    /// [`will_need`](Region::will_need) reads ahead all the same.
     ///
     /// ```
     /// use everleaf_pmem::Region;
     ///
-    /// let region = Region::create(tempfile::tempfile()?, 1 << 20, 1 << 24)?;
+    /// let region = Region::create(tempfile::tempfile()?, 1 << 20, 64 << 20)?;
     /// region.read_ahead_up_to(16 << 20); // when it has grown to more, single pages
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -102,7 +104,9 @@ impl Region {
     /// What is mapped from `start` on is new.
     fn bound_read_ahead(&self, start: u64) {
         let bound = self.memory.read_ahead.load(Ordering::Relaxed);
-        if self.memory.file.is_some() && self.len() > bound {
+        let is_cached = self.memory.mapping == Mapping::Image
+            || self.memory.backing.medium == Medium::PageCache;
+        if is_cached && self.len() > bound {
             let start = if start > bound { start } else { 0 };
             self.advise(start, self.len() - start, libc::MADV_RANDOM);
         }

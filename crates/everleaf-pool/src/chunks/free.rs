@@ -325,7 +325,7 @@ impl Chunks {
 
     /// Whether something is `done`, for which threads that read are given some time: one may have
     /// lost its processor. While a reader does not end, whoever meets what it holds is told at
-    /// once: where that reader is the caller itself, and where it was waited for in vain before.
+    /// once if it was waited for in vain before, and soon if it seems to be the caller itself.
     pub fn wait_for_readers<M: Media>(
         &self,
         media: &M,
@@ -342,9 +342,7 @@ impl Chunks {
                 std::thread::yield_now();
             }
         }
-        if patience > 0 {
-            self.limbo.waited_in_vain(readers);
-        }
+        self.limbo.waited_in_vain(patience, readers);
         Ok(false)
     }
 

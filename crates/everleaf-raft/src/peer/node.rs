@@ -237,8 +237,7 @@ impl Node {
 
     fn members(&self, metrics: &RaftMetrics<C>) -> Vec<MemberStatus> {
         let membership = metrics.membership_config.membership();
-        // Where voters are being changed there are two sets, and a majority of each is needed.
-        let votes = |id: &u64| membership.get_joint_config().iter().all(|set| set.contains(id));
+        let voters: Vec<u64> = membership.voter_ids().collect();
         let own = metrics.last_log_index;
         let of = |(node, member): (&u64, &Member)| {
             let is_me = *node == self.number();
@@ -248,7 +247,7 @@ impl Node {
             MemberStatus {
                 node: *node,
                 raft: member.raft.clone(),
-                voter: votes(node),
+                voter: voters.contains(node),
                 matched,
                 lag_entries: metrics.replication.as_ref().map(|_| {
                     own.map_or(0, |own| (own + 1).saturating_sub(matched.map_or(0, |at| at + 1)))

@@ -52,8 +52,7 @@ pub struct MemberStatus {
     pub node: u64,
     /// Where it is reached.
     pub raft: String,
-    /// Whether it votes, before and after a change that is under way; one that does not is joining,
-    /// or leaving.
+    /// Whether it votes; one that does not is joining.
     pub voter: bool,
     /// The last entry that it has acknowledged; only a leader knows.
     pub matched: Option<u64>,
