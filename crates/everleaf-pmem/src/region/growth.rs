@@ -101,7 +101,7 @@ impl Region {
         self.bound_read_ahead(0);
     }
 
-    /// What is mapped from `start` on is new.
+    /// What is mapped from `start` on is new. If the bound is passed only now, all is advised.
     fn bound_read_ahead(&self, start: u64) {
         let bound = self.memory.read_ahead.load(Ordering::Relaxed);
         let is_cached = self.memory.mapping == Mapping::Image
